@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	protobuf "skiff/internal/testcluster/apiserver/fields" // package cache has fields of its own
 	"skiff/internal/testcluster/apiserver/forms"
+	protobuf "skiff/internal/testcluster/apiserver/schema" // package cache has fields of its own
 )
 
 // This file gives the suite its second turn, in protobuf: scripts stay JSON, and the server sends them as apiserver
@@ -111,7 +111,7 @@ func protobufOf(text string) []byte {
 	return []byte(notANumber.Replace(string(body)))
 }
 
-// fieldValues makes of decoded JSON what package fields encodes. It changes v.
+// fieldValues makes of decoded JSON what package schema encodes. It changes v.
 func fieldValues(v any) any {
 	switch v := v.(type) {
 	case json.Number:

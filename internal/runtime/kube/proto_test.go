@@ -13,13 +13,13 @@ import (
 	"testing/iotest"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // protoOf is an object, given in JSON, as a server sends it in protobuf: in its envelope.
 func protoOf(tb testing.TB, r Resource, object string) string {
 	tb.Helper()
-	out, err := fields.For(r.APIVersion(), r.Kind).Encode(r.APIVersion(), r.Kind, wholeNumbers(tb, object))
+	out, err := schema.For(r.APIVersion(), r.Kind).Encode(r.APIVersion(), r.Kind, wholeNumbers(tb, object))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func protoListOf(tb testing.TB, r Resource, rv string, objects ...string) string
 	for i, o := range objects {
 		items[i] = wholeNumbers(tb, o)
 	}
-	out, err := fields.For(r.APIVersion(), r.Kind).EncodeList(r.APIVersion(), r.Kind+"List",
+	out, err := schema.For(r.APIVersion(), r.Kind).EncodeList(r.APIVersion(), r.Kind+"List",
 		map[string]any{"resourceVersion": rv}, items)
 	if err != nil {
 		tb.Fatal(err)
@@ -42,10 +42,10 @@ func protoListOf(tb testing.TB, r Resource, rv string, objects ...string) string
 }
 
 func protoFrame(eventType, object string) string {
-	return string(fields.EncodeEvent(eventType, []byte(object)))
+	return string(schema.EncodeEvent(eventType, []byte(object)))
 }
 
-// wholeNumbers makes whole numbers int64, as package fields wants them.
+// wholeNumbers makes whole numbers int64, as package schema wants them.
 func wholeNumbers(tb testing.TB, object string) map[string]any {
 	tb.Helper()
 	d := json.NewDecoder(strings.NewReader(object))
@@ -132,9 +132,9 @@ func TestAnObjectIsTheSameInBothEncodings(t *testing.T) {
 	}
 }
 
-// The table is compared with that of package fields, which a test of internal/tools/e2e compares with k8s.io/api.
+// The table is compared with that of package schema, which a test of internal/tools/e2e compares with k8s.io/api.
 func TestTheTableOfNumbersIsRight(t *testing.T) {
-	text, err := os.ReadFile("../../testcluster/apiserver/fields/fields.txt")
+	text, err := os.ReadFile("../../testcluster/apiserver/schema/fields.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func tellProto(r io.Reader) string {
 
 // protoStory is a streamed list, and what comes behind it.
 func protoStory(tb testing.TB) string {
-	status, err := fields.For("v1", "Status").Encode("v1", "Status",
+	status, err := schema.For("v1", "Status").Encode("v1", "Status",
 		map[string]any{"code": int64(410), "reason": "Expired"})
 	if err != nil {
 		tb.Fatal(err)

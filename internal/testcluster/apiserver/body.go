@@ -10,10 +10,10 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // readObject checks the parameters of a POST or PUT, reads its object and checks that against the URL. Findings of
@@ -64,7 +64,7 @@ func typed(body []byte, v any, err error) (map[string]any, error) {
 	for _, field := range []string{"apiVersion", "kind"} {
 		if _, isText := o[field].(string); !isText && o[field] != nil {
 			return nil, fmt.Errorf(problem+"json: cannot unmarshal %s into Go struct field .%s of type string",
-				fields.JSONType(o[field]), field)
+				schema.JSONType(o[field]), field)
 		}
 	}
 	return o, nil
@@ -109,7 +109,7 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 
 // objectMeta is the type of metadata, which custom resources share. Reading the table of all fields takes a
 // millisecond and a megabyte, which a process without this server has no use for.
-var objectMeta = sync.OnceValue(func() *fields.Type { return fields.For("v1", "ConfigMap").Fields["metadata"].Type })
+var objectMeta = sync.OnceValue(func() *schema.Type { return schema.For("v1", "ConfigMap").Fields["metadata"].Type })
 
 // checkFieldTypes checks the types of all fields (of a custom resource: of its metadata), so that the rest of the
 // server can rely on them. The error has the words of Go's decoder.
@@ -120,7 +120,7 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	case k.Type != nil:
 		text = k.Type.TypeError(o)
 	case o["metadata"] != nil && !isObject:
-		text = "json: cannot unmarshal " + fields.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
+		text = "json: cannot unmarshal " + schema.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
 			".metadata of type v1.ObjectMeta"
 	default:
 		text = objectMeta().TypeError(meta)

@@ -10,10 +10,10 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // deleteOptions are the options in the body or the query of a DELETE.
@@ -69,7 +69,7 @@ func deleteBody(r *request) (map[string]any, error) {
 		return nil, answer.BadRequest("%v", err)
 	}
 	kind, version := obj.String(in, "kind"), obj.String(in, "apiVersion")
-	switch problem := fields.For("v1", "DeleteOptions").TypeError(in); {
+	switch problem := schema.For("v1", "DeleteOptions").TypeError(in); {
 	case strings.Count(version, "/") > 1:
 		return nil, answer.BadRequest("unexpected GroupVersion string: %s", version)
 	case kind != "" && kind != "DeleteOptions":

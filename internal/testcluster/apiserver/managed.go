@@ -10,9 +10,9 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/ssa"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -86,7 +86,7 @@ func (s *Server) apply(r *request, body []byte) error {
 	case err != nil || !ok:
 		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, fmt.Errorf("error unmarshaling JSON: while "+
 			"decoding JSON: json: cannot unmarshal %s into Go value of type map[string]interface {}",
-			fields.JSONType(v))))
+			schema.JSONType(v))))
 	case r.sub == "scale":
 		return s.applyScale(r, config)
 	}
@@ -167,7 +167,7 @@ func applyError(err error) error {
 	}
 	if c, ok := errors.AsType[*ssa.ConflictError](err); ok {
 		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message,
-			kube.StatusDetails{Causes: c.Causes})
+			kube.StatusDetails{Causes: answer.StatusCauses(c.Causes)})
 	}
 	return answer.PlainError("%v", err)
 }

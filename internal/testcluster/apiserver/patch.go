@@ -12,10 +12,10 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -52,7 +52,7 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	_, isList := p.([]any)
 	switch null := err == nil && p == nil; {
 	case t == kube.JSONPatch && err == nil && !isList && !null:
-		err = fmt.Errorf("json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", fields.JSONType(p))
+		err = fmt.Errorf("json: cannot unmarshal %s into Go value of type []handlers.jsonPatchOp", schema.JSONType(p))
 	case t == kube.JSONPatch && null:
 		p = []any{}
 	case t == kube.StrategicMergePatch && null:

@@ -225,7 +225,7 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	}
 	why := fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", r.namespace)
 	refusal := answer.Forbidden(r.kind.Group, r.kind.Plural, name, why)
-	refusal.Details.Causes = []kinds.Cause{{Reason: "NamespaceTerminating", Field: "metadata.namespace",
+	refusal.Details.Causes = []kube.StatusCause{{Reason: "NamespaceTerminating", Field: "metadata.namespace",
 		Message: fmt.Sprintf("namespace %s is being terminated", r.namespace)}}
 	return refusal
 }

@@ -8,9 +8,9 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -124,7 +124,7 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 		}
 	}
 	if len(sc.Selector) > 0 {
-		if v := obj.Get(o, sc.Selector...); v != nil && fields.JSONType(v) != "string" {
+		if v := obj.Get(o, sc.Selector...); v != nil && schema.JSONType(v) != "string" {
 			mistyped(sc.Selector, "", "string")
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -274,7 +274,7 @@ func (wt *watcher) status(err error) []byte {
 // frame encodes one event. Frames end with a newline, as the real server's do.
 func (wt *watcher) frame(eventType string, object []byte) []byte {
 	if wt.accept.Protobuf {
-		return fields.EncodeEvent(eventType, object)
+		return schema.EncodeEvent(eventType, object)
 	}
 	b := make([]byte, 0, len(object)+40)
 	b = append(b, `{"type":"`...)

@@ -22,8 +22,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // New returns what evaluates CEL for apiserver.Options.
@@ -34,13 +34,13 @@ func New() *apiserver.CEL {
 
 // definition validates a definition as the real server does: all of it, so that the texts are the real ones. cur is
 // nil for a new one.
-func definition(next, cur map[string]any) []kube.StatusCause {
+func definition(next, cur map[string]any) []obj.Cause {
 	if causes := tooMany(next); causes != nil {
 		return causes
 	}
 	crd, err := internal(next)
 	if err != nil {
-		return []kube.StatusCause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
+		return []obj.Cause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
 	}
 	ctx := context.Background()
 	if cur == nil {
@@ -48,7 +48,7 @@ func definition(next, cur map[string]any) []kube.StatusCause {
 	}
 	old, err := internal(cur)
 	if err != nil {
-		return []kube.StatusCause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
+		return []obj.Cause{cause(field.Invalid(field.NewPath("spec"), nil, err.Error()))}
 	}
 	return causes(validation.ValidateCustomResourceDefinitionUpdate(ctx, crd, old))
 }
@@ -57,9 +57,9 @@ func definition(next, cur map[string]any) []kube.StatusCause {
 // else can write.
 const maxExpressions = 2000
 
-func tooMany(o map[string]any) []kube.StatusCause {
+func tooMany(o map[string]any) []obj.Cause {
 	if n := expressionsIn(o["spec"]) + expressionsIn(o["webhooks"]); n > maxExpressions {
-		return []kube.StatusCause{cause(field.TooMany(field.NewPath("spec"), n, maxExpressions))}
+		return []obj.Cause{cause(field.TooMany(field.NewPath("spec"), n, maxExpressions))}
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func internal(o map[string]any) (*apiextensions.CustomResourceDefinition, error)
 
 // rules compiles the rules of a schema that a definition has; nil if there are none. The result validates an object
 // that has no other errors; cur is nil for a new one.
-func rules(schema map[string]any) func(next, cur map[string]any) []kube.StatusCause {
+func rules(schema map[string]any) func(next, cur map[string]any) []obj.Cause {
 	originals := map[string]string{} // by what boundQuantities made of them
 	bound, err := boundRules(schema, originals)
 	var s *structural.Structural
@@ -112,15 +112,15 @@ func rules(schema map[string]any) func(next, cur map[string]any) []kube.StatusCa
 	}
 	if err != nil {
 		// Never: definition has accepted the schema. If it happens, objects are refused, and not let through.
-		return func(_, _ map[string]any) []kube.StatusCause {
-			return []kube.StatusCause{cause(field.InternalError(nil, err))}
+		return func(_, _ map[string]any) []obj.Cause {
+			return []obj.Cause{cause(field.InternalError(nil, err))}
 		}
 	}
 	v := schemacel.NewValidator(s, true, celconfig.PerCallLimit)
 	if v == nil {
 		return nil
 	}
-	return func(next, cur map[string]any) []kube.StatusCause {
+	return func(next, cur map[string]any) []obj.Cause {
 		var old any
 		var options []schemacel.Option
 		if cur != nil {
@@ -188,14 +188,14 @@ func parse(schema map[string]any) (*structural.Structural, error) {
 	return structural.NewStructural(&props)
 }
 
-func causes(errs field.ErrorList) []kube.StatusCause {
-	var out []kube.StatusCause
+func causes(errs field.ErrorList) []obj.Cause {
+	var out []obj.Cause
 	for _, err := range errs {
 		out = append(out, cause(err))
 	}
 	return out
 }
 
-func cause(err *field.Error) kube.StatusCause {
-	return kube.StatusCause{Reason: string(err.Type), Message: err.ErrorBody(), Field: err.Field}
+func cause(err *field.Error) obj.Cause {
+	return obj.Cause{Reason: string(err.Type), Message: err.ErrorBody(), Field: err.Field}
 }

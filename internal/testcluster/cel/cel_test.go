@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // definitionOf returns a definition whose spec has a string s, a list l and rules.
@@ -34,7 +34,7 @@ func schemaOf(definition map[string]any) map[string]any {
 	return v["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 }
 
-func texts(causes []kube.StatusCause) string {
+func texts(causes []obj.Cause) string {
 	var out []string
 	for _, c := range causes {
 		out = append(out, c.Reason+" "+c.Field+": "+c.Message)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // What follows does what the functions compilePolicy of the real server do, which are not exported. All expressions go
@@ -144,7 +144,7 @@ func boundVariables(list []v1.Variable) (err error) {
 
 // conditions compiles the match conditions of a webhook, which were validated. The result reports whether a write
 // meets them; its error is why that cannot be said.
-func conditions(list []any, _ string) (func(*admission.Attributes) (bool, error), []kube.StatusCause) {
+func conditions(list []any, _ string) (func(*admission.Attributes) (bool, error), []obj.Cause) {
 	var conditions []v1.MatchCondition
 	var err error
 	for _, c := range list {

@@ -12,7 +12,6 @@ import (
 	registrationv1 "k8s.io/kubernetes/pkg/apis/admissionregistration/v1"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration/validation"
 
-	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -27,7 +26,7 @@ var registrations = func() *runtime.Scheme {
 // registration returns what completes and what validates the objects of a kind that configures admission, as the real
 // server does. cur is nil for a new object.
 func registration(kind string) (defaults func(map[string]any),
-	validate func(next, cur map[string]any) []kube.StatusCause) {
+	validate func(next, cur map[string]any) []obj.Cause) {
 	switch kind {
 	case "ValidatingAdmissionPolicy":
 		return registered(kind, validation.ValidateValidatingAdmissionPolicy,
@@ -53,7 +52,7 @@ func registration(kind string) (defaults func(map[string]any),
 
 // registered is registration for one kind, of the internal type T.
 func registered[T any](kind string, create func(*T) field.ErrorList, update func(next, cur *T) field.ErrorList) (
-	func(map[string]any), func(next, cur map[string]any) []kube.StatusCause) {
+	func(map[string]any), func(next, cur map[string]any) []obj.Cause) {
 	versioned := func(o map[string]any) (runtime.Object, error) {
 		in, err := registrations.New(v1.SchemeGroupVersion.WithKind(kind))
 		if err == nil {
@@ -87,20 +86,20 @@ func registered[T any](kind string, create func(*T) field.ErrorList, update func
 			}
 		}
 	}
-	validate := func(next, cur map[string]any) []kube.StatusCause {
+	validate := func(next, cur map[string]any) []obj.Cause {
 		if causes := tooMany(next); causes != nil {
 			return causes
 		}
 		t, err := internal(next)
 		if err != nil {
-			return []kube.StatusCause{cause(field.InternalError(nil, err))}
+			return []obj.Cause{cause(field.InternalError(nil, err))}
 		}
 		if cur == nil {
 			return besidesMetadata(create(t))
 		}
 		old, err := internal(cur)
 		if err != nil {
-			return []kube.StatusCause{cause(field.InternalError(nil, err))}
+			return []obj.Cause{cause(field.InternalError(nil, err))}
 		}
 		return besidesMetadata(update(t, old))
 	}
@@ -108,7 +107,7 @@ func registered[T any](kind string, create func(*T) field.ErrorList, update func
 }
 
 // besidesMetadata are the causes without those about metadata, which the server finds by itself.
-func besidesMetadata(errs field.ErrorList) []kube.StatusCause {
+func besidesMetadata(errs field.ErrorList) []obj.Cause {
 	return causes(slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return strings.HasPrefix(err.Field, "metadata.")
 	}))

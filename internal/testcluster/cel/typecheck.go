@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	fields "skiff/internal/testcluster/apiserver/schema"
 )
 
 // What the type check of one policy may take; the rest of its expressions gets no warnings. The real controller, which

@@ -71,7 +71,7 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(repository, "internal", "testcluster", "apiserver", "fields", "fields.txt")
+	file := filepath.Join(repository, "internal", "testcluster", "apiserver", "schema", "fields.txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

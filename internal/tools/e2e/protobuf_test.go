@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // Each field of each built-in kind that a typed client writes as protobuf is what it would have been as JSON.
@@ -24,7 +24,7 @@ import (
 func TestProtobufIsReadAsJSONIs(t *testing.T) {
 	types := goTypes()
 	for _, k := range tableKinds() {
-		kind := fields.For(k.apiVersion, k.kind)
+		kind := schema.For(k.apiVersion, k.kind)
 		for _, empty := range []bool{false, true} {
 			object := reflect.New(types[kind.Name])
 			if !empty {
@@ -40,7 +40,7 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := fields.DecodeProtobuf(append([]byte("k8s\x00"), envelope...), "", "")
+			got, err := schema.DecodeProtobuf(append([]byte("k8s\x00"), envelope...), "", "")
 			if err != nil {
 				t.Errorf("%v: %v", k, err)
 				continue

@@ -126,9 +126,18 @@ func Invalid(d kube.StatusDetails, causes ...kinds.Cause) error {
 	if len(texts) > 1 {
 		list = "[" + list + "]"
 	}
-	d.Causes = causes
+	d.Causes = StatusCauses(causes)
 	return Failure(http.StatusUnprocessableEntity, "Invalid",
 		fmt.Sprintf("%s %q is invalid: %s", Qualify(d), d.Name, list), d)
+}
+
+// StatusCauses returns causes as a Status has them.
+func StatusCauses(causes []kinds.Cause) []kube.StatusCause {
+	out := make([]kube.StatusCause, len(causes))
+	for i, c := range causes {
+		out[i] = kube.StatusCause(c)
+	}
+	return out
 }
 
 // InvalidOptions is Invalid for the parameters of a request, such as CreateOptions.

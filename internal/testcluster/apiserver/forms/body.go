@@ -9,8 +9,8 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // ProtobufType is the media type that typed clients send objects in.
@@ -34,7 +34,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 		}
 		return value, duplicates, err
 	case ProtobufType:
-		if fields.For(expected.APIVersion(), expected.Kind) != nil { // custom resources have no protobuf form
+		if schema.For(expected.APIVersion(), expected.Kind) != nil { // custom resources have no protobuf form
 			value, err = readProtobuf(body, expected)
 			return value, nil, err
 		}
@@ -46,7 +46,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 
 // readProtobuf decodes a protobuf body. The error is a Status.
 func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
-	o, err := fields.DecodeProtobuf(body, expected.APIVersion(), expected.Kind)
+	o, err := schema.DecodeProtobuf(body, expected.APIVersion(), expected.Kind)
 	switch {
 	case err == nil:
 		return o, nil

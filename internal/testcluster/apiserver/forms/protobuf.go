@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -25,11 +25,11 @@ func PrefersProtobuf(r *http.Request, k *kinds.Kind) bool {
 
 // protobufForm is nil for a kind that has none, and for definitions of custom resources: their schemas are not
 // encoded.
-func protobufForm(k *kinds.Kind) *fields.Type {
+func protobufForm(k *kinds.Kind) *schema.Type {
 	if k.Kind == "CustomResourceDefinition" {
 		return nil
 	}
-	return fields.For(k.APIVersion(), k.Kind)
+	return schema.For(k.APIVersion(), k.Kind)
 }
 
 func ProtobufObject(k *kinds.Kind, o *store.Object) ([]byte, error) {
@@ -53,7 +53,7 @@ func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any
 
 // ProtobufStatus encodes a Status.
 func ProtobufStatus(status map[string]any) []byte {
-	return must(fields.For("v1", "Status").Encode("v1", "Status", status))
+	return must(schema.For("v1", "Status").Encode("v1", "Status", status))
 }
 
 // WriteProtobufError is writeError for a request that is answered in protobuf.

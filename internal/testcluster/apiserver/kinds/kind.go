@@ -1,6 +1,6 @@
 // Package kinds describes the built-in kinds of the embedded API server: where each is served, its subresources,
 // defaults, validation, selectable fields and printer columns. They are data, the files in the directory data, and a
-// new kind is a new entry there; its README explains the format. The fields themselves are in package fields. For
+// new kind is a new entry there; its README explains the format. The fields themselves are in package schema. For
 // custom resources package apiserver makes the same Kind from the definition.
 //
 // Its functions are pure functions on map[string]any. They store nothing, know no HTTP and start no goroutine.
@@ -14,8 +14,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/fields"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // Object is the JSON of one object.
@@ -43,9 +43,9 @@ type Kind struct {
 	Scale     *Scale           // it has the subresource scale
 	Custom    bool             // a custom resource: items of its lists carry apiVersion and kind
 	Node      *patch.Node      // merge keys and list types
-	Type      *fields.Type     // the fields of a built-in kind; nil for a custom resource, which has a schema
+	Type      *schema.Type     // the fields of a built-in kind; nil for a custom resource, which has a schema
 	StoredAs  string           // apiVersion of its stored form; "" means its own. See View
-	Stored    *fields.Type     // the fields of that
+	Stored    *schema.Type     // the fields of that
 
 	// returns what is wrong with a name; nil means that a DNS-1123 subdomain is required
 	Name func(name string) string
@@ -170,10 +170,10 @@ func Builtin() []*Kind {
 	})
 	describe(all)
 	for _, k := range all {
-		k.Type = fields.For(k.APIVersion(), k.Kind)
-		k.Node = fields.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
+		k.Type = schema.For(k.APIVersion(), k.Kind)
+		k.Node = schema.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
 		k.Unknown = k.Type.Prune
-		k.Stored = fields.For(cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
+		k.Stored = schema.For(cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
 	}
 	return all
 }

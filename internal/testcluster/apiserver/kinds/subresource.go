@@ -5,7 +5,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/fields"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // Subresource is what is served below each object of a kind.
@@ -77,7 +77,7 @@ func (s *Subresource) Sent(k *Kind) *Kind {
 	case Connects(s.Name): // with parameters only
 		return &Kind{Resource: s.Kind}
 	}
-	form := fields.For(s.Kind.APIVersion(), s.Kind.Kind)
+	form := schema.For(s.Kind.APIVersion(), s.Kind.Kind)
 	return &Kind{Resource: s.Kind, Type: form, Unknown: form.Prune,
-		Node: fields.Close(patch.SchemaFor(s.Kind.APIVersion(), s.Kind.Kind), form)}
+		Node: schema.Close(patch.SchemaFor(s.Kind.APIVersion(), s.Kind.Kind), form)}
 }

@@ -5,12 +5,11 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
 
-// Cause is one invalid field.
-type Cause = kube.StatusCause
+// Cause is one invalid field, as in details.causes of a Status.
+type Cause struct{ Reason, Message, Field string }
 
 // Required is a missing field. detail may be empty.
 func Required(field, detail string) Cause {

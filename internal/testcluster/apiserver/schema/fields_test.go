@@ -1,4 +1,4 @@
-package fields
+package schema
 
 import (
 	"encoding/json"

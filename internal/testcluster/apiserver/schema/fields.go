@@ -1,14 +1,4 @@
-// Package fields has the fields of the built-in kinds: their JSON types, and how Go treats their zero values. With
-// that the server behaves like the real one's Go types: it prunes and reports unknown fields, refuses values of the
-// wrong type in the words of Go's decoder, drops or shows zero values, reads protobuf, tells server-side apply which
-// fields are declared, and describes the kinds in OpenAPI.
-//
-// The table comes from the schema of a real v1.36 server and from k8s.io/api (zero values, protobuf). A test of
-// internal/tools/e2e compares them, and go generate lets it write the table. It does not have merge keys (package
-// patch), defaults and validation (package kinds).
-//
-// It runs on its caller's goroutine, in the API server's write handlers. The table is parsed at its first use.
-package fields
+package schema
 
 import (
 	_ "embed"

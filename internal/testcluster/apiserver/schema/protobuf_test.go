@@ -1,4 +1,4 @@
-package fields
+package schema
 
 import (
 	"bytes"
@@ -11,15 +11,15 @@ import (
 )
 
 // message makes the bytes of a field that holds bytes.
-func message(number uint64, content ...byte) []byte {
+func field(number uint64, content ...byte) []byte {
 	out := binary.AppendUvarint(nil, number<<3|lengthDelimited)
 	return append(binary.AppendUvarint(out, uint64(len(content))), content...)
 }
 
 // body wraps the fields of an object in the envelope.
 func body(apiVersion, kind string, content ...[]byte) []byte {
-	typeMeta := append(message(1, []byte(apiVersion)...), message(2, []byte(kind)...)...)
-	return bytes.Join([][]byte{magic, message(1, typeMeta...), message(2, bytes.Join(content, nil)...)}, nil)
+	typeMeta := append(field(1, []byte(apiVersion)...), field(2, []byte(kind)...)...)
+	return bytes.Join([][]byte{magic, field(1, typeMeta...), field(2, bytes.Join(content, nil)...)}, nil)
 }
 
 // What all kinds have in common a test of internal/tools/e2e compares with the real types. These are the corners of
@@ -27,28 +27,28 @@ func body(apiVersion, kind string, content ...[]byte) []byte {
 //
 // Rules: FD-15
 func TestProtobufIsReadAsTheWireAllowsIt(t *testing.T) {
-	meta := message(1, message(1, []byte("a")...)...)
+	meta := field(1, field(1, []byte("a")...)...)
 	for _, c := range []struct {
 		what string
 		body []byte
 		want string
 	}{
 		{"a struct that comes twice is merged", body("v1", "ConfigMap", meta,
-			message(1, message(3, []byte("ns")...)...)),
+			field(1, field(3, []byte("ns")...)...)),
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"}}`},
 		{"unknown fields are dropped, of each wire type", body("v1", "ConfigMap", meta,
-			[]byte{0xa0, 0x06, 1, 0xa1, 0x06, 1, 2, 3, 4, 5, 6, 7, 8, 0xa5, 0x06, 1, 2, 3, 4}, message(100, 'x')),
+			[]byte{0xa0, 0x06, 1, 0xa1, 0x06, 1, 2, 3, 4, 5, 6, 7, 8, 0xa5, 0x06, 1, 2, 3, 4}, field(100, 'x')),
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`},
-		{"a member without a value has the zero value", body("v1", "ConfigMap", message(2, message(1, 'k')...)),
+		{"a member without a value has the zero value", body("v1", "ConfigMap", field(2, field(1, 'k')...)),
 			`{"apiVersion":"v1","data":{"k":""},"kind":"ConfigMap"}`},
 		{"text that is no UTF-8 becomes some", body("v1", "ConfigMap",
-			message(2, append(message(1, 'k'), message(2, 0xff)...)...)),
+			field(2, append(field(1, 'k'), field(2, 0xff)...)...)),
 			`{"apiVersion":"v1","data":{"k":"�"},"kind":"ConfigMap"}`},
-		{"numbers may be packed", body("v1", "Pod", message(2, message(14, message(4, 1, 0x80, 0x01)...)...)),
+		{"numbers may be packed", body("v1", "Pod", field(2, field(14, field(4, 1, 0x80, 0x01)...)...)),
 			`{"apiVersion":"v1","kind":"Pod","spec":{"securityContext":{"supplementalGroups":[1,128]}}}`},
-		{"or one by one", body("v1", "Pod", message(2, message(14, 0x20, 1, 0x20, 0x80, 0x01)...)),
+		{"or one by one", body("v1", "Pod", field(2, field(14, 0x20, 1, 0x20, 0x80, 0x01)...)),
 			`{"apiVersion":"v1","kind":"Pod","spec":{"securityContext":{"supplementalGroups":[1,128]}}}`},
-		{"a time that is not set is null", body("v1", "ConfigMap", message(1, message(8)...)),
+		{"a time that is not set is null", body("v1", "ConfigMap", field(1, field(8)...)),
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"creationTimestamp":null}}`},
 		{"a kind that is not known", body("v1", "Boat", meta), `{"apiVersion":"v1","kind":"Boat"}`},
 	} {
@@ -70,9 +70,9 @@ func TestProtobufIsReadAsTheWireAllowsIt(t *testing.T) {
 func TestProtobufThatIsNoneIsRefused(t *testing.T) {
 	schema := []byte{}
 	for range maxDepth {
-		schema = message(28, schema...) // not
+		schema = field(28, schema...) // not
 	}
-	spec := message(2, message(7, message(4, message(1, schema...)...)...)...)
+	spec := field(2, field(7, field(4, field(1, schema...)...)...)...)
 	for _, c := range []struct {
 		body []byte
 		want string
@@ -81,8 +81,8 @@ func TestProtobufThatIsNoneIsRefused(t *testing.T) {
 		{[]byte("k8s\x00\x0b"), "proto: illegal wireType 3"},
 		{append(bytes.Clone(magic), bytes.Repeat([]byte{0xff}, 11)...), "unexpected EOF"},
 		{body("v1", "ConfigMap", []byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}), "unexpected EOF"},
-		{body("v1", "ConfigMap", message(1, message(7, 'x')...)), "metadata: generation: proto: wrong wireType = 2"},
-		{body("apps/v1", "ControllerRevision", message(2, message(1, '{')...)), "decode JSON: unexpected EOF"},
+		{body("v1", "ConfigMap", field(1, field(7, 'x')...)), "metadata: generation: proto: wrong wireType = 2"},
+		{body("apps/v1", "ControllerRevision", field(2, field(1, '{')...)), "decode JSON: unexpected EOF"},
 		{body("apiextensions.k8s.io/v1", "CustomResourceDefinition", spec), "nested more than 1000 levels deep"},
 	} {
 		if _, err := DecodeProtobuf(c.body, "", ""); err == nil || !strings.HasSuffix(err.Error(), c.want) {

@@ -1,16 +1,116 @@
 package operator
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
+
+// Child is one object that should exist in the namespace of a custom resource.
+type Child struct {
+	Resource kube.Resource // of one of the Definition's Children
+	Name     string
+	// Body is a struct with json tags or a map: spec, or data, or whatever else the kind has but a status, and labels
+	// and annotations of its own in metadata. The rest of the metadata is added. Declare only what you mean to own.
+	Body any
+	// Create, if not nil, is what a POST sends in Body's place: Body and values that matter at the birth of the object
+	// alone, where the server would choose otherwise.
+	Create any
+	// Keep names fields of spec that keep their value when Body does not declare them any longer.
+	Keep []string
+	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
+	MinReady time.Duration
+}
+
+// declare returns children as the engine takes them.
+func declare(owner apply.Owner, app string, children []Child) ([]apply.Child, error) {
+	out := make([]apply.Child, len(children))
+	for i := range children {
+		c := &children[i]
+		body, err := c.object(owner, app, c.Body)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = apply.Child{Body: body, Keep: c.Keep, MinReady: c.MinReady}
+		if c.Create == nil {
+			continue
+		}
+		if out[i].Create, err = c.object(owner, app, c.Create); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// object returns a body with the name, the labels and the owner of the child.
+func (c *Child) object(owner apply.Owner, app string, body any) (map[string]any, error) {
+	v, err := plain(body)
+	if err != nil {
+		return nil, fmt.Errorf("declare %s %s: %w", c.Resource.Kind, c.Name, err)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("declare %s %s: it is no object in JSON", c.Resource.Kind, c.Name)
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	object, meta = maps.Clone(object), copied(meta, 4)
+	labels = copied(labels, 3)
+	maps.Copy(labels, SelectorLabels(app, owner.Name))
+	labels[apply.ManagedByLabel] = apply.ManagedBy
+	meta["name"], meta["namespace"], meta["labels"] = c.Name, owner.Namespace, labels
+	meta["ownerReferences"] = []any{owner.Reference()}
+	object["apiVersion"], object["kind"], object["metadata"] = c.Resource.APIVersion(), c.Resource.Kind, meta
+	return object, nil
+}
+
+// copied returns a shallow copy of m with room for more.
+func copied(m map[string]any, more int) map[string]any {
+	out := make(map[string]any, len(m)+more)
+	maps.Copy(out, m)
+	return out
+}
+
+// plain returns a value as package patch has it: what is so already unchanged, all else by its json tags.
+func plain(v any) (any, error) {
+	if isPlain(v) {
+		return v, nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return patch.Decode(text)
+}
+
+func isPlain(v any) bool {
+	switch v := v.(type) {
+	case nil, bool, string, int64, float64:
+		return true
+	case map[string]any:
+		for _, field := range v {
+			if !isPlain(field) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		for _, item := range v {
+			if !isPlain(item) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
 
 // Labels of children, the recommended ones.
 const (
@@ -30,122 +130,6 @@ var SelectorKeys = []string{nameLabel, instanceLabel}
 // Selector is SelectorLabels in the form of `kubectl get -l`, keys in order.
 func Selector(app, name string) string {
 	return instanceLabel + "=" + name + "," + nameLabel + "=" + app
-}
-
-// Body returns a child with the labels and the owner that every child has, and nothing else yet.
-func Body(owner apply.Owner, r kube.Resource, app, name string) map[string]any {
-	labels := SelectorLabels(app, owner.Name)
-	labels[apply.ManagedByLabel] = apply.ManagedBy
-	return map[string]any{
-		"apiVersion": r.APIVersion(),
-		"kind":       r.Kind,
-		"metadata": map[string]any{
-			"name":            name,
-			"namespace":       owner.Namespace,
-			"labels":          labels,
-			"ownerReferences": []any{owner.Reference()},
-		},
-	}
-}
-
-// Decode returns a raw field of a spec as package patch has it, nil if it is not set.
-func Decode(field string, raw kube.Raw) (any, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	v, err := patch.Decode(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", field, err)
-	}
-	return v, nil
-}
-
-// Overlay returns a pod template with what the user has in spec.template laid over it; schema says which lists are
-// merged, and by which key. The labels of the template that the selector needs cannot be changed.
-func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[string]any, error) {
-	v, err := Decode("spec.template", raw)
-	if err != nil || v == nil {
-		return template, err
-	}
-	overlay, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("spec.template: must be an object with metadata and spec, as in a pod")
-	}
-	owned := labelsOf(template)
-	changed := labelsOf(overlay)
-	for _, key := range slices.Sorted(maps.Keys(owned)) {
-		if v, ok := changed[key]; ok && v != owned[key] {
-			return nil, fmt.Errorf("spec.template.metadata.labels: %s is skiff's own label, by which pods are "+
-				"found; remove it", key)
-		}
-	}
-	merged, err := patch.StrategicMerge(schema, template, overlay)
-	if path, key := unnamed(schema, overlay, "spec.template"); err != nil && path != "" {
-		return nil, fmt.Errorf("%s has no %s; %s", path, key, existing(path, template))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("spec.template: %w", err)
-	}
-	for _, key := range slices.Sorted(maps.Keys(owned)) {
-		if labelsOf(merged)[key] != owned[key] { // metadata: null, or a directive
-			return nil, fmt.Errorf("spec.template.metadata: must not remove the label %s, by which pods are found",
-				key)
-		}
-	}
-	return merged, nil
-}
-
-// unnamed returns the path of the first item without the key by which the items of its list are merged, and that key.
-func unnamed(schema *patch.Node, v any, path string) (at, key string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if at, key := unnamed(schema.Field(name), v[name], path+"."+name); at != "" {
-				return at, key
-			}
-		}
-	case []any:
-		if schema == nil || !schema.Merge || schema.MergeKey == "" {
-			return "", ""
-		}
-		for i, item := range v {
-			at := fmt.Sprintf("%s[%d]", path, i)
-			if m, ok := item.(map[string]any); ok && m[schema.MergeKey] == nil && m["$patch"] == nil {
-				return at, schema.MergeKey
-			}
-			if at, key := unnamed(schema.Item(), item, at); at != "" {
-				return at, key
-			}
-		}
-	}
-	return "", ""
-}
-
-// existing says what an item without a name may have been meant to change.
-func existing(path string, template map[string]any) string {
-	spec, _ := template["spec"].(map[string]any)
-	containers, _ := spec["containers"].([]any)
-	rest, ok := strings.CutPrefix(path, "spec.template.spec.containers[")
-	if ok && !strings.Contains(rest, ".") && len(containers) > 0 {
-		if c, ok := containers[0].(map[string]any); ok {
-			return fmt.Sprintf("the server's own container is named %v", c["name"])
-		}
-	}
-	return "by it an item is merged with the one that is there"
-}
-
-// DeletingSurplus says that surplus pods are being deleted.
-func DeletingSurplus(pods int) string {
-	if pods == 1 {
-		return "deleting 1 surplus pod"
-	}
-	return fmt.Sprintf("deleting %d surplus pods", pods)
-}
-
-func labelsOf(template map[string]any) map[string]any {
-	meta, _ := template["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
-	return labels
 }
 
 // namePattern is that of a DNS label which begins with a letter, as the name of a Service must be.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"skiff/internal/operators/operatortest"
-	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
@@ -31,10 +30,8 @@ func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 		New: func(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 			var sources []controller.Source
 			r, sources = newReconciler[*counted, countedStatus](s, recorder, Definition[*counted, countedStatus]{
-				Name: "counted", Resource: servers, Rights: []kube.Right{
-					{Resource: servers, Verbs: []string{"list", "watch", "get"}},
-					{Resource: servers, Subresource: "status", Verbs: []string{"patch"}}},
-				Desired: func(*counted) ([]apply.Child, error) { return nil, nil },
+				Name: "counted", Resource: servers,
+				Desired: func(*counted) ([]Child, error) { return nil, nil },
 				Observe: func(cr *counted, _ Seen) (countedStatus, conditions.Set) {
 					return countedStatus{}, conditions.NewSet(cr.Annotations)
 				},

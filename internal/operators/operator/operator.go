@@ -1,10 +1,10 @@
 // Package operator is the Reconcile that operators with children share. An operator is a [Definition]: which children
 // should exist for a custom resource, and what its status should say about those that were seen, both pure functions.
 //
-// Its job is what lies between the two: it reads the custom resource, has package apply make the children as they
-// should be, turns what is in the way into conditions (problem.go), writes the status, and tells what was done in
-// Events (announce.go). It has no rule about any kind of children, but that their pod templates keep to a policy
-// (template.go). What operators have in common when they declare children is in child.go.
+// Its job is what lies between the two: it reads the custom resource, adds to the children what all have in common
+// (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the status,
+// and records what was done in Events (announce.go). It has no rule about any kind of children, but that their pod
+// templates keep to a policy (template.go).
 //
 // Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
@@ -27,70 +27,12 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// Object is a custom resource. Its Status embeds Common.
-type Object[Spec, Status any] struct {
-	kube.MetaOwn `json:"metadata"`
-	Spec         Spec   `json:"spec"`
-	Status       Status `json:"status"`
-}
-
-func (o *Object[Spec, Status]) meta() *kube.MetaOwn { return &o.MetaOwn }
-func (o *Object[Spec, Status]) spec() any           { return &o.Spec }
-func (o *Object[Spec, Status]) status() *Status     { return &o.Status }
-func (o *Object[Spec, Status]) blank() kube.Object  { return new(Object[Spec, Status]) }
-
-// object is a pointer to an Object. What has it for a type parameter, as a mirror has, is compiled once for all kinds.
-type object[Status any] interface {
-	kube.Object
-	meta() *kube.MetaOwn
-	spec() any
-	status() *Status
-	blank() kube.Object // a new one; the receiver may be nil
-}
-
-// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is
-// no omitempty.
-type Common struct {
-	ObservedGeneration int64                  `json:"observedGeneration"`
-	Conditions         []conditions.Condition `json:"conditions"`
-}
-
-func (c *Common) common() *Common { return c }
-
-// status is a pointer to a Status that embeds Common.
-type status[Status any] interface {
-	*Status
-	common() *Common
-}
-
-// Definition is an operator: all of it is data and pure functions. T is a pointer to its Object.
-type Definition[T object[Status], Status any] struct {
-	Name     string // of the controller
-	Resource kube.Resource
-	Rights   []kube.Right
-	Children []Kind
-	// Desired returns the children that should exist, the one that matters most first. It depends on the spec and the
-	// identity of cr alone; in Child.Create it may also use the status. An error names the field of the spec that is
-	// wrong.
-	Desired func(cr T) ([]apply.Child, error)
-	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
-	// as the children themselves say.
-	Observe func(cr T, seen Seen) (Status, conditions.Set)
-	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
-	// in order.
-	Finalizer string
-	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
-	Known func(cr T) map[kube.Key]string
-	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
-	Problem func(cr T, r apply.Result) *conditions.Problem
-}
-
 // Seen is what came of the children, in the order in which they were declared, and then of those that are not declared
 // any more. Where the spec is not valid it is those that there are, in any order.
 type Seen []apply.Result
 
-// Child returns a child as it was last seen, nil if it does not exist or belongs to someone else.
-func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
+// Find returns a child as it was last seen, nil if it does not exist or belongs to another controller.
+func Find[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 	for i := range seen {
 		if seen[i].Resource == r && seen[i].Key.Name == name {
 			return apply.As[S](seen[i].Live)
@@ -103,7 +45,7 @@ func Child[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 // runs it.
 func New[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) *controller.Controller {
-	s.Client = s.Client.Limit(d.Rights)
+	s.Client = s.Client.Limit(d.Rights())
 	r, sources := newReconciler[T, Status, P](s, recorder, d)
 	c := s.New(d.Name, r.Reconcile, sources...)
 	r.follow(c)
@@ -114,20 +56,26 @@ func New[T object[Status], Status any, P status[Status]](s controller.Setup, rec
 func newReconciler[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) (*reconciler[T, Status, P], []controller.Source) {
 	objects := controller.CustomResources[T](s, d.Resource)
-	sources := make([]controller.Source, 1, len(d.Children)+1)
+	sources := make([]controller.Source, 1, 1+len(d.Children)+len(d.Inputs))
 	var kinds []apply.Kind
 	for _, child := range d.Children {
-		kind, source := child(s, d.Resource)
+		kind, source := child.connect(s, d.Resource)
 		kinds, sources = append(kinds, kind), append(sources, source)
+	}
+	var inputs []getter
+	for _, in := range d.Inputs {
+		get, source := in.connect(s, objects)
+		inputs, sources = append(inputs, get), append(sources, source)
 	}
 	r := &reconciler[T, Status, P]{
 		Definition: d,
-		objects:    apply.NewStatuses(s.Client, objects, blank[T, Status]),
 		children:   apply.New(s.Client, apply.Own(), kinds...),
+		inputs:     inputs,
 		events:     recorder,
 		policy:     s.TemplatePolicy,
 	}
-	sources[0] = controller.For(objects).Unseen(r.unseen).Shed(r.shed)
+	r.objects = NewStatuses[T, Status, P](s.Client, objects, r.children.Forget)
+	sources[0] = r.objects.Source()
 	return r, sources
 }
 
@@ -138,15 +86,11 @@ func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	c.OnLeave(r.objects.Leave)
 }
 
-func blank[T object[Status], Status any]() T {
-	var none T
-	return none.blank().(T)
-}
-
 type reconciler[T object[Status], Status any, P status[Status]] struct {
 	Definition[T, Status]
-	objects  *apply.Statuses[T]
+	objects  *Statuses[T, Status, P]
 	children *apply.Engine
+	inputs   []getter // of Definition.Inputs
 	events   *events.Recorder
 	policy   podpolicy.Policy
 	backlog  func() int // of the controller
@@ -170,11 +114,11 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 	} else {
 		cr = r.converge(ctx, cr, f)
 	}
-	tell := announcer{r.events, r.Resource, cr}
-	tell.actions(ctx, f.seen)
+	announce := announcer{r.events, r.Resource, cr}
+	announce.actions(ctx, f.seen)
 	if f.removed {
 		kind := r.children.ReplacedKind()
-		tell.event(events.Normal, kind+"sDeleted",
+		announce.event(events.Normal, kind+"sDeleted",
 			fmt.Sprintf("all %ss are deleted; deleting the %s", strings.ToLower(kind), r.Resource.Kind), nil)
 	}
 	if err := f.err(); controller.IsShed(err) {
@@ -185,7 +129,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		return controller.Behind("its children were written"), nil
 	}
 	if !f.stale {
-		r.report(ctx, cr, f, tell)
+		r.report(ctx, cr, f, announce)
 	}
 	err = f.err()
 	if f.wait > 0 && controller.IsTerminal(err) { // what is refused must not hold up the rest
@@ -210,13 +154,21 @@ func (r *reconciler[T, Status, P]) ownerOf(cr T) apply.Owner {
 // custom resource as it is then.
 func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findings) T {
 	owner := r.ownerOf(cr)
+	inputs, err := r.read(cr)
+	if err != nil {
+		f.errs, f.stale = append(f.errs, err), true
+		return cr
+	}
+	if len(inputs) > 0 {
+		owner.Spec = &declaration{owner.Spec, inputs}
+	}
 	if r.Finalizer == "" || slices.Contains(cr.meta().Finalizers, r.Finalizer) {
 		if report, ok := r.children.Settled(owner); ok {
 			r.see(cr, &report, f)
 			return cr
 		}
 	}
-	want, err := r.Desired(cr)
+	want, err := r.Declare(cr, inputs...)
 	reason, next := "InvalidSpec", "; correct the spec"
 	if err == nil {
 		err, reason, next = checkTemplates(r.policy, want), "TemplateRefused", "; correct spec.template"
@@ -244,6 +196,27 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 		f.held = "" // it was held because of the finalizer, which is reported
 	}
 	return cr
+}
+
+// declaration is all that children follow from, where that is more than the spec.
+type declaration struct {
+	spec   any
+	inputs []input
+}
+
+// read returns the objects that the inputs of a custom resource name.
+func (r *reconciler[T, Status, P]) read(cr T) ([]input, error) {
+	var out []input
+	for i, in := range r.Inputs {
+		for _, name := range in.names(cr) {
+			object, err := r.inputs[i](kube.Key{Namespace: cr.meta().Namespace, Name: name})
+			if err != nil {
+				return nil, fmt.Errorf("read %s %s: %w", in.resource.Kind, name, err)
+			}
+			out = append(out, input{in.resource, name, object})
+		}
+	}
+	return out, nil
 }
 
 // see takes in what came of the children.
@@ -286,12 +259,16 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 	f.stale, f.removed = true, true
 }
 
-// report writes the status that follows from what was found, and tells what it says that the one before did not.
-func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, tell announcer) {
+// report writes the status that follows from what was found, and records what is new in it.
+func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, announce announcer) {
 	before := P(cr.status()).common()
 	after, set := r.Observe(cr, f.seen)
 	f.wait = apply.Earlier(f.wait, set.Recheck)
-	f.judge(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
+	if paused := conditions.PausedFor(cr.meta().Annotations); paused.Status == conditions.True &&
+		r.children.ReplacedKind() != "" && !cr.meta().Deleting() { // there is no other controller that goes on
+		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, paused.Message)
+	}
+	f.mergeInto(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
 	*P(&after).common() = Common{cr.meta().Generation, set.After(before.Conditions, cr.meta().Generation, time.Now())}
 	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {
@@ -300,7 +277,7 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 	case err != nil:
 		f.errs = append(f.errs, err)
 	case changed:
-		tell.news(ctx, f, before.Conditions, P(&after).common().Conditions)
+		announce.news(ctx, f, before.Conditions, P(&after).common().Conditions)
 	}
 }
 

@@ -13,13 +13,16 @@ import (
 
 var at = operatortest.At
 
+var options = operatortest.Options{Resource: pages, Controller: "page", New: NewPages}
+
 // story runs f in a fresh world with the operator of page_test.go.
-func story(t *testing.T, f func(w *operatortest.World)) {
+func story(t *testing.T, f func(w *operatortest.World)) { storyWith(t, options, f) }
+
+func storyWith(t *testing.T, o operatortest.Options, f func(w *operatortest.World)) {
 	crd, err := os.ReadFile("testdata/pages.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := operatortest.Options{Resource: pages, Controller: "page", New: NewPages}
 	operatortest.Run(t, o, func(w *operatortest.World) {
 		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
 		w.Pass(time.Second)
@@ -37,9 +40,9 @@ func TestAnOperatorOfThreeKindsOfChildren(t *testing.T) {
 		w.Create("a", `{"text":"hello","replicas":2}`)
 		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "hello")
 		w.Want("port", at(get(w, services, "a"), "spec", "ports", 0, "port"), int64(80))
-		w.WantCondition("a", "Ready", "False/Pods", "0 of 2 pods are ready")
-		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1,"replicas":2,"readyReplicas":2}}`)
-		w.WantCondition("a", "Ready", "True/Pods", "2 of 2 pods are ready")
+		w.WantCondition("a", "Ready", "False/RollingOut", "the Deployment controller has not seen the change yet")
+		w.RollOut("a")
+		w.WantReady("a")
 		w.Patch(pages, "a", `{"spec":{"text":"other"}}`)
 		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "other")
 		w.Patch(pages, "a", `{"spec":{"text":""}}`)
@@ -131,7 +134,7 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 	story(t, func(w *operatortest.World) {
 		w.Create("a", `{"text":"hello","replicas":0}`)
 		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1}}`)
-		w.WantCondition("a", "Ready", "True/Pods", "0 of 0")
+		w.WantCondition("a", "Ready", "True/Complete", "0 of 0")
 		allow := w.API.Inject(apiserver.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
 		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
@@ -147,7 +150,7 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 		w.Want("writes", w.Count("PATCH"), 0)
 		allow()
 		w.Pass(time.Minute)
-		w.WantCondition("a", "Ready", "True/Pods", "0 of 0")
-		w.WantCondition("b", "Ready", "False/Pods", "0 of 1")
+		w.WantCondition("a", "Ready", "True/Complete", "0 of 0")
+		w.WantCondition("b", "Ready", "False/RollingOut")
 	})
 }

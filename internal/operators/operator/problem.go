@@ -117,8 +117,8 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 // nodePortChanged is the reason of Degraded where all is well, but not as it was.
 const nodePortChanged = "NodePortChanged"
 
-// judge completes the conditions that follow from the children with what was in the way.
-func (f *findings) judge(set *conditions.Set, before []conditions.Condition, generation int64,
+// mergeInto completes the conditions that follow from the children with what was in the way.
+func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition, generation int64,
 	paused conditions.Condition) {
 	set.Paused = paused
 	switch was, _ := conditions.Get(before, conditions.Degraded); {

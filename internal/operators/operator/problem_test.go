@@ -17,7 +17,7 @@ func judged(f *findings, well bool, before []conditions.Condition, generation in
 	set := conditions.NewSet(nil)
 	set.Ready, set.Progressing = conditions.New(conditions.Ready, well, "Children", "m"),
 		conditions.New(conditions.Progressing, !well, "Children", "m")
-	f.judge(&set, before, generation, conditions.PausedFor(nil))
+	f.mergeInto(&set, before, generation, conditions.PausedFor(nil))
 	all := set.After(before, generation, noon)
 	short := map[string]string{}
 	for _, c := range all {

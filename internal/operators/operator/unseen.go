@@ -4,43 +4,61 @@ import (
 	"context"
 	"time"
 
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
 
-// unseen says in the status of a custom resource that its state is not known, and why: a Ready from before would be
-// believed. All else in the status stays as it was seen last.
-func (r *reconciler[T, Status, P]) unseen(ctx context.Context, key kube.Key, why string) error {
-	cr, ok, err := r.objects.Get(key)
+// Statuses are the apply.Statuses of a custom resource whose Status embeds Common. They also say in it that the object
+// is not worked on: a Ready from before would be believed. All else in the status stays as it was seen last.
+type Statuses[T object[Status], Status any, P status[Status]] struct {
+	*apply.Statuses[T]
+	mirror *cache.Store[T]
+	drop   func(kube.Key) // what is remembered of an object that takes too much memory
+}
+
+// NewStatuses returns the Statuses of a mirrored kind. drop forgets what the controller remembers of one object.
+func NewStatuses[T object[Status], Status any, P status[Status]](client *kube.Client, mirror *cache.Store[T],
+	drop func(kube.Key)) *Statuses[T, Status, P] {
+	return &Statuses[T, Status, P]{apply.NewStatuses(client, mirror, blank[T, Status]), mirror, drop}
+}
+
+// Source runs a controller for the objects.
+func (s *Statuses[T, Status, P]) Source() controller.Source {
+	return controller.For(s.mirror).Unseen(s.unseen).Shed(s.shed)
+}
+
+// unseen says that the state of an object is not known, and why.
+func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why string) error {
+	cr, ok, err := s.Get(key)
 	if err != nil || !ok || cr.meta().Deleting() {
 		return err
 	}
-	return r.say(ctx, cr, conditions.NotWatched(cr.meta().Annotations, why))
+	return s.write(ctx, cr, conditions.NotWatched(cr.meta().Annotations, why))
 }
 
-// say writes conditions into the status of a custom resource, and leaves all else in it.
-func (r *reconciler[T, Status, P]) say(ctx context.Context, cr T, set conditions.Set) error {
-	before, after := P(cr.status()).common(), *cr.status()
-	*P(&after).common() = Common{before.ObservedGeneration,
-		set.After(before.Conditions, cr.meta().Generation, time.Now())}
-	_, err := r.objects.Write(ctx, cr, *cr.status(), after)
-	return err
-}
-
-// shed says in the status of a custom resource that it is not worked on, because it or a child takes too much memory.
-// Where it is not held itself, what is remembered of its children goes: it is in the way of others.
-func (r *reconciler[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
+// shed says that an object is not worked on, because it or what it depends on takes too much memory.
+func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
 	set := conditions.NotHeld(reason, message)
-	cr, ok, err := r.objects.Get(key)
+	cr, ok, err := s.Get(key)
 	switch {
 	case err != nil:
-		r.children.Forget(key)
-		return r.objects.WriteShed(ctx, key, func(generation int64) any {
-			return set.After(nil, generation, time.Now())
-		})
+		s.drop(key)
+		return s.WriteShed(ctx, key, func(generation int64) any { return set.After(nil, generation, time.Now()) })
 	case !ok:
 		return nil
 	}
 	set.Paused = conditions.PausedFor(cr.meta().Annotations)
-	return r.say(ctx, cr, set)
+	return s.write(ctx, cr, set)
+}
+
+// write changes the conditions of an object.
+func (s *Statuses[T, Status, P]) write(ctx context.Context, cr T, set conditions.Set) error {
+	before, after := P(cr.status()).common(), *cr.status()
+	*P(&after).common() = Common{before.ObservedGeneration,
+		set.After(before.Conditions, cr.meta().Generation, time.Now())}
+	_, err := s.Write(ctx, cr, *cr.status(), after)
+	return err
 }

@@ -127,6 +127,17 @@ func (w *World) DeleteNow(r kube.Resource, name string) {
 	w.done(w.User.Delete(w.Context(), r, Named(name), now))
 }
 
+var deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+
+// RollOut gives a Deployment the status that its controller gives it in the end.
+func (w *World) RollOut(name string) {
+	w.Helper()
+	d := w.API.Get(deployments, Named(name))
+	n := At(d, "spec", "replicas")
+	w.PatchSub(deployments, name, "status", fmt.Sprintf(`{"status":{"observedGeneration":%v,"replicas":%v,
+		"updatedReplicas":%[2]v,"readyReplicas":%[2]v,"availableReplicas":%[2]v}}`, At(d, "metadata", "generation"), n))
+}
+
 var now = kube.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 // Want checks that two values are equal. Integers of all types are compared as int64, which those of decoded JSON are.

@@ -87,3 +87,17 @@ func (w *World) Events(kind, name string) []map[string]any {
 			At(e, "reportingController") != "skiff.dev/"+w.Controller
 	})
 }
+
+// EventLines returns the Events about a custom resource, sorted, in short: "Normal CreateService Service/web-service".
+func (w *World) EventLines(name string) []string {
+	var out []string
+	for _, e := range w.Events(w.Resource.Kind, name) {
+		line := fmt.Sprint(e["type"], " ", e["reason"])
+		if related := e["related"]; related != nil {
+			line += fmt.Sprint(" ", At(related, "kind"), "/", At(related, "name"))
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
+}

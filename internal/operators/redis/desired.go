@@ -31,12 +31,9 @@ const (
 	maxNum = 1000
 )
 
-// app is the name of the application in the labels of the children.
-const app = "redis"
-
-// desired returns what should exist for a Redis, the Service and then the pods in the order of their ordinals: a pure
-// function of its spec and identity. An error names the field of the spec that is wrong.
-func desired(rd *Redis) ([]apply.Child, error) {
+// desired returns what should exist for a Redis, the Service and then the pods in the order of their ordinals. An
+// error names the field of the spec that is wrong.
+func desired(rd *Redis) ([]operator.Child, error) {
 	if err := validate(rd); err != nil {
 		return nil, err
 	}
@@ -48,55 +45,32 @@ func desired(rd *Redis) ([]apply.Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := apply.OwnerOf(resource, rd)
 	port := map[string]any{"name": portName, "port": int64(rd.Spec.Port), "targetPort": portName, "protocol": "TCP"}
 	// Without a cluster IP the name of the Service resolves to the pods, and NAME-0.NAME to one of them.
-	spec := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name),
+	service := map[string]any{"clusterIP": "None", "selector": operator.SelectorLabels(app, rd.Name),
 		"ports": []any{port}}
-	service := operator.Body(owner, services, app, rd.Name)
-	service["spec"] = spec
-	children := append(make([]apply.Child, 0, 1+*rd.Spec.Num), apply.Child{Body: service})
-	pod := podBody(owner, template, revision)
+	children := append(make([]operator.Child, 0, 1+*rd.Spec.Num),
+		operator.Child{Resource: services, Name: rd.Name, Body: map[string]any{"spec": service}})
+	meta, _ := template["metadata"].(map[string]any)
+	overlaid, _ := meta["labels"].(map[string]any)
+	labels := map[string]any{RevisionLabel: revision}
+	maps.Copy(labels, overlaid) // podTemplate has seen to it that none of these are ours
+	common := map[string]any{"labels": labels}
+	if annotations, ok := meta["annotations"]; ok {
+		common["annotations"] = annotations
+	}
 	for i := range int(*rd.Spec.Num) {
-		children = append(children, apply.Child{
-			Body:     withName(pod, podName(rd.Name, i)),
-			MinReady: time.Duration(rd.Spec.MinReadySeconds) * time.Second,
-		})
+		spec, _ := template["spec"].(map[string]any)
+		spec, name := maps.Clone(spec), podName(rd.Name, i)
+		spec["hostname"], spec["subdomain"] = name, rd.Name
+		children = append(children, operator.Child{Resource: pods, Name: name,
+			Body:     map[string]any{"metadata": common, "spec": spec},
+			MinReady: time.Duration(rd.Spec.MinReadySeconds) * time.Second})
 	}
 	return children, nil
 }
 
 func podName(name string, ordinal int) string { return name + "-" + strconv.Itoa(ordinal) }
-
-// podBody returns what the pods that are made from the template have in common: all but their names.
-func podBody(owner apply.Owner, template map[string]any, revision string) map[string]any {
-	common, _ := template["spec"].(map[string]any)
-	spec := maps.Clone(common)
-	spec["subdomain"] = owner.Name
-	body := operator.Body(owner, pods, app, "")
-	body["spec"] = spec
-	meta, _ := body["metadata"].(map[string]any)
-	labels, _ := meta["labels"].(map[string]any)
-	labels[RevisionLabel] = revision
-	overlaid, _ := template["metadata"].(map[string]any)
-	more, _ := overlaid["labels"].(map[string]any)
-	maps.Copy(labels, more) // podTemplate has seen to it that none of these are ours
-	if annotations, ok := overlaid["annotations"]; ok {
-		meta["annotations"] = annotations
-	}
-	return body
-}
-
-// withName returns a pod with its name. It shares all else with body.
-func withName(body map[string]any, name string) map[string]any {
-	pod := maps.Clone(body)
-	meta, _ := body["metadata"].(map[string]any)
-	spec, _ := body["spec"].(map[string]any)
-	meta, spec = maps.Clone(meta), maps.Clone(spec)
-	meta["name"], spec["hostname"] = name, name
-	pod["metadata"], pod["spec"] = meta, spec
-	return pod
-}
 
 // podTemplate returns what the pods have in common, with the user's overlay laid over it.
 func podTemplate(rd *Redis) (map[string]any, error) {

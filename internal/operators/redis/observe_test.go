@@ -131,7 +131,8 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		{"foreign while rolling", "o+ f n+", "False/RollingOut", "True/RollingOut", none, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, set := observe(redisOf(t, `{"port":6379,"num":3}`), podsOf(3, test.pods), noon)
+			_, progress := observe(redisOf(t, `{"port":6379,"num":3}`), podsOf(3, test.pods), noon)
+			set := progress.Set()
 			got := map[string]string{}
 			for _, c := range []conditions.Condition{set.Ready, set.Progressing, set.Degraded} {
 				got[c.Type] = string(c.Status) + "/" + c.Reason

@@ -1,3 +1,13 @@
+// Package redis is the operator of the Redis custom resource: a number of pods NAME-0, NAME-1 ..., each a Redis
+// server of its own on the declared port, behind a headless Service NAME.
+//
+// Its job is to say what should exist (desired.go) and what was seen (observe.go, fault.go), both pure functions.
+// Package apply creates, rolls, replaces and removes the pods, and package operator is the Reconcile around that.
+// There is no Deployment or StatefulSet in between. The pods get no storage and are not connected in any way:
+// without volumes they are a cache.
+//
+// Place on the event path: it is called by (*operator.reconciler).Reconcile, on the controller's workers. It
+// starts no goroutine.
 package redis
 
 import (
@@ -11,7 +21,20 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
+// app is the name of the application in the labels of the children.
+const app = "redis"
+
+// What this operator watches and writes.
+var (
+	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
+	pods     = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	services = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
+)
+
+// Rights are all that the operator needs.
+var Rights = definition(podOptions).Rights()
+
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	return operator.New(s, recorder, definition(podOptions))
 }
@@ -20,13 +43,12 @@ func definition(o apply.ReplaceOptions[*pod]) operator.Definition[*Redis, Status
 	return operator.Definition[*Redis, Status]{
 		Name:      app,
 		Resource:  resource,
-		Rights:    Rights,
+		Children:  []operator.Kind{operator.Owns[struct{}](services), operator.Replaces(pods, o)},
+		Desired:   desired,
 		Finalizer: Finalizer,
-		Children: []operator.Kind{operator.Owns[*apply.Live[struct{}]](services, apply.InPlace),
-			operator.Replaces(pods, o)},
-		Desired: desired,
 		Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
-			return observe(rd, seen, time.Now())
+			s, progress := observe(rd, seen, time.Now())
+			return s, progress.Set()
 		},
 		Known: func(rd *Redis) map[kube.Key]string {
 			known := make(map[kube.Key]string, len(rd.Status.Members))
@@ -44,4 +66,43 @@ var podOptions = apply.ReplaceOptions[*pod]{
 	Selector: operator.SelectorKeys,
 	Ready:    (*pod).ready,
 	Ended:    (*pod).ended,
+}
+
+// Finalizer keeps a deleted Redis until its pods have been removed, in order.
+const Finalizer = "skiff.dev/pods"
+
+// RevisionLabel on a pod holds the hash of the template that it was made from.
+const RevisionLabel = "skiff.dev/revision"
+
+// Redis is the custom resource. crds/redis.yaml says what its fields mean.
+type Redis = operator.Object[Spec, Status]
+
+// Spec is what the user wants. What is handed on to the pods as it is stays raw.
+type Spec struct {
+	Port            int32    `json:"port"`
+	Num             *int32   `json:"num"`   // nil is not 0: it would delete all pods
+	Image           *string  `json:"image"` // nil: defaultImage
+	MinReadySeconds int32    `json:"minReadySeconds"`
+	Resources       kube.Raw `json:"resources"`
+	Config          kube.Raw `json:"config"`
+	Template        kube.Raw `json:"template"`
+}
+
+// Status is what was seen.
+type Status struct {
+	operator.Common
+	Replicas        int32    `json:"replicas"`
+	ReadyReplicas   int32    `json:"readyReplicas"`
+	UpdatedReplicas int32    `json:"updatedReplicas"`
+	Selector        string   `json:"selector"`
+	Members         []Member `json:"members"`
+}
+
+// Member is one pod, in the order of the ordinals.
+type Member struct {
+	Name     string `json:"name"`
+	UID      string `json:"uid"`
+	IP       string `json:"ip"` // "" before the pod has one
+	Ready    bool   `json:"ready"`
+	Revision string `json:"revision"` // of the template that it was made from
 }

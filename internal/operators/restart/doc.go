@@ -7,7 +7,8 @@
 // functions of the trigger's state, the pods, the targets and the time. `skiff restart` is the same reconcile of a
 // trigger that is kept elsewhere (standalone.go). It creates and deletes
 // nothing, and it rolls nothing out: the cluster's own controllers do, once the annotation of the pod template has
-// changed.
+// changed. So it is no operator.Definition, which is about children: a trigger has none, its decisions follow from its
+// status, and that is written before what follows from it and not after.
 //
 // # What survives
 //

@@ -57,9 +57,9 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 		}
 		terms := t.Spec.Source.Selector.Requirements().Terms()
 		for i := range terms {
-			terms[i] = t.sourceNamespace() + "/" + terms[i]
+			terms[i] = sourceNamespace(t) + "/" + terms[i]
 		}
-		return append(terms, t.sourceNamespace()+"/")
+		return append(terms, sourceNamespace(t)+"/")
 	})
 	triggers.Index(byTarget, func(t *RestartTrigger) []string {
 		if t.Status.Selector == "" {

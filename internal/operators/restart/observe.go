@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
@@ -53,15 +54,16 @@ func noSource(namespace string, err error) *conditions.Problem {
 
 // observe returns the status that follows from a decision. r is nil where the trigger is refused.
 func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) Status {
-	s := Status{ObservedGeneration: t.Generation, State: d.state, Cycle: d.cycle}
+	s := Status{State: d.state, Cycle: d.cycle}
 	if r != nil {
 		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), join(",", r.targets), matching
 		if s.Pending != nil && !r.suspended && (d.problem == nil || !d.problem.Stalled) && s.Round == nil {
 			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
 		}
 	}
-	set := judge(t, r, d, &s, now)
-	s.Conditions = set.After(t.Status.Conditions, t.Generation, now)
+	set := conditionsOf(t, r, d, &s, now)
+	s.Common = operator.Common{ObservedGeneration: t.Generation,
+		Conditions: set.After(t.Status.Conditions, t.Generation, now)}
 	return s
 }
 
@@ -88,8 +90,8 @@ const (
 	waiting    = "WaitsForTarget"
 )
 
-// judge returns the conditions, without generation and time.
-func judge(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) conditions.Set {
+// conditionsOf returns the conditions, without generation and time.
+func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.Time) conditions.Set {
 	set := conditions.NewSet(t.Annotations)
 	if set.Paused.Status != conditions.True && t.Spec.Suspend { // which does the same
 		set.Paused = conditions.New(conditions.Paused, true, "Suspended",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
@@ -33,19 +34,18 @@ func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *control
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.CustomResources[*RestartTrigger](s, resource)
 	ps := controller.Mirror[*pod](s, pods, "")
-	statuses := apply.NewStatuses(s.Client, ts, func() *RestartTrigger { return new(RestartTrigger) })
 	r := &reconciler{
 		client:   s.Client,
 		restarts: newRestarts(),
 		recorder: recorder,
-		triggers: statuses,
 		find:     newFinder(ts, ps),
 
 		minDebounce: s.MinDebounce,
 		minCooldown: s.MinCooldown,
 	}
-	c := s.New("restart", r.Reconcile, controller.For(ts).Unseen(r.unseen).Shed(r.shed),
-		controller.Watches(ts, r.find.forTrigger),
+	statuses := operator.NewStatuses[*RestartTrigger, Status](s.Client, ts, func(k kube.Key) { r.memories.Delete(k) })
+	r.triggers = statuses
+	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
 	c.OnLeave(statuses.Leave)
@@ -79,7 +79,6 @@ type reconciler struct {
 type triggers interface {
 	Get(k kube.Key) (*RestartTrigger, bool, error)
 	Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error)
-	WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error
 	Forget(k kube.Key)
 }
 

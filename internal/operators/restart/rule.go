@@ -63,7 +63,7 @@ type rule struct {
 // schema cannot check. An error names the field.
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
-	r := &rule{selector: s.Source.Selector.Requirements(), namespace: t.sourceNamespace(), salt: t.UID,
+	r := &rule{selector: s.Source.Selector.Requirements(), namespace: sourceNamespace(t), salt: t.UID,
 		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods,
 		suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
 	err := checkSelector(r.selector)
@@ -120,7 +120,7 @@ func checkSelector(s labels.Requirements) error {
 }
 
 // sourceNamespace returns the namespace of the source pods.
-func (t *RestartTrigger) sourceNamespace() string {
+func sourceNamespace(t *RestartTrigger) string {
 	if t.Spec.Source.Namespace != "" {
 		return t.Spec.Source.Namespace
 	}

@@ -146,6 +146,3 @@ func (s *standalone) read(ctx context.Context, live *workload) *RestartTrigger {
 	s.trigger, s.last = &next, state.LastRestart
 	return s.trigger
 }
-
-// WriteShed has nothing to do: the one trigger is made of flags, and is always held.
-func (s *standalone) WriteShed(context.Context, kube.Key, func(int64) any) error { return nil }

@@ -3,7 +3,7 @@ package restart
 import (
 	"time"
 
-	"skiff/internal/runtime/conditions"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
 )
@@ -24,11 +24,7 @@ var (
 )
 
 // RestartTrigger is the custom resource. crds/restarttrigger.yaml says what its fields mean.
-type RestartTrigger struct {
-	kube.MetaOwn `json:"metadata"`
-	Spec         Spec   `json:"spec"`
-	Status       Status `json:"status"`
-}
+type RestartTrigger = operator.Object[Spec, Status]
 
 // Spec is what the user wants.
 type Spec struct {
@@ -75,14 +71,13 @@ var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunn
 
 // Status is what was seen and done. All of it is written, and null removes: so there is no omitempty.
 type Status struct {
-	ObservedGeneration int64      `json:"observedGeneration"`
-	Selector           string     `json:"selector"`        // in kubectl's form; "": no pods are watched
-	TargetNames        string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
-	MatchingPods       int32      `json:"matchingPods"`    // source pods, running or not
-	NextRestartTime    *time.Time `json:"nextRestartTime"` // of Pending; nil: it waits for no time
-	Cycle              []string   `json:"cycle"`           // of triggers that set off each other; this one first
+	operator.Common
+	Selector        string     `json:"selector"`        // in kubectl's form; "": no pods are watched
+	TargetNames     string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
+	MatchingPods    int32      `json:"matchingPods"`    // source pods, running or not
+	NextRestartTime *time.Time `json:"nextRestartTime"` // of Pending; nil: it waits for no time
+	Cycle           []string   `json:"cycle"`           // of triggers that set off each other; this one first
 	State
-	Conditions []conditions.Condition `json:"conditions"`
 }
 
 // State is what decisions are made from, and what has to survive the process. Its times are whole seconds in UTC.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"skiff/internal/operators/operator"
-	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -21,9 +20,6 @@ const (
 	defaultPort = 80
 )
 
-// app is the name of the application in the labels of the children.
-const app = "webserver"
-
 // The types of the Service.
 const (
 	clusterIP        = "ClusterIP"
@@ -31,9 +27,8 @@ const (
 	loadBalancerType = "LoadBalancer"
 )
 
-// desired returns what should exist for a WebServer. It is a pure function of the spec and identity of ws, and, for
-// the birth of the Service alone, of the node port in its status. An error names the field of the spec that is wrong.
-func desired(ws *WebServer) ([]apply.Child, error) {
+// desired returns what should exist for a WebServer. An error names the field of the spec that is wrong.
+func desired(ws *WebServer) ([]operator.Child, error) {
 	if err := validate(ws); err != nil {
 		return nil, err
 	}
@@ -48,24 +43,19 @@ func desired(ws *WebServer) ([]apply.Child, error) {
 	if ws.Spec.Replicas != nil {
 		spec["replicas"] = int64(*ws.Spec.Replicas)
 	}
-	owner := apply.OwnerOf(resource, ws)
-	deployment := operator.Body(owner, deployments, app, ws.Name)
-	deployment["spec"] = spec
-	service := func(nodePort *int32) map[string]any {
-		body := operator.Body(owner, services, app, serviceName(ws.Name))
-		body["spec"] = serviceSpec(ws, nodePort)
-		return body
-	}
-	children := []apply.Child{
+	return []operator.Child{
 		// An autoscaler's work is not lost when it takes over from spec.replicas, nor is a `kubectl scale`.
-		{Body: deployment, Keep: []string{"replicas"}},
-		{Body: service(ws.Spec.NodePort)},
-	}
+		{Resource: deployments, Name: ws.Name, Body: map[string]any{"spec": spec}, Keep: []string{"replicas"}},
+		{Resource: services, Name: serviceName(ws.Name), Body: service(ws, ws.Spec.NodePort)},
+	}, nil
+}
+
+// keepNodePort has a Service that is created again ask for the node port that it had. That is not declared: the
+// cluster has allocated the port, and it stays the cluster's.
+func keepNodePort(ws *WebServer, children []operator.Child) {
 	if ws.Spec.NodePort == nil && ws.Status.NodePort != nil && serviceType(ws) != clusterIP {
-		// Asked for once, not declared: the cluster has allocated the port, and it stays the cluster's.
-		children[1].Create = service(ws.Status.NodePort)
+		children[1].Create = service(ws, ws.Status.NodePort)
 	}
-	return children, nil
 }
 
 func serviceName(name string) string { return name + serviceSuffix }
@@ -86,13 +76,13 @@ func port(ws *WebServer) int64 {
 	return int64(*ws.Spec.Port)
 }
 
-func serviceSpec(ws *WebServer, nodePort *int32) map[string]any {
+func service(ws *WebServer, nodePort *int32) map[string]any {
 	p := map[string]any{"name": portName, "port": port(ws), "targetPort": portName, "protocol": "TCP"}
 	if nodePort != nil {
 		p["nodePort"] = int64(*nodePort)
 	}
-	return map[string]any{"type": serviceType(ws), "selector": operator.SelectorLabels(app, ws.Name),
-		"ports": []any{p}}
+	return map[string]any{"spec": map[string]any{"type": serviceType(ws),
+		"selector": operator.SelectorLabels(app, ws.Name), "ports": []any{p}}}
 }
 
 // podTemplate returns the pods' template with the user's overlay laid over it.

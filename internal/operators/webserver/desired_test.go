@@ -52,7 +52,7 @@ func TestKeptNodePortIsAskedForOnceAndNotDeclared(t *testing.T) {
 
 func checkGolden(t *testing.T, name string, ws *WebServer) {
 	t.Helper()
-	c, err := desired(ws)
+	c, err := definition.Declare(ws)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func checkGolden(t *testing.T, name string, ws *WebServer) {
 
 func TestDesiredStateDoesNotDependOnStatus(t *testing.T) {
 	const spec = `"spec":{"image":"nginx","replicas":2,"nodePort":30010}`
-	plain, err := desired(decode(t, `{`+identity+`,`+spec+`}`))
+	plain, err := definition.Declare(decode(t, `{`+identity+`,`+spec+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	busy, err := desired(decode(t, `{`+identity+`,`+spec+`,"status":{"nodePort":31234,"replicas":7,"selector":"x=y"}}`))
+	busy, err := definition.Declare(decode(t, `{`+identity+`,`+spec+`,"status":{"nodePort":31234,"replicas":7,"selector":"x=y"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,14 +13,14 @@ import (
 func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Patch(resource, "web", `{"spec":{"replicas":5}}`)
 		w.Delete(services, "web-service")
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Pass(time.Second)
 		w.Patch(resource, "web", pause)
 		w.Patch(resource, "web", resume)
-		w.Want("Events", w.events("web"), []string{
+		w.Want("Events", w.EventLines("web"), []string{
 			"Normal ApplyDeployment Deployment/web",
 			"Normal Create", // both children
 			"Normal CreateService Service/web-service",
@@ -44,7 +44,7 @@ func TestEventsTellWhatWasDoneAndWhatIsWrong(t *testing.T) {
 // wantEvent checks that there is exactly one Event like that, however often the cause shows itself.
 func (w *world) wantEvent(name, want string) {
 	w.Helper()
-	got := w.events(name)
+	got := w.EventLines(name)
 	if n := len(slices.DeleteFunc(slices.Clone(got), func(e string) bool { return e != want })); n != 1 {
 		w.Errorf("%d Events %q among %q", n, want, got)
 	}
@@ -104,12 +104,12 @@ func TestEventsWarnOfWhatIsInTheWay(t *testing.T) {
 func TestSteadyStateTellsNothing(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Stop()
-		before := w.events("web")
+		before := w.EventLines("web")
 		w.Start()
 		w.Pass(10 * time.Minute)
-		w.Want("Events", w.events("web"), before)
+		w.Want("Events", w.EventLines("web"), before)
 		w.Forget()
 		w.Pass(time.Hour)
 		for _, r := range w.API.Requests() {
@@ -125,8 +125,8 @@ func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "events",
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
-		w.Want("Events", w.events("web"), []string(nil))
+		w.Want("Events", w.EventLines("web"), []string(nil))
 	})
 }

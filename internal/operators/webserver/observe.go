@@ -15,19 +15,23 @@ type deployment = apply.Live[deploymentStatus]
 
 // observe returns the status that follows from the children.
 func observe(ws *WebServer, seen operator.Seen) (Status, conditions.Set) {
-	d := operator.Child[deploymentStatus](seen, deployments, ws.Name)
+	d := operator.Find[deploymentStatus](seen, deployments, ws.Name)
 	s := Status{Selector: operator.Selector(app, ws.Name), NodePort: ws.Status.NodePort}
 	if d != nil {
 		s.Replicas, s.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 		s.UpdatedReplicas = d.Status.UpdatedReplicas
 	}
-	if port := nodePort(operator.Child[struct{}](seen, services, serviceName(ws.Name))); port != 0 {
+	if port := nodePort(operator.Find[struct{}](seen, services, serviceName(ws.Name))); port != 0 {
 		s.NodePort = &port
 	}
 	if serviceType(ws) == clusterIP {
 		s.NodePort = nil
 	}
-	return s, judge(ws, rolloutOf(ws, d), s.NodePort)
+	set := rolloutOf(ws, d).Set()
+	if set.Ready.Status == conditions.True && s.NodePort != nil {
+		set.Ready.Message = fmt.Sprintf("%s, on port %d of every node", set.Ready.Message, *s.NodePort)
+	}
+	return s, set
 }
 
 // nodePort returns the port that a Service has on every node, 0 if it has none.
@@ -47,70 +51,31 @@ func nodePort(svc *apply.Live[struct{}]) int32 {
 	return 0
 }
 
-// judge returns the conditions that follow from the rollout.
-func judge(ws *WebServer, ro rollout, port *int32) conditions.Set {
-	set := conditions.NewSet(ws.Annotations)
-	set.Ready = conditions.New(conditions.Ready, ro.done, ro.reason, ro.message)
-	if ro.done && port != nil {
-		set.Ready.Message = fmt.Sprintf("%s, on port %d of every node", ro.message, *port)
-	}
-	set.Progressing = conditions.New(conditions.Progressing, !ro.done && !ro.stuck, ro.reason, ro.message)
-	if ro.failed {
-		set.Degraded = conditions.New(conditions.Degraded, true, ro.reason, ro.message)
-	}
-	return set
-}
-
-// rollout is how far the Deployment is.
-type rollout struct {
-	done    bool // all pods are of the present template and available, and there are no others
-	stuck   bool // the Deployment controller has given up waiting
-	failed  bool // something is wrong
-	reason  string
-	message string
-}
-
-// rolloutOf reads a Deployment's status as `kubectl rollout status` does: a status of an older generation says
-// nothing.
-func rolloutOf(ws *WebServer, d *deployment) rollout {
+// rolloutOf returns how far the Deployment is.
+func rolloutOf(ws *WebServer, d *deployment) conditions.Progress {
 	if d == nil {
-		return rollout{reason: "DeploymentMissing", message: "there is no Deployment yet"}
+		return conditions.Progress{Reason: "DeploymentMissing", Message: "there is no Deployment yet"}
 	}
-	want := replicas(ws, d)
 	s := &d.Status
-	follow := fmt.Sprintf("; follow it with `kubectl rollout status deployment/%s`", d.Name)
-	current := s.ObservedGeneration >= d.Generation
-	switch {
-	case current && s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want:
-		return rollout{done: true, reason: "Complete", message: fmt.Sprintf("%d of %d pods are available", want, want)}
-	case !current:
-		return rollout{reason: "RollingOut", message: "the Deployment controller has not seen the change yet" + follow}
-	}
 	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", operator.Selector(app, ws.Name))
-	var r rollout
+	r := conditions.Rollout{Kind: "Deployment", Want: replicas(ws, d), Updated: s.UpdatedReplicas, Total: s.Replicas,
+		Available: s.AvailableReplicas, Observed: s.ObservedGeneration >= d.Generation, Look: look,
+		Follow: fmt.Sprintf("; follow it with `kubectl rollout status deployment/%s`", d.Name)}.Progress()
+	if r.Done || s.ObservedGeneration < d.Generation {
+		return r
+	}
 	for _, c := range s.Conditions {
 		switch {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
-			r.stuck = true
-			if !r.failed { // that it takes too long follows from why pods cannot be created
-				r.failed, r.reason, r.message = true, c.Reason, strings.TrimSuffix(c.Message, ".")+look
+			r.Stuck = true // the Deployment controller has given up waiting
+			if !r.Failed { // that it takes too long follows from why pods cannot be created
+				r.Failed, r.Reason, r.Message = true, c.Reason, strings.TrimSuffix(c.Message, ".")+look
 			}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
-			r.failed, r.reason, r.message = true, "ReplicaFailure", replicaFailure(c, look)
+			r.Failed, r.Reason, r.Message = true, "ReplicaFailure", replicaFailure(c, look)
 		}
 	}
-	if r.failed {
-		return r
-	}
-	switch {
-	case s.UpdatedReplicas < want:
-		return rollout{reason: "RollingOut",
-			message: fmt.Sprintf("%d of %d pods are updated", s.UpdatedReplicas, want) + follow}
-	case s.Replicas > want:
-		return rollout{reason: "RollingOut", message: operator.DeletingSurplus(int(s.Replicas-want)) + follow}
-	}
-	return rollout{reason: "PodsUnavailable",
-		message: fmt.Sprintf("%d of %d pods are available", s.AvailableReplicas, want) + look}
+	return r
 }
 
 // What a ReplicaSet says of pods that the API server refuses, behind a name that is another one for each try.
@@ -158,7 +123,7 @@ func quotaUse(requested, used, limited string) string {
 	return strings.Join(uses, "; ")
 }
 
-// replicas returns how many pods the Deployment is to have: what we declare, or what somebody else has put there.
+// replicas returns how many pods the Deployment is to have: what we declare, or what another field manager has set.
 func replicas(ws *WebServer, d *deployment) int32 {
 	if ws.Spec.Replicas != nil {
 		return *ws.Spec.Replicas
@@ -168,4 +133,19 @@ func replicas(ws *WebServer, d *deployment) int32 {
 		return -1 // the API server serves no such Deployment; it is then never complete
 	}
 	return body.Spec.Replicas
+}
+
+// nodePortProblem says which field of the WebServer asks for a node port that cannot be had.
+func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
+	switch {
+	case r.Outcome == apply.PortTaken && ws.Spec.NodePort != nil:
+		return &conditions.Problem{Reason: "NodePortRefused",
+			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute",
+				*ws.Spec.NodePort, r.Message)}
+	case r.Outcome == apply.Exhausted:
+		return &conditions.Problem{Reason: "NoNodePort",
+			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
+				"spec.serviceType: ClusterIP; skiff tries again every minute", r.Message)}
+	}
+	return nil
 }

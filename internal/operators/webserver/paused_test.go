@@ -24,7 +24,7 @@ func (w *world) wantNoWrites() {
 func TestPausedWebServerIsReportedOnAndNotChanged(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Forget()
 		w.Patch(resource, "web", pause)
 		w.WantRequests("PATCH webservers/web/status 200")
@@ -60,7 +60,7 @@ func TestPausedWebServerIsReportedOnAndNotChanged(t *testing.T) {
 		w.Want("replicas", w.replicas(), 5)
 		w.Want("image", w.container("image"), "nginx:2")
 		w.Want("node port", w.nodePort(), 30010)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Paused", "False/NotAnnotated")
 		w.WantCondition("web", "Ready", "True/Complete")
 	})
@@ -104,7 +104,7 @@ func TestPausedWebServerCanBeDeleted(t *testing.T) {
 func TestPausedWebServerStillFindsAChildWithoutItsLabel(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Patch(resource, "web", pause)
 		w.Forget()
 		w.Patch(deployments, "web", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)

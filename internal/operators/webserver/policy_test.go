@@ -20,7 +20,7 @@ func TestATemplateThatTheDefaultPolicyRefusesIsNotWritten(t *testing.T) {
 		w.Pass(time.Hour)
 		w.WantRequests()
 		w.Patch(resource, "web", `{"spec":{"template":null}}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantReady("web")
 		w.WantCondition("web", "Stalled", "False/AsExpected")
 	})
@@ -29,7 +29,7 @@ func TestATemplateThatTheDefaultPolicyRefusesIsNotWritten(t *testing.T) {
 func TestWhatIsThereStaysWhileTheTemplateIsRefused(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantReady("web")
 		before := w.API.Get(deployments, web("web"))
 		w.Forget()
@@ -59,7 +59,7 @@ func TestRestrictedSaysWhatToSet(t *testing.T) {
 		w.Patch(resource, "web", `{"spec":{"template":{"spec":{
 			"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
 			"containers":[{"name":"webserver","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}}}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantReady("web")
 	})
 }

@@ -271,7 +271,7 @@ func (h *history) check() {
 			h.Errorf("WebServer %s is still being deleted: %v", name, ws.Finalizers)
 			continue
 		}
-		want, err := desired(ws)
+		want, err := definition.Declare(ws)
 		if err != nil {
 			h.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 		w.WantCondition("web", "Ready", "False/RollingOut")
 
 		w.Forget()
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantRequests("PATCH webservers/web/status 200")
 		w.WantCondition("web", "Ready", "True/Complete")
 		w.WantCondition("web", "Progressing", "False/Complete")
@@ -53,7 +53,7 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 			"PATCH webservers/web/status 200")
 		w.Want("replicas", w.replicas(), 5)
 		w.WantCondition("web", "Ready", "False/RollingOut")
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 
 		w.Forget()
@@ -90,7 +90,7 @@ func TestSteadyStateSendsNothing(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx","replicas":2,"resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"},"limits":{"cpu":1}},
 			"env":[{"name":"EMPTY","value":""}],"template":{"spec":{"hostNetwork":false,"containers":[{"name":"webserver","securityContext":{"runAsUser":0}}]}}}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Forget()
 		w.Pass(time.Hour)
 		w.WantRequests()
@@ -294,7 +294,7 @@ func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 func TestServiceTypeIsHeeded(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", `{"image":"nginx","replicas":1,"serviceType":"ClusterIP"}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 		w.Want("type", at(w.API.Get(services, web("web-service")), "spec", "type"), "ClusterIP")
 		w.Want("node port", w.nodePort(), nil)
@@ -322,14 +322,14 @@ func TestChildrenThatWereOrphanedAreAdopted(t *testing.T) {
 			w.Patch(r, name, `{"metadata":{"ownerReferences":null}}`) // as --cascade=orphan does
 		}
 		w.Create("web", `{"image":"nginx:2","replicas":1}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 		w.Want("uid of the Deployment", at(w.API.Get(deployments, web("web")), "metadata", "uid"), uid)
 		w.Want("image", w.container("image"), "nginx:2")
 		w.Want("node port", w.nodePort(), port)
 		w.Want("owner", at(w.API.Get(services, web("web-service")), "metadata", "ownerReferences", 0, "uid"),
 			at(w.API.Get(resource, web("web")), "metadata", "uid"))
-		if events := w.events("web"); !slices.Contains(events, "Normal Adopt") {
+		if events := w.EventLines("web"); !slices.Contains(events, "Normal Adopt") {
 			w.Errorf("no Event of the adoption among %q", events)
 		}
 	})
@@ -341,7 +341,7 @@ func TestWhatMayNotBeOursIsAdoptedOnlyOnRequest(t *testing.T) {
 	story(t, func(w *world) {
 		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-service"},`+ready)
 		w.Create("web", `{"image":"nginx","replicas":1}`)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "False/NameTaken", "is not managed by skiff")
 		w.Patch(resource, "web", `{"metadata":{"annotations":{"skiff.dev/adopt":"true"}}}`)
 		w.Pass(2 * time.Minute)
@@ -418,7 +418,7 @@ func TestForeignObjectIsLeftAloneAndReported(t *testing.T) {
 				w.Post(services, foreign)
 				before := w.API.Get(services, web("web-service"))
 				w.Create("web", `{"image":"nginx","replicas":1}`)
-				w.rollOut("web")
+				w.RollOut("web")
 				w.WantCondition("web", "Degraded", "True/NameTaken")
 				w.WantCondition("web", "Ready", "False/NameTaken")
 				w.WantCondition("web", "Progressing", "False/Complete")
@@ -454,7 +454,7 @@ func TestChildrenOfAnEarlierWebServerOfTheSameNameAreForeign(t *testing.T) {
 		w.Delete(deployments, "web") // as the garbage collector does
 		w.Delete(services, "web-service")
 		w.Want("image", w.container("image"), "other")
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 	})
 }

@@ -121,7 +121,7 @@ func TestPostWithoutAnAnswerMakesOneChild(t *testing.T) {
 		w.Create("web", article)
 		w.Pass(10 * time.Second)
 		w.Want("Deployments", len(w.API.List(deployments, "default")), 1)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 		w.WantCondition("web", "Degraded", "False/AsExpected")
 	})
@@ -144,7 +144,7 @@ func TestConflictsAreTriedAgainOnTheNewVersion(t *testing.T) {
 				w.Patch(resource, "web", `{"spec":{"image":"nginx:2"}}`)
 				w.Pass(time.Minute)
 				w.Want("image", w.container("image"), "nginx:2")
-				w.rollOut("web")
+				w.RollOut("web")
 				w.Pass(time.Minute)
 				w.WantCondition("web", "Ready", "True/Complete")
 				if n := len(w.Requests()); n > 20 {
@@ -282,7 +282,7 @@ func TestDeletionsWithoutEndArePausedAndReported(t *testing.T) {
 func TestRefusedOverlayIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
-		w.rollOut("web")
+		w.RollOut("web")
 		for _, reply := range []apiserver.Reply{
 			{Code: 422, ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,
 				"message":"Deployment.apps \"web\" is invalid: restartPolicy","details":{"name":"web","group":"apps","kind":"Deployment"}}`},
@@ -357,7 +357,7 @@ func TestOneChildFailingDoesNotHoldUpTheOther(t *testing.T) {
 		}
 		remove()
 		w.Pass(10 * time.Minute)
-		w.rollOut("web")
+		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
 		w.WantCondition("web", "Stalled", "False/AsExpected")
 	})
@@ -407,7 +407,7 @@ func TestMutedWatchOfTheWebServersDoesNotHoldUpTheirStatus(t *testing.T) {
 		w.Start() // its list shows the WebServer; nothing more comes
 		w.Pass(time.Minute)
 		w.Forget()
-		w.rollOut("web")
+		w.RollOut("web")
 		w.Pass(time.Minute)
 		w.WantCondition("web", "Ready", "True/Complete")
 		if n := len(w.Requests()); n > 6 {

@@ -1,42 +1,106 @@
+// Package webserver is the operator of the WebServer custom resource: an image and a number of pods become a
+// Deployment NAME and a Service NAME-service, which are created again when they are deleted.
+//
+// All of it is pure: desired.go says what should exist, and observe.go what the status of that is. Package operator
+// does the rest. It creates no pods: the cluster's Deployment controller does.
+//
+// Place on the event path: inside (*operator.reconciler).Reconcile, on the controller's workers. It starts no
+// goroutine.
 package webserver
 
 import (
-	"fmt"
-
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
-	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
-// New returns the controller. It sends nothing before Run. A nil recorder means no Events; who made it runs it.
-func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-	return operator.New(s, recorder, operator.Definition[*WebServer, Status]{
-		Name:     "webserver",
-		Resource: resource,
-		Rights:   Rights,
-		Children: []operator.Kind{
-			operator.Owns[*deployment](deployments, apply.InPlace, apply.Reads[deploymentBody]),
-			operator.Owns[*apply.Live[struct{}]](services, apply.InPlace, apply.Reads[serviceBody]),
-		},
-		Desired: desired,
-		Observe: observe,
-		Problem: nodePortProblem,
-	})
+// app is the name of the application in the labels of the children.
+const app = "webserver"
+
+// What this operator watches and writes.
+var (
+	resource    = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
+	deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+	services    = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
+)
+
+var definition = operator.Definition[*WebServer, Status]{
+	Name:     app,
+	Resource: resource,
+	Children: []operator.Kind{
+		operator.Owns[deploymentStatus](deployments, apply.Reads[deploymentBody]),
+		operator.Owns[struct{}](services, apply.Reads[serviceBody]),
+	},
+	Desired: desired,
+	Create:  keepNodePort,
+	Observe: observe,
+	Problem: nodePortProblem,
 }
 
-// nodePortProblem says which field of the WebServer asks for a node port that cannot be had.
-func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
-	switch {
-	case r.Outcome == apply.PortTaken && ws.Spec.NodePort != nil:
-		return &conditions.Problem{Reason: "NodePortRefused",
-			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute",
-				*ws.Spec.NodePort, r.Message)}
-	case r.Outcome == apply.Exhausted:
-		return &conditions.Problem{Reason: "NoNodePort",
-			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
-				"spec.serviceType: ClusterIP; skiff tries again every minute", r.Message)}
+// Rights are all that the operator needs.
+var Rights = definition.Rights()
+
+// New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
+func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+	return operator.New(s, recorder, definition)
+}
+
+// WebServer is the custom resource. crds/webserver.yaml says what its fields mean.
+type WebServer = operator.Object[Spec, Status]
+
+// Spec is what the user wants. What is handed on to the pods as it is stays raw.
+type Spec struct {
+	Image       string   `json:"image"`
+	Replicas    *int32   `json:"replicas"`    // nil: not ours to decide
+	Port        *int32   `json:"port"`        // nil: 80
+	ServiceType string   `json:"serviceType"` // "": NodePort
+	NodePort    *int32   `json:"nodePort"`    // nil: the cluster's choice, kept
+	Resources   kube.Raw `json:"resources"`
+	Env         kube.Raw `json:"env"`
+	Template    kube.Raw `json:"template"`
+}
+
+// Status is what was seen.
+type Status struct {
+	operator.Common
+	Replicas        int32  `json:"replicas"`
+	ReadyReplicas   int32  `json:"readyReplicas"`
+	UpdatedReplicas int32  `json:"updatedReplicas"`
+	Selector        string `json:"selector"`
+	NodePort        *int32 `json:"nodePort"`
+}
+
+// deploymentBody and serviceBody are what is read of the children besides their status.
+type (
+	deploymentBody struct {
+		Spec struct {
+			Replicas int32 `json:"replicas"`
+		} `json:"spec"`
 	}
-	return nil
+	serviceBody struct {
+		Spec struct {
+			Ports []struct {
+				Name     string `json:"name"`
+				NodePort int32  `json:"nodePort"`
+			} `json:"ports"`
+		} `json:"spec"`
+	}
+)
+
+type deploymentStatus struct {
+	ObservedGeneration int64                 `json:"observedGeneration"`
+	Replicas           int32                 `json:"replicas"` // old and new
+	UpdatedReplicas    int32                 `json:"updatedReplicas"`
+	ReadyReplicas      int32                 `json:"readyReplicas"`
+	AvailableReplicas  int32                 `json:"availableReplicas"` // ready for minReadySeconds
+	Conditions         []deploymentCondition `json:"conditions"`
+}
+
+type deploymentCondition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }

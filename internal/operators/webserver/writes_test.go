@@ -81,7 +81,7 @@ func TestChildrenThatAreChangedTogetherMakeOneEvent(t *testing.T) {
 	story(t, func(w *world) {
 		w.Create("web", article)
 		w.Patch(resource, "web", `{"spec":{"port":8080}}`)
-		w.Want("Events", w.events("web"), []string{"Normal Apply", "Normal Create"})
+		w.Want("Events", w.EventLines("web"), []string{"Normal Apply", "Normal Create"})
 		for _, e := range w.Events(resource.Kind, "web") {
 			if note, _ := e["note"].(string); e["reason"] == "Apply" &&
 				(!strings.Contains(note, "changed Deployment web, which differed in spec.template.") ||

@@ -190,3 +190,38 @@ func TestPausedTakesEveryBooleanAndReportsAnythingElse(t *testing.T) {
 		t.Errorf("news %+v, want one warning", news)
 	}
 }
+
+func TestConditionsFollowFromTheCountsOfARollout(t *testing.T) {
+	for _, test := range []struct {
+		name               string
+		rollout            Rollout
+		ready, progressing string
+		message            string
+	}{
+		{"complete", Rollout{Want: 3, Updated: 3, Total: 3, Available: 3, Observed: true}, "True/Complete",
+			"False/Complete", "3 of 3 pods are available"},
+		{"none is wanted", Rollout{Observed: true}, "True/Complete", "False/Complete", "0 of 0 pods are available"},
+		{"of an older spec", Rollout{Want: 3, Updated: 3, Total: 3, Available: 3}, "False/RollingOut",
+			"True/RollingOut", "the Deployment controller has not seen the change yet, follow"},
+		{"not all updated", Rollout{Want: 3, Updated: 1, Total: 4, Available: 3, Observed: true}, "False/RollingOut",
+			"True/RollingOut", "1 of 3 pods are updated, follow"},
+		{"one too many", Rollout{Want: 3, Updated: 3, Total: 4, Available: 4, Observed: true}, "False/RollingOut",
+			"True/RollingOut", "deleting 1 surplus pod, follow"},
+		{"one is not available", Rollout{Want: 3, Updated: 3, Total: 3, Available: 2, Observed: true},
+			"False/PodsUnavailable", "True/PodsUnavailable", "2 of 3 pods are available, look"},
+	} {
+		test.rollout.Kind, test.rollout.Follow, test.rollout.Look = "Deployment", ", follow", ", look"
+		p := test.rollout.Progress()
+		set := p.Set()
+		ready, progressing := string(set.Ready.Status)+"/"+set.Ready.Reason,
+			string(set.Progressing.Status)+"/"+set.Progressing.Reason
+		if ready != test.ready || progressing != test.progressing || set.Ready.Message != test.message ||
+			set.Degraded.Status != False || set.Stalled.Status != False {
+			t.Errorf("%s: Ready=%s Progressing=%s, %q", test.name, ready, progressing, set.Ready.Message)
+		}
+		p.Failed, p.Stuck = !p.Done, true
+		if set = p.Set(); set.Progressing.Status != False || (set.Degraded.Status == True) == p.Done {
+			t.Errorf("%s, and stuck: %+v", test.name, set)
+		}
+	}
+}

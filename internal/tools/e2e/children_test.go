@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	ops "skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
@@ -180,8 +179,10 @@ func (p *parent) apply(members string) apply.Result {
 
 func (p *parent) child(name, members string) apply.Child {
 	p.Helper()
-	body := ops.Body(p.owner, p.mirror.Resource(), "x", name)
-	body["metadata"].(map[string]any)["namespace"] = p.NS
+	r := p.mirror.Resource()
+	body := map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "metadata": map[string]any{"name": name,
+		"namespace": p.NS, "labels": map[string]any{apply.ManagedByLabel: apply.ManagedBy},
+		"ownerReferences": []any{p.owner.Reference()}}}
 	v, err := patch.Decode([]byte("{" + members + "}"))
 	if err != nil {
 		p.Fatal(err)

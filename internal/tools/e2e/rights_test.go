@@ -67,12 +67,16 @@ var provocations = map[string]func(s *Scope, n int){
 		s.mergeIfThere(s.deploymentPath("web"), fmt.Sprintf(`{"spec":{"replicas":%d}}`, 2+n%2))
 		s.mergeIfThere(s.servicePath("web-service"),
 			fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
-		s.surplusChildren(n)
+		s.surplusChild(n, "WebServer", s.WebServer("web"), "v1\nkind: Service", "{ports: [{port: 80}]}")
+		s.surplusChild(n, "WebServer", s.WebServer("web"), "apps/v1\nkind: Deployment", "{replicas: 0, selector: "+
+			"{matchLabels: {app: surplus}}, template: {metadata: {labels: {app: surplus}}, "+
+			"spec: {containers: [{name: main, image: x}]}}}")
 	},
 	"redis": func(s *Scope, n int) {
 		s.Apply(RedisManifest("cache", fmt.Sprintf("port: 6379, num: 1, image: 'redis:7.%d'", n/8))) // deletes a pod
 		s.mergeIfThere(s.servicePath("cache"),
 			fmt.Sprintf(`{"metadata":{"labels":{"app.kubernetes.io/name":"other-%d"}}}`, n))
+		s.surplusChild(n, "Redis", s.Redis("cache"), "v1\nkind: Service", "{ports: [{port: 80}]}")
 		// A pod without the label is out of the controller's sight: it tries to create it, reads it and patches it.
 		s.mergeIfThere("/api/v1/namespaces/"+s.NS+"/pods/cache-0",
 			`{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
@@ -91,24 +95,15 @@ var provocations = map[string]func(s *Scope, n int){
 	},
 }
 
-// surplusChildren makes children of the WebServer that it does not declare, and that have to go.
-func (s *Scope) surplusChildren(n int) {
+// surplusChild makes a child of an owner, if there is one, that it does not declare and that has to go.
+func (s *Scope) surplusChild(n int, ownerKind string, owner Object, kind, spec string) {
 	s.Helper()
-	owner := s.WebServer("web").UID()
-	if owner == "" {
+	if owner.UID() == "" {
 		return
 	}
-	for kind, spec := range map[string]string{
-		"v1\nkind: Service": "{ports: [{port: 80}]}",
-		"apps/v1\nkind: Deployment": "{replicas: 0, selector: {matchLabels: {app: surplus}}, template: {metadata: " +
-			"{labels: {app: surplus}}, " +
-			"spec: {containers: [{name: main, image: x}]}}}",
-	} {
-		s.Apply(fmt.Sprintf("apiVersion: %s\nmetadata: {name: surplus-%d, labels: {app.kubernetes.io/managed-by: "+
-			"skiff}, ownerReferences: "+
-			"[{apiVersion: skiff.dev/v1alpha1, kind: WebServer, name: web, uid: %q, controller: true}]}\nspec: %s\n",
-			kind, n, owner, spec))
-	}
+	s.Apply(fmt.Sprintf("apiVersion: %s\nmetadata: {name: surplus-%d, labels: {app.kubernetes.io/managed-by: skiff}, "+
+		"ownerReferences: [{apiVersion: skiff.dev/v1alpha1, kind: %s, name: %s, uid: %q, controller: true}]}\n"+
+		"spec: %s\n", kind, n, ownerKind, owner.Str("metadata", "name"), owner.UID(), spec))
 }
 
 // mergeIfThere is Merge of an object that need not exist.

@@ -7,7 +7,71 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"skiff/internal/runtime/kube"
 )
+
+// pod is a pod as it is cached: what its controller decides by, and what tells a user why it is not ready.
+type pod struct {
+	kube.Meta `json:"metadata"`
+	Status    podStatus `json:"status"`
+}
+
+type podStatus struct {
+	Phase                 string            `json:"phase"`
+	Reason                string            `json:"reason"` // Evicted, NodeLost ...
+	Message               string            `json:"message"`
+	PodIP                 string            `json:"podIP"`
+	Conditions            []podCondition    `json:"conditions"`
+	InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
+	ContainerStatuses     []containerStatus `json:"containerStatuses"`
+}
+
+type podCondition struct {
+	Type               string    `json:"type"`
+	Status             string    `json:"status"`
+	Reason             string    `json:"reason"`
+	Message            string    `json:"message"`
+	LastTransitionTime time.Time `json:"lastTransitionTime"`
+}
+
+type containerStatus struct {
+	Name  string `json:"name"`
+	State struct {
+		Waiting struct {
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"waiting"`
+		Terminated terminated `json:"terminated"`
+	} `json:"state"`
+	LastState struct {
+		Terminated terminated `json:"terminated"`
+	} `json:"lastState"`
+}
+
+type terminated struct {
+	Reason   string `json:"reason"`
+	ExitCode int    `json:"exitCode"`
+}
+
+// condition returns the condition of a type, the zero value if there is none.
+func (p *pod) condition(conditionType string) podCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == conditionType {
+			return c
+		}
+	}
+	return podCondition{}
+}
+
+// ready says whether the pod answers, by its readiness probe, and since when.
+func (p *pod) ready() (since time.Time, ok bool) {
+	if _, ended := p.ended(); ended || p.Deleting() {
+		return since, false
+	}
+	c := p.condition("Ready")
+	return c.LastTransitionTime, c.Status == "True"
+}
 
 // ended says how the pod's containers have stopped for good, and false if they have not: it failed, was evicted or
 // rejected by its node, or its template lets it complete.

@@ -1,0 +1,204 @@
+package operator
+
+import (
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+// Object is a custom resource. Its Status embeds Common.
+type Object[Spec, Status any] struct {
+	kube.MetaOwn `json:"metadata"`
+	Spec         Spec   `json:"spec"`
+	Status       Status `json:"status"`
+
+	inputs []input // only in what Desired gets
+}
+
+// Input returns an object of a declared input in the namespace of o, nil if there is none of that name.
+func (o *Object[Spec, Status]) Input(r kube.Resource, name string) kube.Object {
+	for _, in := range o.inputs {
+		if in.resource == r && in.name == name {
+			return in.object
+		}
+	}
+	return nil
+}
+
+func (o *Object[Spec, Status]) meta() *kube.MetaOwn { return &o.MetaOwn }
+func (o *Object[Spec, Status]) spec() any           { return &o.Spec }
+func (o *Object[Spec, Status]) status() *Status     { return &o.Status }
+func (o *Object[Spec, Status]) blank() kube.Object  { return new(Object[Spec, Status]) }
+
+func (o *Object[Spec, Status]) declared(inputs []input) kube.Object {
+	out := &Object[Spec, Status]{Spec: o.Spec, inputs: inputs}
+	out.Namespace, out.Name, out.UID, out.Generation = o.Namespace, o.Name, o.UID, o.Generation
+	return out
+}
+
+// object is a pointer to an Object. What has it for a type parameter, as a mirror has, is compiled once for all kinds.
+type object[Status any] interface {
+	kube.Object
+	meta() *kube.MetaOwn
+	spec() any
+	status() *Status
+	blank() kube.Object                  // a new one; the receiver may be nil
+	declared(inputs []input) kube.Object // a copy with nothing but its identity, its spec and the inputs
+}
+
+func blank[T object[Status], Status any]() T {
+	var none T
+	return none.blank().(T)
+}
+
+// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is
+// no omitempty.
+type Common struct {
+	ObservedGeneration int64                  `json:"observedGeneration"`
+	Conditions         []conditions.Condition `json:"conditions"`
+}
+
+func (c *Common) common() *Common { return c }
+
+// status is a pointer to a Status that embeds Common.
+type status[Status any] interface {
+	*Status
+	common() *Common
+}
+
+// Definition is an operator: all of it is data and pure functions. T is a pointer to its Object.
+type Definition[T object[Status], Status any] struct {
+	Name     string // of the controller, and of the application in the labels of the children
+	Resource kube.Resource
+	Children []Kind
+	Inputs   []Input[T]   // what Desired reads beside the custom resource
+	Extra    []kube.Right // beyond those that follow from all of the above
+	// Desired returns the children that should exist, the one that matters most first: Degraded tells of that one, and
+	// without it there is no progress. The cr that it gets has an identity, a spec and the inputs; all else in it is
+	// zero, so that nothing else can change a child. An error names the field of the spec that is wrong.
+	Desired func(cr T) ([]Child, error)
+	// Create, if not nil, sets Child.Create of the children, of the whole cr.
+	Create func(cr T, children []Child)
+	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
+	// as the children themselves say.
+	Observe func(cr T, seen Seen) (Status, conditions.Set)
+	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
+	// in order.
+	Finalizer string
+	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
+	Known func(cr T) map[kube.Key]string
+	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
+	Problem func(cr T, r apply.Result) *conditions.Problem
+}
+
+// Declare returns the children of a custom resource as the engine takes them.
+func (d Definition[T, Status]) Declare(cr T, inputs ...input) ([]apply.Child, error) {
+	children, err := d.Desired(cr.declared(inputs).(T))
+	if err != nil {
+		return nil, err
+	}
+	if d.Create != nil {
+		d.Create(cr, children)
+	}
+	return declare(apply.OwnerOf(d.Resource, cr), d.Name, children)
+}
+
+// Rights are all that the operator needs; its client sends nothing else.
+func (d Definition[T, Status]) Rights() []kube.Right {
+	kind := d.Resource.Kind
+	rights := []kube.Right{{Resource: d.Resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"}}
+	if d.Finalizer != "" {
+		rights = append(rights, kube.Right{Resource: d.Resource, Verbs: []string{"patch"},
+			Why: "the finalizer of a " + kind})
+	}
+	rights = append(rights,
+		kube.Right{Resource: d.Resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
+		kube.Right{Resource: d.Resource, Subresource: "finalizers", Verbs: []string{"update"},
+			Why: "owner references, where OwnerReferencesPermissionEnforcement is on"})
+	for _, child := range d.Children {
+		rights = append(rights, kube.Right{Resource: child.resource, Why: "children of a " + kind,
+			Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}})
+	}
+	for _, in := range d.Inputs {
+		rights = append(rights, kube.Right{Resource: in.resource, Verbs: []string{"list", "watch"},
+			Why: "what a " + kind + " reads"})
+	}
+	return append(append(rights, d.Extra...), events.Rights...)
+}
+
+// Kind is a kind of children of an operator.
+type Kind struct {
+	resource kube.Resource
+	connect  func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
+}
+
+// Owns is a kind of children that are changed in place. S has what the operator reads of the status. It reads reads,
+// if given, in the body (see apply.Read).
+func Owns[S any](r kube.Resource, reads ...func() any) Kind {
+	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
+		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
+		kind := apply.Of(m, apply.InPlace)
+		for _, read := range reads {
+			kind = kind.Reading(read)
+		}
+		return kind, controller.Owns(m, owner.Kind)
+	}}
+}
+
+// Replaces is a kind of children that cannot be changed, such as pods. O is what the pointer type T points to.
+func Replaces[O any, T interface {
+	*O
+	kube.Object
+}](r kube.Resource, o apply.ReplaceOptions[T]) Kind {
+	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
+		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
+		return apply.Replace(m, o), controller.Owns(m, owner.Kind)
+	}}
+}
+
+// Input is a kind of objects that Desired reads; see Reads.
+type Input[T kube.Object] struct {
+	resource kube.Resource
+	names    func(cr T) []string
+	connect  func(s controller.Setup, objects *cache.Store[T]) (mirror getter, source controller.Source)
+}
+
+type getter func(k kube.Key) (kube.Object, error)
+
+// input is one object that was read; nil: there is none of that name.
+type input struct {
+	resource kube.Resource
+	name     string
+	object   kube.Object
+}
+
+// Reads is an input: the objects of a resource that a custom resource names, in its namespace. P is a pointer to O,
+// with the fields that are read. A change of one runs the operator for each custom resource that names it. names is a
+// pure function of the spec.
+func Reads[O any, T kube.Object, P interface {
+	*O
+	kube.Object
+}](r kube.Resource, names func(cr T) []string) Input[T] {
+	return Input[T]{r, names, func(s controller.Setup, objects *cache.Store[T]) (getter, controller.Source) {
+		m, index := controller.Mirror[P](s, r, ""), "input "+r.GroupResource()
+		objects.Index(index, names)
+		get := func(k kube.Key) (kube.Object, error) {
+			object, ok, err := m.Get(k)
+			if !ok {
+				return nil, err
+			}
+			return object, err
+		}
+		return get, controller.Watches(m, func(object P) (keys []kube.Key) {
+			of := object.ObjectMeta()
+			readers, _ := objects.HeldByIndex(index, of.Namespace, of.Name) // before the first list: all run after it
+			for _, cr := range readers {
+				keys = append(keys, cr.ObjectMeta().Key())
+			}
+			return keys
+		})
+	}}
+}

@@ -19,9 +19,9 @@ import (
 // collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or
 // removed.
 type collectors struct {
-	*world
+	*shared
 	record  recordFunc
-	crds    *cache.Store[*object]
+	crds    *cache.Store[*anyObject]
 	changed chan struct{} // buffers one signal: the CRDs have changed
 	paused  atomic.Bool
 
@@ -29,10 +29,10 @@ type collectors struct {
 	current *controller.Controller // nil until discovery is done
 }
 
-func newCollectors(w *world) *collectors {
-	g := &collectors{world: w, crds: cache.New[*object](w.all(crdResource)),
-		record: w.recorder("garbage-collector-controller"), changed: make(chan struct{}, 1)}
-	g.crds.OnChange(func(cache.Change[*object]) {
+func newCollectors(s *shared) *collectors {
+	g := &collectors{shared: s, crds: cache.New[*anyObject](s.all(crdResource)),
+		record: s.recorder("garbage-collector-controller"), changed: make(chan struct{}, 1)}
+	g.crds.OnChange(func(cache.Change[*anyObject]) {
 		select {
 		case g.changed <- struct{}{}:
 		default:
@@ -105,13 +105,13 @@ func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.
 }
 
 // discover returns the resources that can be collected, each in the version that the server prefers.
-func (w *world) discover(ctx context.Context) ([]kube.Resource, error) {
+func (s *shared) discover(ctx context.Context) ([]kube.Resource, error) {
 	var groups struct {
 		Groups []struct {
 			Versions []struct{ GroupVersion string } // the preferred one first
 		}
 	}
-	if err := w.get(ctx, "/apis", &groups); err != nil {
+	if err := s.get(ctx, "/apis", &groups); err != nil {
 		return nil, err
 	}
 	versions := []string{"v1"}
@@ -122,7 +122,7 @@ func (w *world) discover(ctx context.Context) ([]kube.Resource, error) {
 	}
 	var out []kube.Resource
 	for _, v := range versions {
-		served, err := w.collectable(ctx, v)
+		served, err := s.collectable(ctx, v)
 		if kube.IsNotFound(err) {
 			continue // its CRD has been deleted just now; the event of that is on its way
 		}
@@ -140,7 +140,7 @@ func (w *world) discover(ctx context.Context) ([]kube.Resource, error) {
 
 // collectable returns the resources of one group version that can be listed, watched and deleted, except Events: there
 // are many, and they neither own objects nor are owned.
-func (w *world) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
+func (s *shared) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
 	var list struct {
 		Resources []struct {
 			Name, Kind string
@@ -149,7 +149,7 @@ func (w *world) collectable(ctx context.Context, apiVersion string) ([]kube.Reso
 		}
 	}
 	group, version := groupVersion(apiVersion)
-	if err := w.get(ctx, kube.Resource{Group: group, Version: version}.Root(), &list); err != nil {
+	if err := s.get(ctx, kube.Resource{Group: group, Version: version}.Root(), &list); err != nil {
 		return nil, err
 	}
 	var out []kube.Resource
@@ -173,13 +173,13 @@ func groupVersion(apiVersion string) (group, version string) {
 }
 
 // get reads what is no object.
-func (w *world) get(ctx context.Context, path string, into any) error {
-	b, err := w.client.Raw(ctx, "GET", path, nil)
+func (s *shared) get(ctx context.Context, path string, into any) error {
+	b, err := s.client.Raw(ctx, "GET", path, nil)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %s", path, err)
 	}
 	return nil
 }

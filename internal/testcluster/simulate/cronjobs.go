@@ -34,9 +34,9 @@ type cronJob struct {
 }
 
 type cronStatus struct {
-	Active             []map[string]any `json:"active"`
-	LastScheduleTime   time.Time        `json:"lastScheduleTime"`
-	LastSuccessfulTime time.Time        `json:"lastSuccessfulTime"`
+	Active             []object  `json:"active"`
+	LastScheduleTime   time.Time `json:"lastScheduleTime"`
+	LastSuccessfulTime time.Time `json:"lastSuccessfulTime"`
 }
 
 // cronJobs is the CronJob controller.
@@ -45,9 +45,9 @@ type cronJobs struct {
 	jobs *cache.Store[*workload]
 }
 
-func newCronJobs(w *world) runner {
-	c := &cronJobs{newController[*cronJob](w, cronJobResource, "cronjob-controller"),
-		mirrorOf[*workload](w, jobResource)}
+func newCronJobs(s *shared) runner {
+	c := &cronJobs{newController[*cronJob](s, cronJobResource, "cronjob-controller"),
+		mirrorOf[*workload](s, jobResource)}
 	return c.forEach("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
 }
 
@@ -64,7 +64,7 @@ func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, 
 			return 0, err
 		}
 	}
-	status := map[string]any{"active": nil}
+	status := object{"active": nil}
 	if len(s.Active) > 0 {
 		status["active"] = s.Active
 	}
@@ -93,7 +93,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 			return err
 		}
 		exists[j.UID] = true
-		at := slices.IndexFunc(s.Active, func(ref map[string]any) bool { return ref["uid"] == j.UID })
+		at := slices.IndexFunc(s.Active, func(ref object) bool { return ref["uid"] == j.UID })
 		how := "Complete"
 		if status.Conditions.hold("Failed") {
 			how = "Failed"
@@ -116,10 +116,10 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 		if exists[ref["uid"]] {
 			continue
 		}
-		var job object // the mirror may not have it yet
+		var job anyObject // the mirror may not have it yet
 		err := c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 		if kube.IsNotFound(err) {
-			s.Active = slices.DeleteFunc(s.Active, func(r map[string]any) bool { return r["name"] == name })
+			s.Active = slices.DeleteFunc(s.Active, func(r object) bool { return r["name"] == name })
 			c.record(cj, events.Normal, "MissingJob", "Active job went missing: "+name)
 		} else if err != nil {
 			return err
@@ -145,8 +145,7 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus)
 	}
 	zone, err := time.LoadLocation(cj.Spec.TimeZone)
 	if err != nil {
-		c.record(cj, events.Warning, "UnknownTimeZone",
-			fmt.Sprintf("invalid timeZone: %q: %v", cj.Spec.TimeZone, err))
+		c.record(cj, events.Warning, "UnknownTimeZone", fmt.Sprintf("invalid timeZone: %q: %v", cj.Spec.TimeZone, err))
 		return 0, nil
 	}
 	now, since := time.Now().In(zone), cj.CreationTimestamp.In(zone)
@@ -182,7 +181,7 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus)
 func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due time.Time) error {
 	name := fmt.Sprintf("%s-%d", cj.Name, due.Unix()/60)
 	switch {
-	case slices.ContainsFunc(s.Active, func(ref map[string]any) bool { return ref["name"] == name }):
+	case slices.ContainsFunc(s.Active, func(ref object) bool { return ref["name"] == name }):
 		return nil
 	case cj.Spec.ConcurrencyPolicy == "Forbid" && len(s.Active) > 0:
 		c.record(cj, events.Normal, "JobAlreadyActive",
@@ -202,20 +201,20 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 		return err
 	}
 	var template struct {
-		Metadata struct{ Labels, Annotations map[string]any }
-		Spec     map[string]any
+		Metadata struct{ Labels, Annotations object }
+		Spec     object
 	}
 	if err := json.Unmarshal(cj.Spec.JobTemplate, &template); err != nil {
 		return fmt.Errorf("read the job template of cron job %s: %w", cj.Key(), err)
 	}
-	annotations := map[string]any{"batch.kubernetes.io/cronjob-scheduled-timestamp": due.Format(time.RFC3339)}
+	annotations := object{"batch.kubernetes.io/cronjob-scheduled-timestamp": due.Format(time.RFC3339)}
 	maps.Copy(annotations, template.Metadata.Annotations)
-	var job object
-	err := c.createInto(ctx, jobResource, cj.Namespace, map[string]any{"spec": template.Spec,
-		"metadata": map[string]any{"name": name, "labels": template.Metadata.Labels, "annotations": annotations,
+	var job anyObject
+	err := c.createInto(ctx, jobResource, cj.Namespace, object{"spec": template.Spec,
+		"metadata": object{"name": name, "labels": template.Metadata.Labels, "annotations": annotations,
 			"ownerReferences": []any{controllerRef(cronJobResource, &cj.Meta)}}}, &job)
 	exists := kube.IsAlreadyExists(err)
-	if exists { // it was started before, and the mirror has an old status; or it is somebody else's
+	if exists { // it was started before, and the mirror has an old status; or another user made it
 		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 	}
 	if err != nil {
@@ -228,7 +227,7 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 	if !exists {
 		c.record(cj, events.Normal, "SuccessfulCreate", "Created job "+name)
 	}
-	s.Active = append(s.Active, map[string]any{"apiVersion": jobResource.APIVersion(), "kind": jobResource.Kind,
+	s.Active = append(s.Active, object{"apiVersion": jobResource.APIVersion(), "kind": jobResource.Kind,
 		"namespace": job.Namespace, "name": name, "uid": job.UID, "resourceVersion": job.ResourceVersion})
 	s.LastScheduleTime = due
 	return nil

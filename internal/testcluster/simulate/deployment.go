@@ -29,9 +29,9 @@ type deployments struct {
 	sets *cache.Store[*workload]
 }
 
-func newDeployments(w *world) runner {
-	d := &deployments{newController[*deployment](w, deploymentResource, "deployment-controller"),
-		mirrorOf[*workload](w, replicaSetResource)}
+func newDeployments(s *shared) runner {
+	d := &deployments{newController[*deployment](s, deploymentResource, "deployment-controller"),
+		mirrorOf[*workload](s, replicaSetResource)}
 	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
 }
 
@@ -80,7 +80,7 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	if s == nil {
 		return c.prune(ctx, d, old)
 	}
-	err = c.change(ctx, replicaSetResource, s.set, true, "", map[string]any{"spec": map[string]any{"replicas": s.to}})
+	err = c.change(ctx, replicaSetResource, s.set, true, "", object{"spec": object{"replicas": s.to}})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func revision(rs *replicaSet) int {
 
 // createSet creates an empty replica set for the current template. The next steps scale it up.
 func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int) error {
-	var template, selector map[string]any
+	var template, selector object
 	err := errors.Join(json.Unmarshal(d.Spec.Template, &template), json.Unmarshal(d.Spec.Selector, &selector))
 	if err != nil {
 		return fmt.Errorf("read deployment %s: %w", d.Key(), err)
@@ -165,11 +165,10 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	annotations := d.Annotations.Map()
 	delete(annotations, lastApplied)
 	annotations[revisionAnnotation] = strconv.Itoa(revision)
-	return c.create(ctx, replicaSetResource, d.Namespace, map[string]any{
-		"metadata": map[string]any{"name": d.Name + "-" + hash, "labels": labels, "annotations": annotations,
-			"ownerReferences": []any{controllerRef(deploymentResource, &d.Meta)}},
-		"spec": map[string]any{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds,
-			"selector": selector, "template": template}})
+	return c.create(ctx, replicaSetResource, d.Namespace, object{"metadata": object{"name": d.Name + "-" + hash,
+		"labels": labels, "annotations": annotations, "ownerReferences": []any{controllerRef(deploymentResource,
+			&d.Meta)}}, "spec": object{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds, "selector": selector,
+		"template": template}})
 }
 
 // adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
@@ -178,17 +177,17 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 	number := max(revision(newest), next)
 	text := strconv.Itoa(number)
 	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
-		return c.change(ctx, replicaSetResource, newest, true, "", map[string]any{
-			"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}},
-			"spec":     map[string]any{"minReadySeconds": d.Spec.MinReadySeconds},
+		return c.change(ctx, replicaSetResource, newest, true, "", object{
+			"metadata": object{"annotations": object{revisionAnnotation: text}},
+			"spec":     object{"minReadySeconds": d.Spec.MinReadySeconds},
 		})
 	}
 	if have, _ := d.Annotations.Get(revisionAnnotation); have == text {
 		return nil
 	}
 	// Through the status subresource, as the real controller does, so that the generation does not change.
-	return c.change(ctx, deploymentResource, d, false, "status", map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{revisionAnnotation: text}}})
+	return c.change(ctx, deploymentResource, d, false, "status", object{
+		"metadata": object{"annotations": object{revisionAnnotation: text}}})
 }
 
 // prune deletes empty replica sets beyond the history limit, the oldest first.

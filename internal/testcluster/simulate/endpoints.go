@@ -62,24 +62,22 @@ const (
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
 type endpoints struct {
-	*world
+	*shared
 	services *cache.Store[*service]
 	pods     *cache.Store[*setPod]
 	nodes    *cache.Store[*node]
 	whole    *cache.Store[*published] // Endpoints
 	slices   *cache.Store[*published]
 	skipped  recordFunc
-	known    sync.Map // keys of Services that exist: their Endpoints are deleted with them, whoever has made these
+	known    sync.Map // keys of Services that exist: their Endpoints are deleted with them, also those of users
 }
 
-func newEndpoints(w *world) runner {
-	c := &endpoints{world: w, services: mirrorOf[*service](w, serviceResource),
-		pods: mirrorOf[*setPod](w, podResource), nodes: mirrorOf[*node](w, nodeResource),
-		whole: mirrorOf[*published](w, endpointsResource), slices: mirrorOf[*published](w, sliceResource),
-		skipped: w.recorder("endpoint-slice-mirroring-controller")}
-	return w.controller("endpoints", c.reconcile, controller.For(c.services),
-		controller.Watches(c.pods, selecting(c.services)),
-		controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.services) }),
+func newEndpoints(s *shared) runner {
+	c := &endpoints{shared: s, services: mirrorOf[*service](s, serviceResource), pods: mirrorOf[*setPod](s,
+		podResource), nodes: mirrorOf[*node](s, nodeResource), whole: mirrorOf[*published](s, endpointsResource),
+		slices: mirrorOf[*published](s, sliceResource), skipped: s.recorder("endpoint-slice-mirroring-controller")}
+	return s.controller("endpoints", c.reconcile, controller.For(c.services), controller.Watches(c.pods,
+		selecting(c.services)), controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.services) }),
 		controller.Watches(c.whole, func(e *published) []kube.Key { return []kube.Key{e.Key()} }),
 		controller.Owns(c.slices, serviceResource.Kind), controller.Owns(c.slices, endpointsResource.Kind))
 }
@@ -167,15 +165,15 @@ func (c *endpoints) publish(ctx context.Context, s *service, pods []*setPod) err
 		zone, _ := n.Labels.Get(zoneLabel)
 		return zone
 	})
-	meta := func(key, value string) map[string]any {
+	meta := func(key, value string) object {
 		labels := anyMap(s.Labels.Map())
 		if labels[key] = value; s.Spec.ClusterIP == "None" {
 			labels[headlessLabel] = ""
 		}
-		return map[string]any{"labels": labels, "annotations": map[string]any{triggerTime: wireTime(since)}}
+		return object{"labels": labels, "annotations": object{triggerTime: wireTime(since)}}
 	}
 	var subsets []any
-	var parts []map[string]any
+	var parts []object
 	var all []*backend
 	for _, key := range slices.Sorted(maps.Keys(backends)) {
 		b := backends[key]
@@ -183,27 +181,26 @@ func (c *endpoints) publish(ctx context.Context, s *service, pods []*setPod) err
 			all = append(all, b)
 		}
 		for chunk := range slices.Chunk(b.each, sliceSize) {
-			parts = append(parts, map[string]any{"ports": b.ports, "endpoints": chunk, "addressType": "IPv4"})
+			parts = append(parts, object{"ports": b.ports, "endpoints": chunk, "addressType": "IPv4"})
 		}
 	}
-	whole := map[string]any{"metadata": meta(endpointsManager, endpointsController)}
+	whole := object{"metadata": meta(endpointsManager, endpointsController)}
 	if truncate(all) {
 		member(member(whole, "metadata"), "annotations")[overCapacity] = "truncated"
 	}
 	for _, b := range all {
 		if len(b.ready)+len(b.waiting) > 0 {
-			subsets = append(subsets, map[string]any{"addresses": b.ready, "notReadyAddresses": b.waiting,
-				"ports": b.ports})
+			subsets = append(subsets, object{"addresses": b.ready, "notReadyAddresses": b.waiting, "ports": b.ports})
 		}
 	}
 	if len(parts) == 0 {
-		parts = []map[string]any{{"ports": []any{}, "endpoints": []any{}, "addressType": "IPv4"}}
+		parts = []object{{"ports": []any{}, "endpoints": []any{}, "addressType": "IPv4"}}
 	}
 	whole["subsets"] = subsets
 	if err := c.ensure(ctx, endpointsResource, c.whole, s.Key(), whole); err != nil {
 		return err
 	}
-	return c.keepSlices(ctx, serviceResource, &s.Meta, sliceController, parts, func() map[string]any {
+	return c.keepSlices(ctx, serviceResource, &s.Meta, sliceController, parts, func() object {
 		return meta(slicesManager, sliceController)
 	})
 }
@@ -215,19 +212,16 @@ var apiService = kube.Key{Namespace: "default", Name: "kubernetes"}
 // loopback addresses are not allowed there.
 func (c *endpoints) publishAPI(ctx context.Context) error {
 	const address = "192.0.2.250"
-	ports := []any{map[string]any{"name": "https", "port": int64(6443), "protocol": "TCP"}}
-	err := c.create(ctx, endpointsResource, apiService.Namespace, map[string]any{
-		"metadata": map[string]any{"name": apiService.Name,
-			"labels": map[string]any{"endpointslice.kubernetes.io/skip-mirror": "true"}},
-		"subsets": []any{map[string]any{"addresses": []any{map[string]any{"ip": address}}, "ports": ports}}})
+	ports := []any{object{"name": "https", "port": int64(6443), "protocol": "TCP"}}
+	err := c.create(ctx, endpointsResource, apiService.Namespace, object{"metadata": object{"name": apiService.Name,
+		"labels": object{"endpointslice.kubernetes.io/skip-mirror": "true"}},
+		"subsets": []any{object{"addresses": []any{object{"ip": address}}, "ports": ports}}})
 	if err != nil {
 		return err
 	}
-	return c.create(ctx, sliceResource, apiService.Namespace, map[string]any{
-		"metadata": map[string]any{"name": apiService.Name,
-			"labels": map[string]any{serviceLabel: apiService.Name}},
-		"addressType": "IPv4", "ports": ports, "endpoints": []any{map[string]any{"addresses": []any{address},
-			"conditions": map[string]any{"ready": true}}}})
+	return c.create(ctx, sliceResource, apiService.Namespace, object{"metadata": object{"name": apiService.Name,
+		"labels": object{serviceLabel: apiService.Name}}, "addressType": "IPv4", "ports": ports,
+		"endpoints": []any{object{"addresses": []any{address}, "conditions": object{"ready": true}}}})
 }
 
 // portsOf returns the ports of the endpoints of a pod; ports whose names no container has are left out.
@@ -241,7 +235,7 @@ func (s *service) portsOf(p *setPod) []any {
 		if number == 0 {
 			continue
 		}
-		e := map[string]any{"port": int64(number), "protocol": port.Protocol}
+		e := object{"port": int64(number), "protocol": port.Protocol}
 		for field, text := range map[string]string{"name": port.Name, "appProtocol": port.AppProtocol} {
 			if text != "" {
 				e[field] = text
@@ -254,8 +248,8 @@ func (s *service) portsOf(p *setPod) []any {
 
 // add adds a pod.
 func (b *backend) add(s *service, p *setPod, zone string) {
-	ref := map[string]any{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
-	common := map[string]any{"targetRef": ref}
+	ref := object{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
+	common := object{"targetRef": ref}
 	if p.Spec.NodeName != "" {
 		common["nodeName"] = p.Spec.NodeName
 	}
@@ -268,8 +262,7 @@ func (b *backend) add(s *service, p *setPod, zone string) {
 		e["zone"] = zone
 	}
 	e["addresses"] = []any{p.Status.PodIP}
-	e["conditions"] = map[string]any{"ready": publish || ready && !p.Deleting(), "serving": ready,
-		"terminating": p.Deleting()}
+	e["conditions"] = object{"ready": publish || ready && !p.Deleting(), "serving": ready, "terminating": p.Deleting()}
 	b.each = append(b.each, e)
 	if p.Deleting() && !publish {
 		return

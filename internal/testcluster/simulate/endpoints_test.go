@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,103 +11,95 @@ import (
 	"skiff/internal/testcluster/apiserver"
 )
 
-func serviceBody(name string, spec map[string]any) map[string]any {
-	spec["selector"] = map[string]any{"app": "web"}
-	return map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": name,
-		"labels": map[string]any{"team": "a"}}, "spec": spec}
-}
-
-// slice returns the only slice of a Service.
-func (b *bench) slice(service string) map[string]any {
+// service creates a Service that selects the pods of web.
+func (b *bench) service(name, spec string) {
 	b.Helper()
-	var out []map[string]any
-	for _, e := range b.api.List(sliceResource, "default") {
-		if str(e, "metadata", "labels", serviceLabel) == service {
-			out = append(out, e)
-		}
-	}
-	if len(out) != 1 {
-		b.Fatalf("service %s has %d slices, want 1: %v", service, len(out), out)
-	}
-	return out[0]
+	o := b.parse("{metadata: {labels: {team: a}}, spec: " + spec + "}")
+	member(o, "spec")["selector"] = object{"app": "web"}
+	b.createObject(serviceResource, name, o)
 }
 
-// addresses are the addresses of an Endpoints, those that are not ready in parentheses.
-func (b *bench) addresses(service string) (out []string) {
-	subset := at(b.get(endpointsResource, service), "subsets", 0)
-	for _, list := range []string{"addresses", "notReadyAddresses"} {
-		addresses, _ := at(subset, list).([]any)
-		for _, a := range addresses {
-			name := str(a, "targetRef", "name")
-			if list == "notReadyAddresses" {
-				name = "(" + name + ")"
-			}
-			out = append(out, name)
+// slicesOf returns the slices of a Service.
+func (b *bench) slicesOf(service string) []object {
+	return slices.DeleteFunc(b.list(sliceResource), func(e object) bool {
+		return str(e, "metadata labels "+serviceLabel) != service
+	})
+}
+
+// wantSlices compares the slices of a Service: their manager, owner, IP family, port, and the addresses with their
+// readiness and zone.
+func (b *bench) wantSlices(when, service string, want ...string) {
+	b.Helper()
+	b.rest(2 * time.Second)
+	var have []string
+	for _, e := range b.slicesOf(service) {
+		var points []string
+		for i := range length(e, "endpoints") {
+			p := at(e, fmt.Sprint("endpoints ", i))
+			points = append(points, fmt.Sprintf("%s %v %s", str(p, "addresses 0"), at(p, "conditions ready"),
+				str(p, "zone")))
+		}
+		have = append(have, fmt.Sprintf("%s %s %s %d %q", str(e, "metadata labels "+slicesManager),
+			str(e, "metadata ownerReferences 0 kind"), str(e, "addressType"), number(e, "ports 0 port"), points))
+	}
+	if slices.Sort(have); !slices.Equal(have, want) {
+		b.Errorf("%s the slices are\n%q, want\n%q", when, have, want)
+	}
+}
+
+// wantAddresses compares the pods of an Endpoints, those that are not ready in parentheses.
+func (b *bench) wantAddresses(service string, want ...string) {
+	b.Helper()
+	var have []string
+	for list, form := range map[string]string{"addresses": "%s", "notReadyAddresses": "(%s)"} {
+		o := at(b.get(endpointsResource, service), "subsets 0")
+		for i := range length(o, list) {
+			have = append(have, fmt.Sprintf(form, str(o, fmt.Sprint(list, " ", i, " targetRef name"))))
 		}
 	}
-	return out
+	if slices.Sort(have); !slices.Equal(have, want) {
+		b.Errorf("the addresses of %s are %q, want %q", service, have, want)
+	}
 }
 
 func TestEndpointsFollowTheReadinessOfPods(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
-			map[string]any{"name": "http", "port": 80, "targetPort": "web"},
-			map[string]any{"name": "none", "port": 81, "targetPort": "unknown"}}}))
-		b.create(serviceResource, "default", serviceBody("db", map[string]any{"clusterIP": "None",
-			"publishNotReadyAddresses": true}))
-		b.rest(time.Second)
-		if e := b.slice("web"); str(e, "addressType") != "IPv4" || len(b.addresses("web")) != 0 ||
-			str(e, "metadata", "labels", slicesManager) != sliceController ||
-			str(e, "metadata", "labels", "team") != "a" || str(e, "metadata", "ownerReferences", 0, "name") != "web" {
-			b.Errorf("the slice of a service without pods is %v", e)
-		}
-		set := body(statefulSetResource, "web", "web:1", map[string]any{"replicas": 2, "serviceName": "db"})
-		containers := at(set, "spec", "template", "spec", "containers").([]any)
-		containers[0].(map[string]any)["ports"] = []any{map[string]any{"name": "web", "containerPort": 8080}}
-		b.create(statefulSetResource, "default", set)
+		b.service("web", `{ports: [{name: http, port: 80, targetPort: web},
+			{name: none, port: 81, targetPort: unknown}]}`)
+		b.service("db", "{clusterIP: None, publishNotReadyAddresses: true}")
+		b.wantSlices("without pods", "web", sliceController+" Service IPv4 0 []")
+		b.wantAddresses("web")
+		wantOf(t, b.slicesOf("web")[0], "metadata labels team = a", "metadata ownerReferences 0 name = web")
+		b.create(statefulSetResource, "web", `{spec: {replicas: 2, serviceName: db,
+			selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "web:1",
+				ports: [{name: web, containerPort: 8080}]}]}}}}`)
 		b.rest(10 * time.Second)
-		if have := b.addresses("web"); !slices.Equal(have, []string{"web-0", "web-1"}) {
-			b.Errorf("the addresses are %q", have)
+		b.wantAddresses("web", "web-0", "web-1")
+		b.want(endpointsResource, "web", "subsets 0 ports 0 port = 8080", "subsets 0 ports 0 name = http",
+			"subsets 0 ports 1 =")
+		wantOf(t, b.slicesOf("web")[0], "ports 0 port = 8080", "endpoints 1 targetRef name = web-1",
+			"endpoints 0 conditions ready = true",
+			"endpoints 0 nodeName = "+str(b.get(podResource, "web-0"), "spec nodeName"))
+		if _, ok := at(b.get(endpointsResource, "db"), "metadata labels").(object)[headlessLabel]; !ok {
+			b.Errorf("the Endpoints of a headless service are %v", b.get(endpointsResource, "db"))
 		}
-		subset, e := at(b.get(endpointsResource, "web"), "subsets", 0), b.slice("web")
-		ports, _ := at(subset, "ports").([]any)
-		if len(ports) != 1 || number(ports[0], "port") != 8080 || str(ports[0], "name") != "http" ||
-			number(e, "ports", 0, "port") != 8080 || str(e, "endpoints", 1, "targetRef", "name") != "web-1" ||
-			at(e, "endpoints", 0, "conditions", "ready") != true || str(e, "endpoints", 0, "nodeName") == "" {
-			b.Errorf("the subset is %v, the slice %v", subset, e)
-		}
-		if _, ok := at(b.get(endpointsResource, "db"), "metadata", "labels").(map[string]any)[headlessLabel]; !ok ||
-			str(b.slice("db"), "endpoints", 0, "hostname") != "web-0" {
-			b.Errorf("a headless service has %v and %v", b.get(endpointsResource, "db"), b.slice("db"))
-		}
-		b.delete(podResource, "web-0", kube.Background)
-		b.rest(500 * time.Millisecond)
-		if e := b.slice("web"); at(e, "endpoints", 0, "conditions", "terminating") != true ||
-			at(e, "endpoints", 0, "conditions", "ready") == true || len(b.addresses("web")) != 1 {
-			b.Errorf("with a pod that terminates the slice is %v, the addresses %q", e, b.addresses("web"))
-		}
+		wantOf(t, b.slicesOf("db")[0], "endpoints 0 hostname = web-0")
+
+		b.scale(statefulSetResource, "web", 1)
+		b.patch(serviceResource, "web", "{metadata: {labels: {team: null}}}")
 		b.rest(10 * time.Second)
-		b.patch(statefulSetResource, "web", map[string]any{"spec": map[string]any{"replicas": 1}})
-		b.patch(serviceResource, "web", map[string]any{"metadata": map[string]any{"labels": map[string]any{
-			"team": nil}}})
-		b.rest(10 * time.Second)
-		if e, have := b.slice("web"), b.addresses("web"); !slices.Equal(have, []string{"web-0"}) ||
-			str(e, "metadata", "labels", "team") != "" || at(e, "endpoints", 1) != nil {
-			b.Errorf("after the scale-down the addresses are %q, the slice %v", have, e)
-		}
-		before := str(b.slice("web"), "metadata", "resourceVersion")
+		b.wantAddresses("web", "web-0")
+		slice := b.slicesOf("web")[0]
+		wantOf(t, slice, "metadata labels team =", "endpoints 1 =")
 		b.delete(endpointsResource, "web", kube.Background)
 		b.rest(10 * time.Second)
-		if b.get(endpointsResource, "web") == nil || str(b.slice("web"), "metadata", "resourceVersion") != before {
-			b.Error("deleted Endpoints were not made again, or the slice was written without a need")
-		}
+		b.wantAddresses("web", "web-0") // made again
+		wantOf(t, b.slicesOf("web")[0], "metadata resourceVersion = "+str(slice, "metadata resourceVersion"))
 		b.delete(serviceResource, "web", kube.Background)
 		b.rest(10 * time.Second)
-		for _, r := range []kube.Resource{endpointsResource, sliceResource} {
-			for _, name := range b.names(r) {
-				if strings.HasPrefix(name, "web") {
-					b.Errorf("after the service is deleted, there is %s %s", r, name)
-				}
+		for _, name := range append(b.names(endpointsResource), b.names(sliceResource)...) {
+			if strings.HasPrefix(name, "web") {
+				b.Errorf("after the service is deleted, there is %s", name)
 			}
 		}
 	})
@@ -114,29 +107,20 @@ func TestEndpointsFollowTheReadinessOfPods(t *testing.T) {
 
 func TestPodsThatAreNotReadyAreInEndpointsAsSuch(t *testing.T) {
 	simulatedWith(t, Options{PodStartDelay: 10 * time.Second}, func(b *bench) {
-		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
-			map[string]any{"port": 80}}}))
-		pod := podTemplate("web", "web:1")
-		pod["apiVersion"], pod["kind"] = "v1", "Pod"
-		pod["metadata"].(map[string]any)["name"] = "p"
-		pod["metadata"].(map[string]any)["annotations"] = map[string]any{RestartsAnnotation: "1"}
-		b.create(podResource, "default", pod)
+		b.service("web", "{ports: [{port: 80}]}")
+		b.create(podResource, "p", `{metadata: {labels: {app: web}, annotations: {`+RestartsAnnotation+`: "1"}},
+			spec: {containers: [{name: main, image: "web:1"}]}}`)
 		b.rest(15 * time.Second) // it restarts
-		if have := b.addresses("web"); !slices.Equal(have, []string{"(p)"}) {
-			b.Errorf("the addresses are %q", have)
-		}
+		b.wantAddresses("web", "(p)")
 		b.rest(15 * time.Second)
-		if have := b.addresses("web"); !slices.Equal(have, []string{"p"}) ||
-			number(b.slice("web"), "ports", 0, "port") != 80 {
-			b.Errorf("the addresses are %q", have)
-		}
+		b.wantAddresses("web", "p")
+		wantOf(t, b.slicesOf("web")[0], "ports 0 port = 80")
 	})
 }
 
 func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.create(serviceResource, "default", serviceBody("web", map[string]any{"ports": []any{
-			map[string]any{"port": 80}}}))
+		b.service("web", "{ports: [{port: 80}]}")
 		b.rest(2 * time.Second)
 		b.api.Inject(apiserver.Fault{UserAgent: apiserver.Simulation, Verb: "delete", Resource: "endpoints", Times: 1,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden"}})
@@ -144,4 +128,116 @@ func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) 
 		b.rest(20 * time.Minute)
 		b.wantNames(endpointsResource, "kubernetes")
 	})
+}
+
+// kube-controller-manager 1.36 does the same (internal/tools/e2e, storageLines).
+func TestSlicesMirrorTheEndpointsOfServicesWithoutASelector(t *testing.T) {
+	const mirrored, selected = mirroringMarker + " Endpoints ", sliceController + " Service "
+	const subset4 = `{addresses: [{ip: 192.0.2.7}], notReadyAddresses: [{ip: 192.0.2.8}], ports: [{port: 1}]}`
+	const both = subset4 + `, {addresses: [{ip: 192.0.2.7}, {ip: "2001:db8::1"}], ports: [{port: 2}]}`
+	simulated(t, func(b *bench) {
+		b.create(serviceResource, "hand", "{spec: {ports: [{port: 80}]}}")
+		for _, name := range []string{"hand", "no-service"} {
+			b.create(endpointsResource, name, "{metadata: {labels: {a: b}}, subsets: ["+both+"]}")
+		}
+		all := []string{mirrored + `IPv4 1 ["192.0.2.7 true " "192.0.2.8 false "]`,
+			mirrored + `IPv4 2 ["192.0.2.7 true "]`, mirrored + `IPv6 2 ["2001:db8::1 true "]`}
+		b.wantSlices("mirrored:", "hand", all...)
+		b.wantSlices("without a Service:", "no-service")
+		for _, step := range []struct {
+			when, patch string
+			want        []string
+		}{
+			{"with fewer subsets:", "{subsets: [" + subset4 + "]}", all[:1]},
+			{"of another IP family:", `{subsets: [{addresses: [{ip: "2001:db8::1"}], ports: [{port: 2}]}]}`, all[2:]},
+			{"not to be mirrored:",
+				"{subsets: [" + subset4 + "], metadata: {labels: {" + skipMirror + `: "true"}}}`, nil},
+			{"to be mirrored again:", "{metadata: {labels: {" + skipMirror + ": null}}}", all[:1]},
+		} {
+			b.patch(endpointsResource, "hand", step.patch)
+			b.wantSlices(step.when, "hand", step.want...)
+		}
+		many := ""
+		for i := range capacity + 100 {
+			many += fmt.Sprintf("{ip: 192.0.%d.%d},", 3+i/250, i%250+1)
+		}
+		b.patch(endpointsResource, "hand", "{subsets: [{addresses: ["+many+"], ports: [{port: 1}]}]}")
+		b.rest(2 * time.Second)
+		if n := length(b.slicesOf("hand")[0], "endpoints"); n != capacity {
+			b.Errorf("of many addresses %d are mirrored", n)
+		}
+		b.wantEvents("Endpoints", "hand", "TooManyAddressesToMirror")
+		b.patch(serviceResource, "hand", "{spec: {selector: {x: y}}}")
+		b.wantSlices("with a selector:", "hand", selected+"IPv4 0 []")
+		b.delete(serviceResource, "hand", kube.Background)
+		b.wantSlices("without a Service:", "hand")
+		b.wantNames(endpointsResource, "kubernetes", "no-service")
+	})
+}
+
+func TestSlicesOfAnotherManagerStay(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.service("web", "{ports: [{port: 80}]}")
+		b.create(sliceResource, "mine", fmt.Sprintf(`{metadata: {labels: {%s: web, %s: operator}, ownerReferences: [
+			{apiVersion: v1, kind: Service, name: web, uid: %s, controller: true}]}, addressType: IPv4, endpoints: [],
+			ports: []}`, serviceLabel, slicesManager, str(b.get(serviceResource, "web"), "metadata uid")))
+		b.wantSlices("beside the simulated ones", "web", sliceController+" Service IPv4 0 []",
+			"operator Service IPv4 0 []")
+	})
+}
+
+func TestSlicesHaveTheZonesOfNodes(t *testing.T) {
+	simulatedWith(t, Options{Nodes: []string{"n"}}, func(b *bench) {
+		b.service("web", "{ports: [{port: 80}]}")
+		b.pod("p", "web:1")
+		b.wantSlices("at first", "web", sliceController+` Service IPv4 80 ["10.128.0.1 true "]`)
+		b.patch(nodeResource, "n", "{metadata: {labels: {"+zoneLabel+": z1}}}")
+		b.wantSlices("with a zone", "web", sliceController+` Service IPv4 80 ["10.128.0.1 true z1"]`)
+	})
+}
+
+func TestEndpointsHaveAThousandAddressesAndSlicesAHundred(t *testing.T) {
+	others := slices.DeleteFunc(Parts(), func(p Part) bool { return p == Endpoints })
+	simulatedWith(t, Options{Without: others}, func(b *bench) {
+		for i := range capacity + 5 {
+			name := fmt.Sprintf("p%04d", i)
+			b.pod(name, "web:1")
+			b.patchStatus(podResource, name, fmt.Sprintf(`{phase: Running, podIP: 10.0.%d.%d,
+				conditions: [{type: Ready, status: %q}]}`, i/250, i%250, map[int]string{0: "True", 1: "False"}[i%2]))
+		}
+		b.service("web", "{ports: [{port: 80}]}")
+		b.rest(time.Second)
+		e := b.get(endpointsResource, "web")
+		wantOf(t, e, "metadata annotations "+overCapacity+" = truncated")
+		ready, waiting := length(e, "subsets 0 addresses"), length(e, "subsets 0 notReadyAddresses")
+		if ready != 503 || waiting != 497 {
+			b.Errorf("of 503 ready pods and 502 others are %d and %d in the Endpoints", ready, waiting)
+		}
+		var sizes []int
+		for _, s := range b.slicesOf("web") {
+			sizes = append(sizes, length(s, "endpoints"))
+		}
+		if slices.Sort(sizes); len(sizes) != 11 || sizes[0] != 5 || sizes[1] != sliceSize {
+			b.Errorf("the slices have %v endpoints", sizes)
+		}
+		for i := range 5 {
+			b.delete(podResource, fmt.Sprintf("p%04d", i), kube.Background)
+		}
+		b.rest(time.Second)
+		b.want(endpointsResource, "web", "metadata annotations "+overCapacity+" =") // all addresses have room
+	})
+}
+
+func TestEachBackendKeepsItsShareOfTheAddresses(t *testing.T) {
+	for _, c := range []struct{ ready, waiting, other, wantReady, wantWaiting, wantOther int }{
+		{900, 1, 300, 750, 0, 250},
+		{600, 400, 200, 600, 200, 200},
+	} {
+		a, z := &backend{ready: make([]any, c.ready), waiting: make([]any, c.waiting)},
+			&backend{ready: make([]any, c.other)}
+		if !truncate([]*backend{a, z}) || len(a.ready) != c.wantReady || len(a.waiting) != c.wantWaiting ||
+			len(z.ready) != c.wantOther {
+			t.Errorf("of %+v stay %d, %d and %d", c, len(a.ready), len(a.waiting), len(z.ready))
+		}
+	}
 }

@@ -43,7 +43,7 @@ func truncate(backends []*backend) bool {
 // keepSlices makes the slices that an owner has: those of parts, and of this manager no others. Their names follow
 // from the owner, their IP family, which cannot change, and their number, so that none is created twice.
 func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube.Meta, manager string,
-	parts []map[string]any, meta func() map[string]any) error {
+	parts []object, meta func() object) error {
 	names := map[string]bool{}
 	for i, body := range parts {
 		k := kube.Key{Namespace: owner.Namespace, Name: owner.Name + "-" +
@@ -69,19 +69,19 @@ func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube
 
 // ensure creates an object, or changes what differs in it.
 func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.Store[*published], k kube.Key,
-	body map[string]any) error {
+	body object) error {
 	e, ok, err := mirror.Get(k)
 	if err != nil {
 		return err
 	}
-	meta := body["metadata"].(map[string]any)
+	meta := body["metadata"].(object)
 	if !ok {
 		meta["name"] = k.Name
 		return c.create(ctx, r, k.Namespace, body)
 	}
-	same := len(e.Labels.Map()) == len(meta["labels"].(map[string]any))
+	same := len(e.Labels.Map()) == len(meta["labels"].(object))
 	for key, value := range e.Labels.Map() {
-		if wanted := meta["labels"].(map[string]any); wanted[key] != any(value) {
+		if wanted := meta["labels"].(object); wanted[key] != any(value) {
 			same = false
 			if _, stays := wanted[key]; !stays {
 				wanted[key] = nil // which removes the label
@@ -112,16 +112,16 @@ func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.S
 
 // subset is a part of an Endpoints.
 type subset struct {
-	Addresses         []subsetAddress  `json:"addresses"`
-	NotReadyAddresses []subsetAddress  `json:"notReadyAddresses"`
-	Ports             []map[string]any `json:"ports"`
+	Addresses         []subsetAddress `json:"addresses"`
+	NotReadyAddresses []subsetAddress `json:"notReadyAddresses"`
+	Ports             []object        `json:"ports"`
 }
 
 type subsetAddress struct {
-	IP        string         `json:"ip"`
-	Hostname  string         `json:"hostname"`
-	NodeName  string         `json:"nodeName"`
-	TargetRef map[string]any `json:"targetRef"`
+	IP        string `json:"ip"`
+	Hostname  string `json:"hostname"`
+	NodeName  string `json:"nodeName"`
+	TargetRef object `json:"targetRef"`
 }
 
 // The labels of what is not mirrored, and of what was.
@@ -137,27 +137,27 @@ func (c *endpoints) mirrorSubsets(ctx context.Context, k kube.Key, selected bool
 	if err != nil || !ok { // the garbage collector deletes the slices
 		return err
 	}
-	var parts []map[string]any
+	var parts []object
 	if skip, _ := e.Labels.Get(skipMirror); !selected && skip != "true" {
 		if parts, err = c.mirrored(e); err != nil {
 			return err
 		}
 	}
-	return c.keepSlices(ctx, endpointsResource, &e.Meta, mirroringMarker, parts, func() map[string]any {
+	return c.keepSlices(ctx, endpointsResource, &e.Meta, mirroringMarker, parts, func() object {
 		labels, annotations := anyMap(e.Labels.Map()), anyMap(e.Annotations.Map())
 		delete(annotations, lastApplied)
 		delete(annotations, triggerTime)
-		return map[string]any{"labels": labels, "annotations": annotations}
+		return object{"labels": labels, "annotations": annotations}
 	})
 }
 
 // mirrored returns the slices that say what an Endpoints says: one for each set of ports and IP family.
-func (c *endpoints) mirrored(e *published) ([]map[string]any, error) {
+func (c *endpoints) mirrored(e *published) ([]object, error) {
 	var subsets []subset
 	if err := readStatus(endpointsResource, e, e.Subsets, &subsets); err != nil {
 		return nil, err
 	}
-	parts := map[string]map[string]any{}
+	parts := map[string]object{}
 	for _, s := range subsets {
 		added := map[string]int{}
 		skipped := 0
@@ -170,8 +170,8 @@ func (c *endpoints) mirrored(e *published) ([]map[string]any, error) {
 				skipped++
 				continue
 			}
-			point := map[string]any{"addresses": []any{a.IP},
-				"conditions": map[string]any{"ready": i < len(s.Addresses)}}
+			point := object{"addresses": []any{a.IP},
+				"conditions": object{"ready": i < len(s.Addresses)}}
 			for field, text := range map[string]string{"hostname": a.Hostname, "nodeName": a.NodeName} {
 				if text != "" {
 					point[field] = text
@@ -182,7 +182,7 @@ func (c *endpoints) mirrored(e *published) ([]map[string]any, error) {
 			}
 			key := fmt.Sprint(s.Ports, family)
 			if parts[key] == nil {
-				parts[key] = map[string]any{"ports": s.Ports, "addressType": family}
+				parts[key] = object{"ports": s.Ports, "addressType": family}
 			}
 			list, _ := parts[key]["endpoints"].([]any)
 			parts[key]["endpoints"] = append(list, point)
@@ -193,7 +193,7 @@ func (c *endpoints) mirrored(e *published) ([]map[string]any, error) {
 				capacity, skipped))
 		}
 	}
-	out := make([]map[string]any, 0, len(parts))
+	out := make([]object, 0, len(parts))
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
 		out = append(out, parts[key])
 	}

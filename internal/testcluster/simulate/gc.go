@@ -14,14 +14,14 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// collector deletes objects whose owners are gone. After each change it examines all objects, so that whatever it
+// collector deletes objects whose owners are gone. After each change it examines all objects, so that what it
 // missed is found the next time.
 type collector struct {
 	*collectors
 	resources []kube.Resource
-	mirrors   []*cache.Store[*object] // one per resource
-	reported  map[[2]string]bool      // uids of dependents and of owners that are in another namespace
-	last      time.Time               // end of the last sweep without an error
+	mirrors   []*cache.Store[*anyObject] // one per resource
+	reported  map[[2]string]bool         // uids of dependents and of owners that are in another namespace
+	last      time.Time                  // end of the last sweep without an error
 }
 
 // sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, so this is
@@ -38,9 +38,9 @@ func newCollector(c *collectors, resources []kube.Resource) *controller.Controll
 	g := &collector{collectors: c, resources: resources, reported: map[[2]string]bool{}}
 	var sources []controller.Source
 	for _, r := range resources {
-		m := cache.New[*object](c.all(r))
+		m := cache.New[*anyObject](c.all(r))
 		g.mirrors = append(g.mirrors, m)
-		sources = append(sources, controller.Watches(m, func(*object) []kube.Key { return []kube.Key{sweep} }))
+		sources = append(sources, controller.Watches(m, func(*anyObject) []kube.Key { return []kube.Key{sweep} }))
 	}
 	return c.controller("gc", g.reconcile, sources...)
 }
@@ -63,7 +63,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 		}
 	}
 	g := newGraph(all)
-	maps.DeleteFunc(c.reported, func(uids [2]string, _ bool) bool { return g.byUID[uids[0]].object == nil })
+	maps.DeleteFunc(c.reported, func(uids [2]string, _ bool) bool { return g.byUID[uids[0]].anyObject == nil })
 	var errs []error
 	for _, v := range g.all {
 		if err := c.collect(ctx, g, v); err != nil {
@@ -86,7 +86,7 @@ func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 		if len(g.blocking(v)) > 0 {
 			return nil
 		}
-		return c.letGo(ctx, v.resource, v, foreground)
+		return c.removeFinalizer(ctx, v.resource, v, foreground)
 	case v.Deleting() || len(v.OwnerReferences) == 0:
 		return nil
 	}
@@ -110,7 +110,7 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 		}
 		switch {
 		case !ok:
-		case owner.object != nil && owner.waits():
+		case owner.anyObject != nil && owner.waits():
 			waiting = true
 		default:
 			solid = append(solid, ref)
@@ -155,7 +155,7 @@ func (c *collector) exists(ctx context.Context, v vertex, ref kube.OwnerReferenc
 	if c.resources[i].ClusterScoped {
 		k.Namespace = ""
 	}
-	var owner object
+	var owner anyObject
 	err := c.client.Get(ctx, c.resources[i], k, &owner)
 	if kube.IsNotFound(err) {
 		return false, nil
@@ -175,9 +175,68 @@ func (c *collector) orphanDependents(ctx context.Context, g *graph, v vertex) er
 			return err
 		}
 	}
-	return c.letGo(ctx, v.resource, v, orphan)
+	return c.removeFinalizer(ctx, v.resource, v, orphan)
 }
 
 func (c *collector) setOwners(ctx context.Context, v vertex, refs []kube.OwnerReference) error {
-	return c.change(ctx, v.resource, v, true, "", map[string]any{"metadata": map[string]any{"ownerReferences": refs}})
+	return c.change(ctx, v.resource, v, true, "", object{"metadata": object{"ownerReferences": refs}})
 }
+
+// anyObject is the part of any object that the garbage collector reads.
+type anyObject struct {
+	kube.Meta `json:"metadata"`
+}
+
+// vertex is an object with its resource.
+type vertex struct {
+	*anyObject
+	resource kube.Resource
+}
+
+// graph has the ownership among all objects, as the mirrors show it at one moment.
+type graph struct {
+	all        []vertex
+	byUID      map[string]vertex
+	dependents map[string][]vertex // by owner uid
+}
+
+func newGraph(all []vertex) *graph {
+	g := &graph{all: all, byUID: map[string]vertex{}, dependents: map[string][]vertex{}}
+	for _, v := range all {
+		g.byUID[v.UID] = v
+		for _, ref := range v.OwnerReferences {
+			g.dependents[ref.UID] = append(g.dependents[ref.UID], v)
+		}
+	}
+	return g
+}
+
+// owner returns the object that an owner reference of v names. A reference to another namespace is invalid and finds
+// nothing.
+func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
+	o, ok := g.byUID[ref.UID]
+	if !ok || o.Namespace != "" && o.Namespace != v.Namespace {
+		return vertex{}, false
+	}
+	return o, true
+}
+
+// blocking returns the dependents of v that block its foreground deletion.
+func (g *graph) blocking(v vertex) []vertex {
+	return slices.DeleteFunc(slices.Clone(g.dependents[v.UID]), func(d vertex) bool {
+		return !slices.ContainsFunc(d.OwnerReferences, func(ref kube.OwnerReference) bool {
+			return ref.UID == v.UID && ref.BlockOwnerDeletion
+		})
+	})
+}
+
+// The finalizers that the garbage collector handles.
+const (
+	foreground = "foregroundDeletion"
+	orphan     = "orphan"
+)
+
+func (v vertex) has(finalizer string) bool { return slices.Contains(v.Finalizers, finalizer) }
+
+// waits reports whether v is deleted once its dependents are.
+func (v vertex) waits() bool { return v.Deleting() && v.has(foreground) }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/testr"
+	"gopkg.in/yaml.v3"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -79,7 +82,7 @@ func (b *bench) rest(d time.Duration) {
 	synctest.Wait()
 }
 
-// runs returns how often the controllers have reconciled something.
+// runs returns how often the controllers have reconciled an object.
 func (b *bench) runs() int64 {
 	var all int64
 	for _, p := range b.cluster.parts {
@@ -91,37 +94,108 @@ func (b *bench) runs() int64 {
 	return all
 }
 
-func (b *bench) create(r kube.Resource, namespace string, body map[string]any) {
+// parse reads an object in YAML.
+func (b *bench) parse(text string) object {
 	b.Helper()
-	if err := b.client.Create(b.Context(), r, namespace, body, nil, kube.WriteOptions{}); err != nil {
+	o := object{}
+	b.must(yaml.Unmarshal([]byte(text), &o))
+	return o
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-func (b *bench) patch(r kube.Resource, name string, patch map[string]any) {
-	b.Helper()
-	k := kube.Key{Namespace: "default", Name: name}
-	if err := b.client.Patch(b.Context(), r, k, kube.MergePatch, patch, nil, kube.WriteOptions{}); err != nil {
-		b.Fatal(err)
+// keyOf is the key of an object in the namespace default, or in none.
+func keyOf(r kube.Resource, name string) kube.Key {
+	if r.ClusterScoped {
+		return kube.Key{Name: name}
 	}
+	return kube.Key{Namespace: "default", Name: name}
+}
+
+// create creates an object that has what text says.
+func (b *bench) create(r kube.Resource, name, text string) {
+	b.Helper()
+	b.createObject(r, name, b.parse(text))
+}
+
+func (b *bench) createObject(r kube.Resource, name string, o object) {
+	b.Helper()
+	o["apiVersion"], o["kind"] = r.APIVersion(), r.Kind
+	member(o, "metadata")["name"] = name
+	b.must(b.client.Create(b.Context(), r, keyOf(r, name).Namespace, o, nil, kube.WriteOptions{}))
+}
+
+// template is a pod template whose pods have the label app and one container.
+func template(app, image string) string {
+	return fmt.Sprintf(`{metadata: {labels: {app: %s}}, spec: {containers: [{name: main, image: %q}]}}`, app, image)
+}
+
+// deploy creates a workload with such pods. spec is the rest of its spec.
+func (b *bench) deploy(r kube.Resource, name, image, spec string) {
+	b.Helper()
+	o := b.parse("{spec: " + spec + "}")
+	member(o, "spec")["template"] = b.parse(template(name, image))
+	if r == jobResource {
+		member(member(member(o, "spec"), "template"), "spec")["restartPolicy"] = "Never"
+	} else {
+		member(o, "spec")["selector"] = b.parse("{matchLabels: {app: " + name + "}}")
+	}
+	b.createObject(r, name, o)
+}
+
+// setImage sets the image of such a workload, and what else spec says.
+func (b *bench) setImage(r kube.Resource, name, image, spec string) {
+	b.Helper()
+	o := b.parse("{spec: " + spec + "}")
+	member(o, "spec")["template"] = b.parse(template(name, image))
+	b.patchObject(r, name, "", kube.MergePatch, o)
+}
+
+func (b *bench) scale(r kube.Resource, name string, replicas int) {
+	b.Helper()
+	b.patch(r, name, fmt.Sprintf("{spec: {replicas: %d}}", replicas))
+}
+
+func (b *bench) patch(r kube.Resource, name, text string) {
+	b.Helper()
+	b.patchObject(r, name, "", kube.MergePatch, b.parse(text))
+}
+
+func (b *bench) patchStatus(r kube.Resource, name, status string) {
+	b.Helper()
+	b.patchObject(r, name, "status", kube.MergePatch, b.parse("{status: "+status+"}"))
+}
+
+func (b *bench) patchObject(r kube.Resource, name, sub string, t kube.PatchType, patch object) {
+	b.Helper()
+	b.must(b.client.Patch(b.Context(), r, keyOf(r, name), t, patch, nil, kube.WriteOptions{Subresource: sub}))
 }
 
 func (b *bench) delete(r kube.Resource, name string, policy kube.Propagation) {
 	b.Helper()
-	k := kube.Key{Namespace: "default", Name: name}
-	if err := b.client.Delete(b.Context(), r, k, kube.DeleteOptions{Propagation: policy}); err != nil {
-		b.Fatal(err)
-	}
+	b.must(b.client.Delete(b.Context(), r, keyOf(r, name), kube.DeleteOptions{Propagation: policy}))
 }
 
-// names returns the names of all objects of a resource in the namespace default.
-func (b *bench) names(r kube.Resource) []string {
-	var out []string
-	for _, o := range b.api.List(r, "default") {
-		out = append(out, str(o, "metadata", "name"))
+func (b *bench) get(r kube.Resource, name string) object { return b.api.Get(r, keyOf(r, name)) }
+
+// list returns all objects of a resource, those of the namespace default where it has namespaces.
+func (b *bench) list(r kube.Resource) []object { return b.api.List(r, keyOf(r, "").Namespace) }
+
+// fields returns a field of all objects of a resource, sorted.
+func (b *bench) fields(r kube.Resource, path string) (out []string) {
+	for _, o := range b.list(r) {
+		out = append(out, str(o, path))
 	}
+	slices.Sort(out)
 	return out
 }
+
+func (b *bench) names(r kube.Resource) []string { return b.fields(r, "metadata name") }
 
 // wantNames checks which objects of a resource there are.
 func (b *bench) wantNames(r kube.Resource, want ...string) {
@@ -131,16 +205,53 @@ func (b *bench) wantNames(r kube.Resource, want ...string) {
 	}
 }
 
-// at returns the value at a path of an object, nil if it is not there; numbers in the path are places in lists.
-func at(o any, path ...any) any {
-	for _, p := range path {
+// want compares fields of an object, each "PATH = VALUE"; without a value it has to be missing.
+func (b *bench) want(r kube.Resource, name string, fields ...string) {
+	b.Helper()
+	wantOf(b.T, b.get(r, name), fields...)
+}
+
+func wantOf(t *testing.T, o any, fields ...string) {
+	t.Helper()
+	for _, f := range fields {
+		path, want, _ := strings.Cut(f, " =")
+		if have := str(o, path); have != strings.TrimPrefix(want, " ") {
+			t.Errorf("%s is %q, want%s: %v", path, have, want, o)
+		}
+	}
+}
+
+// wantEvents compares the reasons of the Events about an object.
+func (b *bench) wantEvents(kind, name string, want ...string) {
+	b.Helper()
+	var have []string
+	for _, e := range b.list(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}) {
+		if str(e, "involvedObject kind") == kind && str(e, "involvedObject name") == name {
+			have = append(have, str(e, "reason"))
+		}
+	}
+	slices.Sort(have)
+	if have = slices.Compact(have); !slices.Equal(have, want) {
+		b.Errorf("the Events about %s %s are %q, want %q", kind, name, have, want)
+	}
+}
+
+// at returns the value at a path of names with spaces between them, nil if it is not there. In a list the name is a
+// place, or the name or type of an item.
+func at(o any, path string) any {
+	for name := range strings.FieldsSeq(path) {
 		switch v := o.(type) {
-		case map[string]any:
-			key, _ := p.(string)
-			o = v[key]
+		case object:
+			o = v[name]
 		case []any:
-			i, ok := p.(int)
-			if !ok || i >= len(v) {
+			i, err := strconv.Atoi(name)
+			if err != nil {
+				i = slices.IndexFunc(v, func(item any) bool {
+					m, _ := item.(object)
+					return m["name"] == name || m["type"] == name
+				})
+			}
+			if i < 0 || i >= len(v) {
 				return nil
 			}
 			o = v[i]
@@ -151,80 +262,37 @@ func at(o any, path ...any) any {
 	return o
 }
 
-func str(o any, path ...any) string {
-	s, _ := at(o, path...).(string)
-	return s
+// str returns a value as text, "" if it is not there.
+func str(o any, path string) string {
+	if v := at(o, path); v != nil {
+		return fmt.Sprint(v)
+	}
+	return ""
 }
 
 // number returns the whole number at a path, 0 if it is not there.
-func number(o any, path ...any) int64 {
-	n, _ := at(o, path...).(int64)
+func number(o any, path string) int64 {
+	n, _ := at(o, path).(int64)
 	return n
 }
 
-func podTemplate(app, image string) map[string]any {
-	return map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{"app": app}},
-		"spec":     map[string]any{"containers": []any{map[string]any{"name": "main", "image": image}}},
-	}
+// length returns how many items a list has.
+func length(o any, path string) int {
+	list, _ := at(o, path).([]any)
+	return len(list)
 }
 
-func deploymentBody(name, image string, replicas int) map[string]any {
-	return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"replicas": replicas, "selector": map[string]any{
-			"matchLabels": map[string]any{"app": name}},
-			"template": podTemplate(name, image)}}
-}
-
-func (b *bench) deployment(name string) map[string]any {
-	b.Helper()
-	d := b.api.Get(deploymentResource, kube.Key{Namespace: "default", Name: name})
-	if d == nil {
-		b.Fatalf("there is no deployment %s", name)
-	}
-	return d
-}
-
-// rolledOut says what `kubectl rollout status` would still wait for, "" for nothing.
-func rolledOut(d map[string]any) string {
-	want := number(d, "spec", "replicas")
-	switch s := at(d, "status"); {
-	case number(s, "observedGeneration") < number(d, "metadata", "generation"):
-		return "the spec update to be observed"
-	case condition(d, progressing, "reason") == timedOut:
-		return "nothing: it exceeded its progress deadline"
-	case number(s, "updatedReplicas") < want:
-		return fmt.Sprintf("%d of %d new replicas", number(s, "updatedReplicas"), want)
-	case number(s, "replicas") > number(s, "updatedReplicas"):
-		return fmt.Sprintf("%d old replicas", number(s, "replicas")-number(s, "updatedReplicas"))
-	case number(s, "availableReplicas") < number(s, "updatedReplicas"):
-		return fmt.Sprintf("%d of %d available replicas", number(s, "availableReplicas"), want)
-	}
-	return ""
-}
-
-// condition returns a field of a condition.
-func condition(o map[string]any, kind, field string) string {
-	list, _ := at(o, "status", "conditions").([]any)
-	for _, c := range list {
-		if str(c, "type") == kind {
-			return str(c, field)
-		}
-	}
-	return ""
-}
-
+// wantRolledOut requires what `kubectl rollout status` waits for, and a number of pods.
 func (b *bench) wantRolledOut(name string, pods int) {
 	b.Helper()
-	d := b.deployment(name)
-	if waits := rolledOut(d); waits != "" {
-		b.Errorf("deployment %s waits for %s: %v", name, waits, d["status"])
+	d := b.get(deploymentResource, name)
+	want := str(d, "spec replicas")
+	if want == "0" {
+		want = "" // zero counts are left out
 	}
-	for kind, want := range map[string]string{available: "True", progressing: "True"} {
-		if have := condition(d, kind, "status"); have != want {
-			b.Errorf("deployment %s: %s is %q, want %q", name, kind, have, want)
-		}
-	}
+	wantOf(b.T, d, "status observedGeneration = "+str(d, "metadata generation"), "status updatedReplicas = "+want,
+		"status replicas = "+want, "status availableReplicas = "+want, "status conditions Available status = True",
+		"status conditions Progressing status = True")
 	if have := b.names(podResource); len(have) != pods {
 		b.Errorf("pods are %q, want %d", have, pods)
 	}

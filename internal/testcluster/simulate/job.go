@@ -82,9 +82,9 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 		p.runJob(w, t)
 	}
 	p.finish(w, was, in.now, complete, failure, why)
-	maps.Copy(p.status, map[string]any{"active": orNull(len(t.active) + len(p.create) - len(p.remove)),
+	maps.Copy(p.status, object{"active": orNull(len(t.active) + len(p.create) - len(p.remove)),
 		"ready": int64(t.ready), "succeeded": orNull(t.succeeded), "failed": orNull(t.failed), "terminating": int64(0),
-		"uncountedTerminatedPods": map[string]any{}})
+		"uncountedTerminatedPods": object{}})
 	if start != "" {
 		p.status["startTime"] = start
 	}
@@ -116,7 +116,7 @@ func (p *plan) runJob(w *workload, t tally) {
 
 // finish sets the conditions of a Job that is complete or has failed, and the Event about it.
 func (p *plan) finish(w *workload, was jobStatus, now time.Time, complete bool, failure, why string) {
-	p.status = map[string]any{}
+	p.status = object{}
 	set := func(status, reason, message string, kinds ...string) {
 		var list []any
 		for _, kind := range kinds {

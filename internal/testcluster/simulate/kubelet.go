@@ -71,7 +71,7 @@ type sandbox struct {
 	restarts  int       // of each of its containers
 	restarted time.Time // when the last restart began
 	ready     time.Time // when the containers are up, maybe in the future
-	ended     bool      // its containers have ended by themselves
+	ended     bool      // its containers have ended, and were not stopped
 	stopped   time.Time // when they have stopped, maybe in the future; zero before the pod is deleted
 }
 
@@ -79,10 +79,9 @@ type sandbox struct {
 // never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
 var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 
-func newKubelet(w *world) runner {
-	k := &kubelet{controllerOf: newController[*kubeletPod](w, podResource, "kubelet"),
-		nodes: mirrorOf[*node](w, nodeResource), scheduled: w.recorder("default-scheduler"),
-		boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
+func newKubelet(s *shared) runner {
+	k := &kubelet{controllerOf: newController[*kubeletPod](s, podResource, "kubelet"), nodes: mirrorOf[*node](s,
+		nodeResource), scheduled: s.recorder("default-scheduler"), boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
 		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}}
 	k.gone = func(key kube.Key) {
 		k.mu.Lock()
@@ -100,7 +99,7 @@ func newKubelet(w *world) runner {
 }
 
 func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error) {
-	var status map[string]any
+	var status object
 	if err := readStatus(podResource, p, p.Status, &status); err != nil {
 		return 0, err
 	}
@@ -108,7 +107,7 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	switch phase := status["phase"]; {
 	case p.Deleting():
 		return c.stop(ctx, p, now)
-	case phase == "Succeeded" || phase == "Failed": // final, whoever has set it
+	case phase == "Succeeded" || phase == "Failed": // final, also if a user has set it
 		c.reserve(p, "")
 		return 0, nil
 	case p.Spec.NodeName == "":
@@ -154,7 +153,7 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 }
 
 // run updates the status of a pod, and requeues it for the time when its containers are up.
-func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
+func (c *kubelet) run(ctx context.Context, p *kubeletPod, status object,
 	now time.Time) (time.Duration, error) {
 	box, err := c.sandboxOf(p, now)
 	if err != nil {
@@ -166,7 +165,7 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status map[string]any,
 			c.record(p, events.Normal, "Started", "Container started")
 		}
 		// A strategic merge patch keeps conditions of other types.
-		err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status", map[string]any{"status": desired})
+		err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status", object{"status": desired})
 		if err != nil {
 			return 0, err
 		}

@@ -10,16 +10,16 @@ import (
 )
 
 // createNodes creates the nodes of the cluster.
-func (w *world) createNodes(ctx context.Context) error {
-	for _, name := range w.Nodes {
-		err := w.create(ctx, nodeResource, "", map[string]any{"metadata": map[string]any{"name": name,
-			"labels": map[string]any{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+func (s *shared) createNodes(ctx context.Context) error {
+	for _, name := range s.Nodes {
+		err := s.create(ctx, nodeResource, "", object{"metadata": object{"name": name,
+			"labels": object{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
 				"kubernetes.io/arch": "amd64"}}})
 		if err != nil {
 			return err
 		}
-		err = w.client.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
-			map[string]any{"status": nodeStatus(w.nodeIP(name), name)},
+		err = s.client.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
+			object{"status": nodeStatus(s.nodeIP(name), name)},
 			nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 		if err != nil {
 			return err
@@ -28,19 +28,19 @@ func (w *world) createNodes(ctx context.Context) error {
 	return nil
 }
 
-func nodeStatus(ip, name string) map[string]any {
+func nodeStatus(ip, name string) object {
 	// Large, so that pods always fit.
-	capacity := map[string]any{"cpu": "1000", "memory": "4Ti", "pods": "10000"}
+	capacity := object{"cpu": "1000", "memory": "4Ti", "pods": "10000"}
 	now := wireTime(time.Now())
 	condition := func(kind, status, reason, message string) any {
-		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+		return object{"type": kind, "status": status, "reason": reason, "message": message,
 			"lastHeartbeatTime": now, "lastTransitionTime": now}
 	}
-	return map[string]any{
+	return object{
 		"capacity": capacity, "allocatable": capacity,
 		"addresses": []any{
-			map[string]any{"type": "InternalIP", "address": ip},
-			map[string]any{"type": "Hostname", "address": name},
+			object{"type": "InternalIP", "address": ip},
+			object{"type": "Hostname", "address": name},
 		},
 		"conditions": []any{
 			condition("MemoryPressure", "False", "KubeletHasSufficientMemory",
@@ -48,7 +48,7 @@ func nodeStatus(ip, name string) map[string]any {
 			condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
 			condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 			condition("Ready", "True", "KubeletReady", "simulated by skiff")},
-		"nodeInfo": map[string]any{"kubeletVersion": "v0.0.0-simulated", "osImage": "none", "operatingSystem": "linux",
+		"nodeInfo": object{"kubeletVersion": "v0.0.0-simulated", "osImage": "none", "operatingSystem": "linux",
 			"architecture": "amd64", "kernelVersion": "none", "containerRuntimeVersion": "simulated://1",
 			"machineID": name, "systemUUID": name, "bootID": name, "kubeProxyVersion": ""},
 	}
@@ -65,8 +65,8 @@ const (
 // heartbeats renews the Leases of the nodes.
 type heartbeats struct{ controllerOf[*node] }
 
-func newHeartbeats(w *world) runner {
-	h := &heartbeats{newController[*node](w, nodeResource, "")}
+func newHeartbeats(s *shared) runner {
+	h := &heartbeats{newController[*node](s, nodeResource, "")}
 	return h.forEach("nodes", h.sync)
 }
 
@@ -75,30 +75,30 @@ func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {
 		return 0, nil
 	}
 	now, lease := time.Now(), kube.Key{Namespace: "kube-node-lease", Name: n.Name}
-	spec := map[string]any{"renewTime": now.UTC().Format("2006-01-02T15:04:05.000000Z")}
-	err := h.client.Patch(ctx, leaseResource, lease, kube.MergePatch, map[string]any{"spec": spec}, nil,
+	spec := object{"renewTime": now.UTC().Format("2006-01-02T15:04:05.000000Z")}
+	err := h.client.Patch(ctx, leaseResource, lease, kube.MergePatch, object{"spec": spec}, nil,
 		kube.WriteOptions{FieldManager: "kubelet"})
 	if kube.IsNotFound(err) {
 		spec["holderIdentity"], spec["leaseDurationSeconds"] = n.Name, leaseSeconds
-		err = h.create(ctx, leaseResource, lease.Namespace, map[string]any{"spec": spec,
-			"metadata": map[string]any{"name": lease.Name, "ownerReferences": []any{map[string]any{
+		err = h.create(ctx, leaseResource, lease.Namespace, object{"spec": spec,
+			"metadata": object{"name": lease.Name, "ownerReferences": []any{object{
 				"apiVersion": "v1", "kind": nodeResource.Kind, "name": n.Name, "uid": n.UID}}}})
 	}
 	if len(n.Status.Conditions) > 0 && now.Sub(n.Status.Conditions[0].LastHeartbeatTime) >= heartbeat && err == nil {
 		var beats []any
 		for _, c := range n.Status.Conditions {
-			beats = append(beats, map[string]any{"type": c.Type, "lastHeartbeatTime": wireTime(now)})
+			beats = append(beats, object{"type": c.Type, "lastHeartbeatTime": wireTime(now)})
 		}
-		err = h.client.Patch(ctx, nodeResource, n.Key(), kube.StrategicMergePatch, map[string]any{
-			"metadata": map[string]any{"uid": n.UID}, "status": map[string]any{"conditions": beats}}, nil,
+		err = h.client.Patch(ctx, nodeResource, n.Key(), kube.StrategicMergePatch, object{
+			"metadata": object{"uid": n.UID}, "status": object{"conditions": beats}}, nil,
 			kube.WriteOptions{FieldManager: "kubelet", Subresource: "status"})
 	}
 	return leaseRenewal, err
 }
 
 // nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).
-func (w *world) nodeIP(name string) string {
-	if i := slices.Index(w.Nodes, name); i >= 0 {
+func (s *shared) nodeIP(name string) string {
+	if i := slices.Index(s.Nodes, name); i >= 0 {
 		return fmt.Sprintf("192.0.2.%d", i+1)
 	}
 	return "192.0.2.254" // a node that the user has created

@@ -8,7 +8,7 @@ import (
 )
 
 // podStatus returns the status that a kubelet reports for a pod, from the pod, its state on the node and the time.
-func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[string]any {
+func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) object {
 	up, pulled := !box.ready.After(now), true
 	containers := make([]any, len(p.Spec.Containers))
 	for i, c := range p.Spec.Containers {
@@ -24,17 +24,17 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) map[str
 	case pulled && (up || box.restarts > 0): // a pod stays Running while its containers restart
 		phase = "Running"
 	}
-	status := map[string]any{
+	status := object{
 		"phase":             phase,
 		"hostIP":            nodeIP,
-		"hostIPs":           []any{map[string]any{"ip": nodeIP}},
+		"hostIPs":           []any{object{"ip": nodeIP}},
 		"startTime":         wireTime(box.created),
 		"conditions":        podConditions(box, up && pulled && !box.ended, now),
 		"containerStatuses": containers,
 	}
 	if phase != "Pending" {
 		status["podIP"] = box.ip
-		status["podIPs"] = []any{map[string]any{"ip": box.ip}}
+		status["podIPs"] = []any{object{"ip": box.ip}}
 	}
 	if len(p.Spec.InitContainers) > 0 {
 		status["initContainerStatuses"] = initStatuses(p, box)
@@ -47,17 +47,17 @@ func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) 
 // podConditions returns the conditions in the order in which a kubelet sets them, each with the time of its last
 // change.
 func podConditions(box sandbox, ready bool, now time.Time) []any {
-	since, reason := box.created, map[string]any{"reason": "ContainersNotReady", "message": "containers are not ready"}
+	since, reason := box.created, object{"reason": "ContainersNotReady", "message": "containers are not ready"}
 	switch {
 	case box.ended:
-		since, reason = now, map[string]any{"reason": "PodCompleted"}
+		since, reason = now, object{"reason": "PodCompleted"}
 	case ready:
 		since = box.ready
 	case box.restarts > 0:
 		since = box.restarted
 	}
-	condition := func(kind string, status bool, since time.Time) map[string]any {
-		c := map[string]any{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
+	condition := func(kind string, status bool, since time.Time) object {
+		c := object{"type": kind, "status": "True", "lastTransitionTime": wireTime(since)}
 		if !status {
 			c["status"] = "False"
 			maps.Copy(c, reason)
@@ -73,15 +73,15 @@ func podConditions(box sandbox, ready bool, now time.Time) []any {
 	}
 }
 
-func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now time.Time) map[string]any {
+func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now time.Time) object {
 	started := up && !broken(c.Image)
-	s := map[string]any{
+	s := object{
 		"name": c.Name, "image": c.Image, "imageID": "", "ready": started && !box.ended,
-		"started": started && !box.ended, "restartCount": int64(box.restarts), "lastState": map[string]any{},
+		"started": started && !box.ended, "restartCount": int64(box.restarts), "lastState": object{},
 	}
 	id := containerID(p.UID, c.Name, box.restarts)
 	if started { // what a kubelet must report for pods that are resized
-		resources := map[string]any{}
+		resources := object{}
 		if asked := anyMap(c.Resources.Requests); len(asked) > 0 {
 			s["allocatedResources"], resources["requests"] = asked, asked
 		}
@@ -90,21 +90,21 @@ func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now ti
 		}
 		s["resources"], s["imageID"], s["containerID"] = resources, "simulated/"+c.Image, id
 	}
-	waiting := func(reason, message string) map[string]any {
-		return map[string]any{"waiting": map[string]any{"reason": reason, "message": message}}
+	waiting := func(reason, message string) object {
+		return object{"waiting": object{"reason": reason, "message": message}}
 	}
 	switch code, _ := p.exitCode(); {
 	case box.ended:
 		s["state"] = terminated(code, box.ready, now, id)
 	case started:
-		s["state"] = map[string]any{"running": map[string]any{"startedAt": wireTime(box.ready)}}
+		s["state"] = object{"running": object{"startedAt": wireTime(box.ready)}}
 	case up:
 		s["state"] = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: no registry has the tag %q",
 			c.Image, BrokenTag))
 	case box.restarts > 0:
 		s["state"] = waiting("CrashLoopBackOff", "back-off restarting failed container "+c.Name)
 	default:
-		s["state"] = map[string]any{"waiting": map[string]any{"reason": "ContainerCreating"}}
+		s["state"] = object{"waiting": object{"reason": "ContainerCreating"}}
 	}
 	if box.restarts > 0 {
 		s["lastState"] = terminated(1, box.created, box.restarted, containerID(p.UID, c.Name, box.restarts-1))
@@ -113,12 +113,12 @@ func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now ti
 }
 
 // terminated is the state of a container that has ended.
-func terminated(code int64, began, ended time.Time, id string) map[string]any {
+func terminated(code int64, began, ended time.Time, id string) object {
 	reason := "Completed"
 	if code != 0 {
 		reason = "Error"
 	}
-	return map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason,
+	return object{"terminated": object{"exitCode": code, "reason": reason,
 		"startedAt": wireTime(began), "finishedAt": wireTime(ended), "containerID": id}}
 }
 
@@ -131,8 +131,8 @@ func initStatuses(p *kubeletPod, box sandbox) []any {
 	out := make([]any, len(p.Spec.InitContainers))
 	for i, c := range p.Spec.InitContainers {
 		id := containerID(p.UID, c.Name, 0)
-		out[i] = map[string]any{"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true,
-			"started": false, "restartCount": int64(0), "lastState": map[string]any{}, "containerID": id,
+		out[i] = object{"name": c.Name, "image": c.Image, "imageID": "simulated/" + c.Image, "ready": true,
+			"started": false, "restartCount": int64(0), "lastState": object{}, "containerID": id,
 			"state": terminated(0, box.created, box.created, id)}
 	}
 	return out

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 func deploymentOf(replicas int, surge, unavailable string) *deployment {
@@ -39,14 +41,14 @@ func play(replicas, available int) *simulatedSet {
 // are not ready first), one becomes ready, or the status is written.
 func (p *simulatedSet) follow(r *rand.Rand) bool {
 	status := replicaSetStatus{Replicas: p.pods, ReadyReplicas: p.ready, AvailableReplicas: p.ready}
-	resized, started, told := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
+	resized, started, written := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
 	switch i := r.IntN(3); {
-	case i == 0 && !resized, started && told && !resized:
+	case i == 0 && !resized, started && written && !resized:
 		p.pods = p.replicas()
 		p.ready = min(p.ready, p.pods)
-	case i == 1 && !started, told && !started:
+	case i == 1 && !started, written && !started:
 		p.ready++
-	case !told:
+	case !written:
 		p.Status = status
 	default:
 		return !resized || !started
@@ -54,17 +56,17 @@ func (p *simulatedSet) follow(r *rand.Rand) bool {
 	return true
 }
 
-// setWorld has all replica sets of a deployment, the newest first.
-type setWorld []*simulatedSet
+// modelSets has all replica sets of a deployment, the newest first.
+type modelSets []*simulatedSet
 
-func (w setWorld) sets() (newest *replicaSet, old []*replicaSet) {
+func (w modelSets) sets() (newest *replicaSet, old []*replicaSet) {
 	for _, p := range w[1:] {
 		old = append(old, p.replicaSet)
 	}
 	return w[0].replicaSet, old
 }
 
-func (w setWorld) sum(of func(*simulatedSet) int) (n int) {
+func (w modelSets) sum(of func(*simulatedSet) int) (n int) {
 	for _, p := range w {
 		n += of(p)
 	}
@@ -85,11 +87,11 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 			t.Fatal(err)
 		}
 		have := r.IntN(12)
-		w := setWorld{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
+		w := modelSets{play(0, 0), play(have, r.IntN(have+1)), play(r.IntN(3), 0)}
 		w[0].broken = r.IntN(4) == 0
 		most := max(want+surge, w.sum((*simulatedSet).replicas))
-		for turn := 0; ; turn++ {
-			if turn > 10_000 {
+		for round := 0; ; round++ {
+			if round > 10_000 {
 				t.Fatalf("seed %d: no end", seed)
 			}
 			newest, old := w.sets()
@@ -127,7 +129,7 @@ func TestARollingUpdateStaysWithinItsBoundsAndArrives(t *testing.T) {
 func TestABrokenNewRevisionKeepsEnoughOldPods(t *testing.T) {
 	d := deploymentOf(4, "1", "1")
 	r := rand.New(rand.NewPCG(1, 0))
-	w := setWorld{play(0, 0), play(4, 4)}
+	w := modelSets{play(0, 0), play(4, 4)}
 	w[0].broken = true
 	for range 1000 {
 		newest, old := w.sets()
@@ -194,6 +196,105 @@ func TestBoundsRoundInTheSafeDirection(t *testing.T) {
 	for _, bad := range []string{`"x"`, `-1`, `"-5%"`, `{}`} {
 		if _, _, err := rollingBounds(deploymentOf(3, bad, `1`)); err == nil {
 			t.Errorf("maxSurge %s was taken", bad)
+		}
+	}
+}
+
+// newestOf is the replica set of the present template, named, with all its pods available or not.
+func newestOf(replicas, available int) *replicaSet {
+	rs := setOf(replicas, available)
+	rs.Name = "web-1"
+	return rs
+}
+
+func progressOf(s deploymentStatus) deploymentCondition {
+	c, _ := conditionOf(s.Conditions, progressing)
+	return c
+}
+
+func TestProgressingReportsEachStageOfARollout(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	d := deploymentOf(3, "1", "0")
+	d.Generation = 2
+	for _, c := range []struct {
+		name           string
+		after          time.Duration
+		newest, old    *replicaSet
+		status, reason string
+		updated        time.Duration // since start
+	}{
+		{"a new replica set", 0, newestOf(1, 0), setOf(3, 3), "True", setCreated, 0},
+		{"nothing new", 10 * time.Second, newestOf(1, 0), setOf(3, 3), "True", setCreated, 0},
+		{"a pod more", 20 * time.Second, newestOf(1, 1), setOf(3, 3), "True", setUpdated, 20 * time.Second},
+		{"an old pod less", 30 * time.Second, newestOf(1, 1), setOf(2, 2), "True", setUpdated, 30 * time.Second},
+		{"just before the deadline", 629 * time.Second, newestOf(1, 1), setOf(2, 2), "True",
+			setUpdated, 30 * time.Second},
+		{"the deadline", 630 * time.Second, newestOf(1, 1), setOf(2, 2), "False", timedOut, 630 * time.Second},
+		{"still stuck", 700 * time.Second, newestOf(1, 1), setOf(2, 2), "False", timedOut, 630 * time.Second},
+		{"moving again", 800 * time.Second, newestOf(2, 2), setOf(1, 1), "True", setUpdated, 800 * time.Second},
+		{"arrived", 900 * time.Second, newestOf(3, 3), setOf(0, 0), "True", setAvailable, 900 * time.Second},
+		{"a pod lost", 950 * time.Second, newestOf(3, 2), setOf(0, 0), "True", setAvailable, 900 * time.Second},
+		{"a pod lost for long", 9000 * time.Second, newestOf(3, 2), setOf(0, 0), "True",
+			setAvailable, 900 * time.Second},
+	} {
+		s := statusOf(d, c.newest, []*replicaSet{c.old}, start.Add(c.after))
+		p := progressOf(s)
+		if p.Status != c.status || p.Reason != c.reason {
+			t.Errorf("%s: Progressing is %s %s, want %s %s", c.name, p.Status, p.Reason, c.status, c.reason)
+		}
+		if want := start.Truncate(time.Second).Add(c.updated); !p.LastUpdateTime.Equal(want) {
+			t.Errorf("%s: lastUpdateTime is %v, want %v", c.name, p.LastUpdateTime, want)
+		}
+		if s.ObservedGeneration != 2 {
+			t.Errorf("%s: observedGeneration is %d, want 2", c.name, s.ObservedGeneration)
+		}
+		d.Status = s
+	}
+}
+
+func TestANewTemplateBeginsANewRolloutAfterAFinishedOne(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	d := deploymentOf(3, "1", "0")
+	d.Status = statusOf(d, newestOf(3, 3), nil, now)
+	next := setOf(0, 0)
+	next.Name = "web-2"
+	p := progressOf(statusOf(d, next, []*replicaSet{newestOf(3, 3)}, now.Add(time.Hour)))
+	if p.Reason != setCreated || !p.LastUpdateTime.Equal(now.Add(time.Hour)) || !p.LastTransitionTime.Equal(now) {
+		t.Errorf("Progressing is %+v, want %s, updated now and not changed in status", p, setCreated)
+	}
+}
+
+func TestAvailableCountsWhatMayBeMissing(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		unavailable string
+		available   int
+		want        string
+	}{{"0", 3, "True"}, {"0", 2, "False"}, {"1", 2, "True"}, {"1", 1, "False"}} {
+		d := deploymentOf(3, "1", c.unavailable)
+		s := statusOf(d, newestOf(3, c.available), nil, now)
+		a, _ := conditionOf(s.Conditions, available)
+		if a.Status != c.want {
+			t.Errorf("with %d of 3 available and %s allowed to miss, Available is %s, want %s", c.available,
+				c.unavailable, a.Status, c.want)
+		}
+		if s.UnavailableReplicas != 3-c.available {
+			t.Errorf("unavailableReplicas is %d, want %d", s.UnavailableReplicas, 3-c.available)
+		}
+	}
+}
+
+func TestAnUnchangedStatusIsNotWrittenAgain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, newest := range []*replicaSet{nil, newestOf(1, 0), newestOf(3, 3)} {
+		for _, isPaused := range []bool{false, true} {
+			d := deploymentOf(3, "1", "0")
+			d.Spec.Paused = isPaused
+			d.Status = statusOf(d, newest, nil, now)
+			next, was := statusOf(d, newest, nil, now.Add(time.Minute)).object(), d.Status.object()
+			if !patch.Equal(next, was) {
+				t.Errorf("a minute later the status is %v, was %v", next, was)
+			}
 		}
 	}
 }

@@ -82,9 +82,8 @@ func (p *placement) misfit(n *node, daemon bool) string {
 }
 
 func (t taint) toleratedBy(by toleration) bool {
-	return (by.Effect == "" || by.Effect == t.Effect) &&
-		(by.Key == t.Key || by.Key == "" && by.Operator == "Exists") &&
-		(by.Operator == "Exists" || by.Value == t.Value)
+	return (by.Effect == "" || by.Effect == t.Effect) && (by.Key == t.Key || by.Key == "" &&
+		by.Operator == "Exists") && (by.Operator == "Exists" || by.Value == t.Value)
 }
 
 // matches evaluates a term. It does not look at the operators Gt and Lt, which only nodes know.
@@ -171,7 +170,7 @@ type reservation struct {
 
 // schedule binds a pod to one of the nodes that it fits, chosen by a hash of its uid, so that pods are spread evenly
 // and a retry chooses the same node.
-func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string]any) (time.Duration, error) {
+func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status object) (time.Duration, error) {
 	nodes, err := c.nodes.List("")
 	if err != nil {
 		return 0, err
@@ -191,9 +190,9 @@ func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string
 			continue
 		}
 		c.reserve(p, n.Name)
-		err := c.client.Create(ctx, podResource, p.Namespace, map[string]any{
-			"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": p.Name, "uid": p.UID},
-			"target": map[string]any{"kind": nodeResource.Kind, "name": n.Name},
+		err := c.client.Create(ctx, podResource, p.Namespace, object{
+			"apiVersion": "v1", "kind": "Binding", "metadata": object{"name": p.Name, "uid": p.UID},
+			"target": object{"kind": nodeResource.Kind, "name": n.Name},
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
 		if err != nil {
 			c.reserve(p, "")
@@ -207,7 +206,7 @@ func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status map[string
 }
 
 // unschedulable sets the condition PodScheduled=False of a pod that fits on no node, when it is not there.
-func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[string]any, nodes int,
+func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status object, nodes int,
 	why map[string]int) error {
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
@@ -218,13 +217,13 @@ func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status map[s
 		message = "no nodes available to schedule pods"
 	}
 	if list, _ := status["conditions"].([]any); len(list) > 0 {
-		if was, _ := list[0].(map[string]any); was["message"] == message {
+		if was, _ := list[0].(object); was["message"] == message {
 			return nil // it is the only condition of a pod without a node
 		}
 	}
-	condition := map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+	condition := object{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
 		"lastTransitionTime": wireTime(time.Now()), "message": message}
 	c.scheduled(podResource, p, events.Warning, "FailedScheduling", message)
 	return c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status",
-		map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+		object{"status": object{"conditions": []any{condition}}})
 }

@@ -30,54 +30,52 @@ type configMap struct {
 // serviceAccounts gives each namespace the ServiceAccount "default" and the ConfigMap kube-root-ca.crt, as the
 // controllers serviceaccount and root-ca-certificate-publisher do. One key is one namespace.
 type serviceAccounts struct {
-	controllerOf[*object] // namespaces
-	accounts              *cache.Store[*object]
-	configMaps            *cache.Store[*configMap]
+	controllerOf[*anyObject] // namespaces
+	accounts                 *cache.Store[*anyObject]
+	configMaps               *cache.Store[*configMap]
 }
 
-func newServiceAccounts(w *world) runner {
+func newServiceAccounts(s *shared) runner {
 	named := func(r kube.Resource, name string) cache.Options {
-		m := w.all(r)
+		m := s.all(r)
 		m.FieldSelector = "metadata.name=" + name
 		return m
 	}
-	s := &serviceAccounts{newController[*object](w, namespaceResource, ""),
-		cache.New[*object](named(serviceAccountResource, defaultAccount)),
+	c := &serviceAccounts{newController[*anyObject](s, namespaceResource, ""),
+		cache.New[*anyObject](named(serviceAccountResource, defaultAccount)),
 		cache.New[*configMap](named(configMapResource, rootCA))}
-	return s.forEach("serviceaccounts", s.sync,
-		controller.Watches(s.accounts, func(a *object) []kube.Key { return []kube.Key{{Name: a.Namespace}} }),
-		controller.Watches(s.configMaps, func(m *configMap) []kube.Key { return []kube.Key{{Name: m.Namespace}} }))
+	return c.forEach("serviceaccounts", c.sync,
+		controller.Watches(c.accounts, func(a *anyObject) []kube.Key { return []kube.Key{{Name: a.Namespace}} }),
+		controller.Watches(c.configMaps, func(m *configMap) []kube.Key { return []kube.Key{{Name: m.Namespace}} }))
 }
 
-func (s *serviceAccounts) sync(ctx context.Context, ns *object) (time.Duration, error) {
+func (c *serviceAccounts) sync(ctx context.Context, ns *anyObject) (time.Duration, error) {
 	if ns.Deleting() {
 		return 0, nil
 	}
-	_, ok, err := s.accounts.Get(kube.Key{Namespace: ns.Name, Name: defaultAccount})
+	_, ok, err := c.accounts.Get(kube.Key{Namespace: ns.Name, Name: defaultAccount})
 	if !ok && err == nil {
-		err = s.create(ctx, serviceAccountResource, ns.Name, map[string]any{
-			"metadata": map[string]any{"name": defaultAccount}})
+		err = c.create(ctx, serviceAccountResource, ns.Name, object{"metadata": object{"name": defaultAccount}})
 	}
-	err = errors.Join(err, s.publishCA(ctx, ns.Name))
+	err = errors.Join(err, c.publishCA(ctx, ns.Name))
 	if kube.IsForbidden(err) { // the namespace is being deleted; its mirror does not show that yet
 		return mirrorLag, nil
 	}
 	return 0, err
 }
 
-func (s *serviceAccounts) publishCA(ctx context.Context, namespace string) error {
+func (c *serviceAccounts) publishCA(ctx context.Context, namespace string) error {
 	k := kube.Key{Namespace: namespace, Name: rootCA}
-	m, ok, err := s.configMaps.Get(k)
-	data := map[string]any{rootCAKey: s.RootCA}
+	m, ok, err := c.configMaps.Get(k)
+	data := object{rootCAKey: c.RootCA}
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return s.create(ctx, configMapResource, namespace, map[string]any{"data": data,
-			"metadata": map[string]any{"name": rootCA,
-				"annotations": map[string]any{"kubernetes.io/description": rootCADescription}}})
-	case m.Data[rootCAKey] == s.RootCA:
+		return c.create(ctx, configMapResource, namespace, object{"data": data, "metadata": object{"name": rootCA,
+			"annotations": object{"kubernetes.io/description": rootCADescription}}})
+	case m.Data[rootCAKey] == c.RootCA:
 		return nil
 	}
-	return s.change(ctx, configMapResource, m, false, "", map[string]any{"data": data})
+	return c.change(ctx, configMapResource, m, false, "", object{"data": data})
 }

@@ -7,7 +7,7 @@
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
-// they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler heeds
+// they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler obeys
 // cordons, node selectors, required node affinity, taints and requests, but no affinity between pods and no
 // claims. Claims are bound to the volumes that there are, and none are provisioned. Package apiserver allocates
 // cluster IPs and node ports, empties deleted namespaces, counts quotas and serves CRDs.
@@ -33,7 +33,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// manager is the field manager of the simulation's writes, to tell them from skiff's own.
+// manager is the field manager of the simulation's writes, which differs from skiff's own.
 const manager = "skiff-simulate"
 
 // Part is a part of the simulation that can be switched off.
@@ -100,21 +100,21 @@ type runner interface {
 
 // Cluster is a simulation that can be run once.
 type Cluster struct {
-	*world
+	*shared
 	parts []runner
 	gc    *collectors
 }
 
 // New returns the simulation of a cluster on the server of c. It sends nothing before Run.
 func New(c *kube.Client, o Options) *Cluster {
-	s := &Cluster{world: &world{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
+	s := &Cluster{shared: &shared{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
 	if o.has(Events) {
 		s.recorders = map[string]*events.Recorder{}
 	}
-	s.gc = newCollectors(s.world)
-	add := func(p Part, r func(*world) runner) {
+	s.gc = newCollectors(s.shared)
+	add := func(p Part, r func(*shared) runner) {
 		if o.has(p) {
-			s.parts = append(s.parts, r(s.world))
+			s.parts = append(s.parts, r(s.shared))
 		}
 	}
 	add(ServiceAccounts, newServiceAccounts)
@@ -134,7 +134,7 @@ func New(c *kube.Client, o Options) *Cluster {
 	}
 	add(Pods, newKubelet)
 	add(Leases, newHeartbeats)
-	add(GC, func(*world) runner { return s.gc })
+	add(GC, func(*shared) runner { return s.gc })
 	return s
 }
 

@@ -43,7 +43,7 @@ type storage struct {
 type claimRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	UID       string `json:"uid"` // empty in a volume that somebody keeps for a claim
+	UID       string `json:"uid"` // empty in a volume that an administrator keeps for a claim
 }
 
 // of reports whether the reference is to a claim; none is, too, to any claim.
@@ -71,9 +71,9 @@ type claims struct {
 // usedClaims is the index of pods by the claims they use.
 const usedClaims = "claims"
 
-func newClaims(w *world) runner {
-	c := &claims{newController[*storage](w, claimResource, "persistentvolume-controller"),
-		mirrorOf[*storage](w, volumeResource), mirrorOf[*storage](w, classResource), mirrorOf[*setPod](w, podResource)}
+func newClaims(s *shared) runner {
+	c := &claims{newController[*storage](s, claimResource, "persistentvolume-controller"),
+		mirrorOf[*storage](s, volumeResource), mirrorOf[*storage](s, classResource), mirrorOf[*setPod](s, podResource)}
 	c.pods.Index(usedClaims, (*setPod).claims)
 	return c.forEach("claims", c.sync,
 		controller.Watches(c.pods, func(p *setPod) (keys []kube.Key) {
@@ -111,7 +111,7 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 		if used {
 			return 0, nil
 		}
-		return 0, c.letGo(ctx, claimResource, o, claimProtection)
+		return 0, c.removeFinalizer(ctx, claimResource, o, claimProtection)
 	}
 	if o.Spec.VolumeName != "" {
 		return 0, c.bindNamed(ctx, o)
@@ -177,7 +177,7 @@ func (c *claims) bindNamed(ctx context.Context, o *storage) error {
 	if _, bound := o.Annotations.Get(bindCompleted); bound {
 		c.record(o, events.Warning, "ClaimLost",
 			"Bound claim has lost its PersistentVolume. Data on the volume is lost!")
-		return c.writeStatus(ctx, o, false, o.Status, map[string]any{"phase": "Lost"})
+		return c.writeStatus(ctx, o, false, o.Status, object{"phase": "Lost"})
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (c *claims) bindNamed(ctx context.Context, o *storage) error {
 // bind makes a volume and a claim refer to each other, as far as they do not yet.
 func (c *claims) bind(ctx context.Context, o, v *storage) error {
 	if ref := v.Spec.ClaimRef; ref == nil || ref.UID == "" {
-		body := map[string]any{"spec": map[string]any{"claimRef": map[string]any{"apiVersion": "v1",
+		body := object{"spec": object{"claimRef": object{"apiVersion": "v1",
 			"kind": claimResource.Kind, "namespace": o.Namespace, "name": o.Name, "uid": o.UID,
 			"resourceVersion": o.ResourceVersion}}}
 		if ref == nil {
@@ -196,13 +196,13 @@ func (c *claims) bind(ctx context.Context, o, v *storage) error {
 		}
 	}
 	if _, bound := o.Annotations.Get(bindCompleted); !bound {
-		annotations := map[string]any{bindCompleted: "yes"}
+		annotations := object{bindCompleted: "yes"}
 		if o.Spec.VolumeName == "" {
 			annotations[boundByController] = "yes"
 		}
-		err := c.change(ctx, claimResource, o, false, "", map[string]any{
-			"metadata": map[string]any{"annotations": annotations},
-			"spec":     map[string]any{"volumeName": v.Name}})
+		err := c.change(ctx, claimResource, o, false, "", object{
+			"metadata": object{"annotations": annotations},
+			"spec":     object{"volumeName": v.Name}})
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (c *claims) bind(ctx context.Context, o, v *storage) error {
 	for i, mode := range v.Spec.AccessModes {
 		modes[i] = mode
 	}
-	return c.writeStatus(ctx, o, false, o.Status, map[string]any{"phase": "Bound", "accessModes": modes,
+	return c.writeStatus(ctx, o, false, o.Status, object{"phase": "Bound", "accessModes": modes,
 		"capacity": anyMap(v.Spec.Capacity)})
 }
 
@@ -223,8 +223,8 @@ func (c *claims) askProvisioner(ctx context.Context, o, class *storage) error {
 	if by, _ := o.Annotations.Get(provisionedBy); by == class.Provisioner {
 		return nil
 	}
-	return c.change(ctx, claimResource, o, false, "", map[string]any{"metadata": map[string]any{
-		"annotations": map[string]any{provisionedBy: class.Provisioner,
+	return c.change(ctx, claimResource, o, false, "", object{"metadata": object{
+		"annotations": object{provisionedBy: class.Provisioner,
 			"volume.beta.kubernetes.io/storage-provisioner": class.Provisioner}}})
 }
 
@@ -234,8 +234,8 @@ type volumes struct {
 	claims *cache.Store[*storage]
 }
 
-func newVolumes(w *world) runner {
-	c := &volumes{newController[*storage](w, volumeResource, ""), mirrorOf[*storage](w, claimResource)}
+func newVolumes(s *shared) runner {
+	c := &volumes{newController[*storage](s, volumeResource, ""), mirrorOf[*storage](s, claimResource)}
 	return c.forEach("volumes", c.sync, controller.Watches(c.claims, func(o *storage) []kube.Key {
 		return []kube.Key{{Name: o.Spec.VolumeName}}
 	}))
@@ -259,32 +259,32 @@ func (c *volumes) sync(ctx context.Context, v *storage) (time.Duration, error) {
 		return 0, err
 	}
 	if was.Phase != phase {
-		if err := c.change(ctx, volumeResource, v, false, "status", map[string]any{"status": map[string]any{
+		if err := c.change(ctx, volumeResource, v, false, "status", object{"status": object{
 			"phase": phase, "lastPhaseTransitionTime": wireTime(time.Now())}}); err != nil {
 			return 0, err
 		}
 	}
 	if v.Deleting() && phase != "Bound" {
-		return 0, c.letGo(ctx, volumeResource, v, volumeProtection)
+		return 0, c.removeFinalizer(ctx, volumeResource, v, volumeProtection)
 	}
 	return 0, nil
 }
 
 // attributesClasses is the controller that lets VolumeAttributesClasses go that no claim and no volume names.
 type attributesClasses struct {
-	controllerOf[*object]
+	controllerOf[*anyObject]
 	claims, volumes *cache.Store[*storage]
 }
 
-func newAttributesClasses(w *world) runner {
-	c := &attributesClasses{newController[*object](w, attributesResource, ""), mirrorOf[*storage](w, claimResource),
-		mirrorOf[*storage](w, volumeResource)}
+func newAttributesClasses(s *shared) runner {
+	c := &attributesClasses{newController[*anyObject](s, attributesResource, ""), mirrorOf[*storage](s, claimResource),
+		mirrorOf[*storage](s, volumeResource)}
 	return c.forEach("attributes", c.sync,
 		controller.Watches(c.claims, func(*storage) []kube.Key { return everyKey(c.mirror) }),
 		controller.Watches(c.volumes, func(*storage) []kube.Key { return everyKey(c.mirror) }))
 }
 
-func (c *attributesClasses) sync(ctx context.Context, o *object) (time.Duration, error) {
+func (c *attributesClasses) sync(ctx context.Context, o *anyObject) (time.Duration, error) {
 	if !o.Deleting() {
 		return 0, nil
 	}
@@ -294,5 +294,5 @@ func (c *attributesClasses) sync(ctx context.Context, o *object) (time.Duration,
 			return 0, err
 		}
 	}
-	return 0, c.letGo(ctx, attributesResource, o, classProtection)
+	return 0, c.removeFinalizer(ctx, attributesResource, o, classProtection)
 }

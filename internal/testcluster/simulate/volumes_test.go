@@ -9,31 +9,30 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-func claimBody(name, class, size string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{
-			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": class,
-			"resources": map[string]any{"requests": map[string]any{"storage": size}}}}
+func (b *bench) claim(name, class, size string) {
+	b.Helper()
+	b.create(claimResource, name, fmt.Sprintf(`{spec: {accessModes: [ReadWriteOnce], storageClassName: %s,
+		resources: {requests: {storage: %s}}}}`, class, size))
 }
 
-func volumeBody(name, class, size string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"accessModes": []any{"ReadWriteOnce", "ReadOnlyMany"}, "storageClassName": class,
-			"capacity": map[string]any{"storage": size}, "hostPath": map[string]any{"path": "/a"}}}
+// volume creates a volume; more is what else its spec has.
+func (b *bench) volume(name, class, size, more string) {
+	b.Helper()
+	b.create(volumeResource, name, fmt.Sprintf(`{spec: {accessModes: [ReadWriteOnce, ReadOnlyMany],
+		storageClassName: %s, capacity: {storage: %s}, hostPath: {path: /a}, %s}}`, class, size, more))
 }
 
-func (b *bench) class(name, mode string) {
-	b.create(classResource, "", map[string]any{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-		"metadata": map[string]any{"name": name}, "provisioner": "example.com/p", "volumeBindingMode": mode})
+// user creates the pod p, which uses a claim.
+func (b *bench) user(claim string) {
+	b.Helper()
+	b.create(podResource, "p", `{spec: {containers: [{name: c, image: i}],
+		volumes: [{name: v, persistentVolumeClaim: {claimName: `+claim+`}}]}}`)
 }
 
-// user creates a pod that uses a claim.
-func (b *bench) user(name, claim string) {
-	b.create(podResource, "default", map[string]any{"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{
-			"containers": []any{map[string]any{"name": "c", "image": "i"}},
-			"volumes": []any{map[string]any{"name": "v",
-				"persistentVolumeClaim": map[string]any{"claimName": claim}}}}})
+// protect adds a finalizer.
+func (b *bench) protect(r kube.Resource, name, finalizer string) {
+	b.Helper()
+	b.patch(r, name, "{metadata: {finalizers: ["+finalizer+"]}}")
 }
 
 // wantStorage checks the phases of all claims and volumes, each with that to which it is bound.
@@ -41,13 +40,9 @@ func (b *bench) wantStorage(when string, want ...string) {
 	b.Helper()
 	b.rest(3 * time.Second)
 	var have []string
-	for _, o := range b.api.List(claimResource, "default") {
-		have = append(have, fmt.Sprintf("%s %s %s", str(o, "metadata", "name"), str(o, "status", "phase"),
-			str(o, "spec", "volumeName")))
-	}
-	for _, o := range b.api.List(volumeResource, "") {
-		have = append(have, fmt.Sprintf("%s %s %s", str(o, "metadata", "name"), str(o, "status", "phase"),
-			str(o, "spec", "claimRef", "name")))
+	for _, o := range append(b.list(claimResource), b.list(volumeResource)...) {
+		have = append(have, str(o, "metadata name")+" "+str(o, "status phase")+" "+str(o, "spec volumeName")+
+			str(o, "spec claimRef name"))
 	}
 	if !slices.Equal(have, want) {
 		b.Errorf("%s there are\n%q, want\n%q", when, have, want)
@@ -57,99 +52,74 @@ func (b *bench) wantStorage(when string, want ...string) {
 // kube-controller-manager 1.36 does the same (internal/tools/e2e, storageLines).
 func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.create(claimResource, "default", claimBody("a", "s", "2Gi"))
+		b.claim("a", "s", "2Gi")
 		b.wantStorage("without volumes", "a Pending ")
-		b.create(volumeResource, "", volumeBody("small", "s", "1Gi"))
-		b.create(volumeResource, "", volumeBody("other-class", "x", "2Gi"))
+		b.volume("small", "s", "1Gi", "")
+		b.volume("other-class", "x", "2Gi", "")
 		b.wantStorage("with volumes that do not suit", "a Pending ", "other-class Available ", "small Available ")
-		b.create(volumeResource, "", volumeBody("large", "y", "9Gi"))
-		b.create(volumeResource, "", volumeBody("medium", "y", "5Gi"))
-		kept := volumeBody("kept", "y", "7Gi")
-		kept["spec"].(map[string]any)["claimRef"] = map[string]any{"namespace": "default", "name": "c"}
-		b.create(volumeResource, "", kept)
+		b.volume("large", "y", "9Gi", "")
+		b.volume("medium", "y", "5Gi", "")
+		b.volume("kept", "y", "7Gi", "claimRef: {namespace: default, name: c}")
 		b.rest(time.Second)
-		b.create(claimResource, "default", claimBody("b", "y", "3Gi"))
-		b.create(claimResource, "default", claimBody("c", "y", "3Gi"))
+		b.claim("b", "y", "3Gi")
+		b.claim("c", "y", "3Gi")
 		b.wantStorage("with volumes", "a Pending ", "b Bound medium", "c Bound kept", "kept Bound c",
 			"large Available ", "medium Bound b", "other-class Available ", "small Available ")
-		o := b.get(claimResource, "b")
-		if str(o, "status", "capacity", "storage") != "5Gi" || str(o, "status", "accessModes", 1) != "ReadOnlyMany" ||
-			str(o, "metadata", "annotations", bindCompleted) != "yes" {
-			b.Errorf("the bound claim is %v", o)
-		}
+		b.want(claimResource, "b", "status capacity storage = 5Gi", "status accessModes 1 = ReadOnlyMany",
+			"metadata annotations "+bindCompleted+" = yes")
 		b.delete(claimResource, "b", kube.Background)
 		b.wantStorage("without its claim", "a Pending ", "c Bound kept", "kept Bound c", "large Available ",
 			"medium Released b", "other-class Available ", "small Available ")
-		if have := b.reasons("PersistentVolumeClaim", "a"); !slices.Equal(have, []string{"ProvisioningFailed"}) {
-			b.Errorf("the Events of a claim whose class there is not are %q", have)
-		}
+		b.wantEvents("PersistentVolumeClaim", "a", "ProvisioningFailed") // there is no such class
 	})
 }
 
 func TestAClaimThatWaitsForAPodIsBoundOnceThePodIsScheduled(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.class("w", "WaitForFirstConsumer")
-		b.class("now", "Immediate")
-		b.create(volumeResource, "", volumeBody("v", "w", "2Gi"))
-		b.create(claimResource, "default", claimBody("c", "w", "1Gi"))
-		b.create(claimResource, "default", claimBody("d", "now", "1Gi"))
+		b.create(classResource, "w", "{provisioner: example.com/p, volumeBindingMode: WaitForFirstConsumer}")
+		b.create(classResource, "now", "{provisioner: example.com/p, volumeBindingMode: Immediate}")
+		b.volume("v", "w", "2Gi", "")
+		b.claim("c", "w", "1Gi")
+		b.claim("d", "now", "1Gi")
 		b.wantStorage("before its pod", "c Pending ", "d Pending ", "v Available ")
-		b.user("p", "c")
+		b.user("c")
 		b.wantStorage("with its pod", "c Bound v", "d Pending ", "v Bound c")
-		if have := b.reasons("PersistentVolumeClaim", "c"); !slices.Equal(have, []string{"WaitForFirstConsumer"}) {
-			b.Errorf("the Events are %q", have)
-		}
-		if by := str(b.get(claimResource, "d"), "metadata", "annotations", provisionedBy); by != "example.com/p" {
-			b.Errorf("the claim names the provisioner %q", by)
-		}
+		b.wantEvents("PersistentVolumeClaim", "c", "WaitForFirstConsumer")
+		b.want(claimResource, "d", "metadata annotations "+provisionedBy+" = example.com/p")
 	})
 }
 
 func TestWhatIsInUseIsDeletedOnceNothingUsesIt(t *testing.T) {
 	simulated(t, func(b *bench) {
-		protected := func(body map[string]any, finalizer string) map[string]any {
-			body["metadata"].(map[string]any)["finalizers"] = []any{finalizer}
-			return body
-		}
-		b.create(volumeResource, "", protected(volumeBody("v", "s", "2Gi"), volumeProtection))
-		b.create(claimResource, "default", protected(claimBody("c", "s", "1Gi"), claimProtection))
-		b.user("p", "c")
+		b.volume("v", "s", "2Gi", "")
+		b.claim("c", "s", "1Gi")
+		b.user("c")
 		b.wantStorage("at first", "c Bound v", "v Bound c")
+		b.protect(volumeResource, "v", volumeProtection)
+		b.protect(claimResource, "c", claimProtection)
 		b.delete(claimResource, "c", kube.Background)
-		if err := b.client.Delete(b.Context(), volumeResource, kube.Key{Name: "v"}, kube.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.delete(volumeResource, "v", "")
 		b.wantStorage("in use", "c Bound v", "v Bound c")
 		b.delete(podResource, "p", kube.Background)
 		b.wantStorage("without the pod")
-		b.create(volumeResource, "", volumeBody("w", "s", "2Gi"))
-		b.create(claimResource, "default", claimBody("lost", "s", "1Gi"))
+		b.volume("w", "s", "2Gi", "")
+		b.claim("lost", "s", "1Gi")
 		b.rest(3 * time.Second)
-		if err := b.client.Delete(b.Context(), volumeResource, kube.Key{Name: "w"}, kube.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.delete(volumeResource, "w", "")
 		b.wantStorage("without its volume", "lost Lost w")
-		attributes := func(o map[string]any) map[string]any {
-			o["spec"].(map[string]any)["volumeAttributesClassName"] = "a"
-			return o
-		}
-		b.create(attributesResource, "", protected(map[string]any{"apiVersion": "storage.k8s.io/v1",
-			"kind": "VolumeAttributesClass", "metadata": map[string]any{"name": "a"}, "driverName": "d.example.com",
-			"parameters": map[string]any{"x": "y"}}, classProtection))
-		b.create(claimResource, "default", attributes(claimBody("named", "s", "1Gi")))
+
+		b.create(attributesResource, "a", "{driverName: d.example.com, parameters: {x: y}}")
+		b.protect(attributesResource, "a", classProtection)
+		b.create(claimResource, "named", `{spec: {accessModes: [ReadWriteOnce], storageClassName: s,
+			volumeAttributesClassName: a, resources: {requests: {storage: 1Gi}}}}`)
 		b.rest(time.Second) // the mirrors of claims and of classes are not in step
-		class := kube.Key{Name: "a"}
-		if err := b.client.Delete(b.Context(), attributesResource, class, kube.DeleteOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		b.delete(attributesResource, "a", "")
 		b.rest(time.Second)
-		if b.api.Get(attributesResource, class) == nil {
+		if b.get(attributesResource, "a") == nil {
 			b.Error("the VolumeAttributesClass is gone while a claim names it")
 		}
 		b.delete(claimResource, "named", kube.Background)
 		b.rest(time.Second)
-		if o := b.api.Get(attributesResource, class); o != nil {
-			b.Errorf("no claim names the VolumeAttributesClass %v", o)
-		}
+		b.wantNames(attributesResource)
 	})
 }

@@ -1,9 +1,13 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,9 +39,9 @@ type writtenPod struct {
 const orphans = "orphans"
 
 // controller returns the controller of a kind.
-func (k workloadKind) controller(w *world) runner {
-	c := &workloads{workloadKind: k, controllerOf: newController[*workload](w, k.of, k.source),
-		pods: mirrorOf[*setPod](w, podResource)}
+func (k workloadKind) controller(s *shared) runner {
+	c := &workloads{workloadKind: k, controllerOf: newController[*workload](s, k.of, k.source),
+		pods: mirrorOf[*setPod](s, podResource)}
 	c.gone = func(key kube.Key) { c.written.Delete(key) }
 	c.pods.Index(orphans, func(p *setPod) []string {
 		if p.ControllerUID() == "" {
@@ -54,11 +58,11 @@ func (k workloadKind) controller(w *world) runner {
 			return adopters(p)
 		})}
 	if k.revisioned {
-		c.revisions = cache.New[*templateRevision](w.all(revisionResource))
+		c.revisions = cache.New[*templateRevision](s.all(revisionResource))
 		sources = append(sources, controller.Owns(c.revisions, k.of.Kind))
 	}
 	if k.onNodes {
-		c.nodes = mirrorOf[*node](w, nodeResource)
+		c.nodes = mirrorOf[*node](s, nodeResource)
 		sources = append(sources, controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }))
 	}
 	return c.forEach(k.source, c.sync, sources...)
@@ -127,7 +131,7 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 		case w.Deleting() || p.Deleting() || w.selects(p):
 			out = append(out, p)
 		default:
-			if err := c.setOwner(ctx, p, map[string]any{"uid": w.UID, "$patch": "delete"}); err != nil {
+			if err := c.setOwner(ctx, p, object{"uid": w.UID, "$patch": "delete"}); err != nil {
 				return nil, err
 			}
 		}
@@ -151,9 +155,9 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 	return out, nil
 }
 
-func (c *workloads) setOwner(ctx context.Context, p *setPod, ref map[string]any) error {
+func (c *workloads) setOwner(ctx context.Context, p *setPod, ref object) error {
 	return c.patch(ctx, kube.StrategicMergePatch, podResource, p, "",
-		map[string]any{"metadata": map[string]any{"ownerReferences": []any{ref}}})
+		object{"metadata": object{"ownerReferences": []any{ref}}})
 }
 
 // carryOut creates and deletes what the plan says.
@@ -172,7 +176,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 		}
 	}
 	for _, body := range p.create {
-		var created object
+		var created anyObject
 		member(body, "metadata")["ownerReferences"] = []any{controllerRef(c.resource, &w.Meta)}
 		err := c.createInto(ctx, podResource, w.Namespace, body, &created)
 		if kube.IsAlreadyExists(err) {
@@ -183,13 +187,13 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 			return err
 		}
 		c.written.Store(w.Key(), writtenPod{created.ResourceVersion, time.Now()})
-		c.tell(w, "SuccessfulCreate", "Created", "create", created.Name)
+		c.recordPod(w, "SuccessfulCreate", "Created", "create", created.Name)
 	}
 	var errs []error
 	for _, pod := range p.remove {
 		err := c.remove(ctx, podResource, pod)
 		if err == nil {
-			c.tell(w, "SuccessfulDelete", "Deleted", "delete", pod.Name)
+			c.recordPod(w, "SuccessfulDelete", "Deleted", "delete", pod.Name)
 		}
 		errs = append(errs, err)
 	}
@@ -204,11 +208,82 @@ func refusal(err error) string {
 	return err.Error()
 }
 
-// tell records the Event about a pod, in the words of the kind's real controller.
-func (c *workloads) tell(w *workload, reason, done, verb, pod string) {
+// recordPod records the Event about a pod, in the words of the kind's real controller.
+func (c *workloads) recordPod(w *workload, reason, done, verb, pod string) {
 	note := fmt.Sprintf("%s pod: %s", done, pod)
 	if c.part == StatefulSets {
 		note = fmt.Sprintf("%s Pod %s in StatefulSet %s successful", verb, pod, w.Name)
 	}
 	c.record(w, events.Normal, reason, note)
+}
+
+// templateRevision is a ControllerRevision: a template that a StatefulSet or DaemonSet has or had. `kubectl rollout
+// undo` goes back to one.
+type templateRevision struct {
+	kube.Meta `json:"metadata"`
+	Revision  int64 `json:"revision"`
+	Data      struct {
+		Spec struct {
+			Template kube.Raw `json:"template"`
+		} `json:"spec"`
+	} `json:"data"`
+}
+
+// revise sees to it that the present template has the newest revision, and deletes old ones that no pod has.
+func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in *facts) error {
+	hash, err := templateHash(w.Spec.Template)
+	if err != nil {
+		return fmt.Errorf("hash pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
+	}
+	all, err := c.revisions.ByOwner(w.Namespace, w.UID)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b *templateRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	in.update, in.templates = w.Name+"-"+hash, map[string]kube.Raw{w.Name + "-" + hash: w.Spec.Template}
+	used := map[string]bool{in.update: true}
+	for _, p := range pods {
+		name, _ := p.Labels.Get(revisionLabel)
+		used[name], used[w.Name+"-"+name] = true, true
+	}
+	var current *templateRevision
+	last := int64(0)
+	for _, r := range all {
+		in.templates[r.Name], last = r.Data.Spec.Template, r.Revision
+		if r.Name == in.update {
+			current = r
+		}
+	}
+	if w.Deleting() {
+		return nil
+	}
+	switch {
+	case current == nil:
+		return c.createRevision(ctx, w, in.update, hash, last+1)
+	case current.Revision < last: // rolled back to
+		return c.change(ctx, revisionResource, current, true, "", object{"revision": last + 1})
+	}
+	old := slices.DeleteFunc(all, func(r *templateRevision) bool { return used[r.Name] || r.Deleting() })
+	for _, r := range old[:max(0, len(old)-valueOr(w.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
+		if err := c.remove(ctx, revisionResource, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash string, number int64) error {
+	if ok, err := c.alive(ctx, w); err != nil || !ok {
+		return err
+	}
+	var template object
+	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
+		return fmt.Errorf("read pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
+	}
+	labels := maps.Clone(member(member(template, "metadata"), "labels"))
+	labels[revisionLabel] = hash
+	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
+	return c.create(ctx, revisionResource, w.Namespace, object{"revision": number, "metadata": object{"name": name,
+		"labels": labels, "ownerReferences": []any{controllerRef(c.resource, &w.Meta)}},
+		"data": object{"spec": object{"template": template}}})
 }

@@ -122,8 +122,8 @@ func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultR
 func (rs *replicaSet) available() int { return min(rs.Status.AvailableReplicas, rs.replicas()) }
 
 // controllerRef returns the owner reference of an object that owner controls.
-func controllerRef(r kube.Resource, owner *kube.Meta) map[string]any {
-	return map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "name": owner.Name, "uid": owner.UID,
+func controllerRef(r kube.Resource, owner *kube.Meta) object {
+	return object{"apiVersion": r.APIVersion(), "kind": r.Kind, "name": owner.Name, "uid": owner.UID,
 		"controller": true, "blockOwnerDeletion": true}
 }
 

@@ -28,8 +28,8 @@ type budget struct {
 }
 
 type budgetStatus struct {
-	DisruptedPods map[string]any `json:"disruptedPods"`
-	Conditions    conditions     `json:"conditions"`
+	DisruptedPods object     `json:"disruptedPods"`
+	Conditions    conditions `json:"conditions"`
 }
 
 // selects reports whether the budget guards a pod: one without a selector guards none, an empty one all.
@@ -46,8 +46,8 @@ type budgets struct {
 	pods *cache.Store[*setPod]
 }
 
-func newBudgets(w *world) runner {
-	c := &budgets{newController[*budget](w, budgetResource, "controllermanager"), mirrorOf[*setPod](w, podResource)}
+func newBudgets(s *shared) runner {
+	c := &budgets{newController[*budget](s, budgetResource, "controllermanager"), mirrorOf[*setPod](s, podResource)}
 	return c.forEach("disruption", c.sync, controller.Watches(c.pods, selecting(c.mirror)))
 }
 
@@ -65,7 +65,7 @@ func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {
 	if len(pods) == 0 {
 		c.record(b, events.Normal, "NoPods", "No matching pods found")
 	}
-	disrupted, again := map[string]any{}, time.Duration(0)
+	disrupted, again := object{}, time.Duration(0)
 	for name := range was.DisruptedPods {
 		disrupted[name] = nil // removed by the patch
 	}
@@ -90,7 +90,7 @@ func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {
 
 // statusOf returns the status of a budget, of whose pods so many are healthy.
 func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pods []*setPod,
-	healthy int) map[string]any {
+	healthy int) object {
 	expected, desired, err := c.expect(ctx, b, pods)
 	allowed := max(0, healthy-desired)
 	if expected == 0 || err != nil {
@@ -100,9 +100,9 @@ func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pod
 	if allowed == 0 {
 		is, reason = "False", "InsufficientPods"
 	}
-	status := map[string]any{"disruptionsAllowed": int64(allowed)}
+	status := object{"disruptionsAllowed": int64(allowed)}
 	if err == nil {
-		maps.Copy(status, map[string]any{"currentHealthy": int64(healthy), "desiredHealthy": int64(desired),
+		maps.Copy(status, object{"currentHealthy": int64(healthy), "desiredHealthy": int64(desired),
 			"expectedPods": int64(expected), "observedGeneration": b.Generation})
 	} else {
 		c.record(b, events.Warning, "CalculateExpectedPodCountFailed",
@@ -145,7 +145,7 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 		}
 		seen[owner.UID] = true
 		if owner.Kind == replicaSetResource.Kind {
-			var set object
+			var set anyObject
 			err := c.client.Get(ctx, replicaSetResource, kube.Key{Namespace: p.Namespace, Name: owner.Name}, &set)
 			if err != nil && !kube.IsNotFound(err) {
 				return 0, err
@@ -168,8 +168,8 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 }
 
 // replicas reads the scale of a controller of any kind that has one.
-func (w *world) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
-	served, err := w.collectable(ctx, owner.APIVersion)
+func (s *shared) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
+	served, err := s.collectable(ctx, owner.APIVersion)
 	if err != nil {
 		return 0, err
 	}
@@ -182,6 +182,86 @@ func (w *world) replicas(ctx context.Context, namespace string, owner kube.Owner
 		return 0, err
 	}
 	var scale struct{ Spec struct{ Replicas int } }
-	err = w.get(ctx, path, &scale)
+	err = s.get(ctx, path, &scale)
 	return scale.Spec.Replicas, err
+}
+
+// scaler is the part of a HorizontalPodAutoscaler that its controller reads.
+type scaler struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		Target kube.OwnerReference `json:"scaleTargetRef"`
+	} `json:"spec"`
+	Status kube.Raw `json:"status"`
+}
+
+// scalerSync is how often the real controller looks at each HorizontalPodAutoscaler.
+const scalerSync = 15 * time.Second
+
+// noMetrics is what the real controller says in a cluster without a metrics server.
+const noMetrics = "unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the " +
+	"server could not find the requested resource (get pods.metrics.k8s.io)"
+
+// scalers writes the status of HorizontalPodAutoscalers. Without metrics it scales nothing.
+type scalers struct{ controllerOf[*scaler] }
+
+func newScalers(s *shared) runner {
+	c := &scalers{newController[*scaler](s, scalerResource, "horizontal-pod-autoscaler")}
+	return c.forEach("scalers", c.sync)
+}
+
+func (c *scalers) sync(ctx context.Context, h *scaler) (time.Duration, error) {
+	var was struct {
+		Conditions conditions `json:"conditions"`
+	}
+	if err := readStatus(scalerResource, h, h.Status, &was); err != nil {
+		return 0, err
+	}
+	var list []any
+	status := object{}
+	if n, err := c.replicas(ctx, h.Namespace, h.Spec.Target); err != nil {
+		list = []any{was.Conditions.next("AbleToScale", "False", "FailedGetScale",
+			"the HPA controller was unable to get the target's current scale: "+err.Error())}
+		c.record(h, events.Warning, "FailedGetScale", err.Error())
+	} else {
+		list = []any{was.Conditions.next("AbleToScale", "True", "SucceededGetScale",
+			"the HPA controller was able to get the target's current scale"),
+			was.Conditions.next("ScalingActive", "False", "FailedGetResourceMetric",
+				"the HPA was unable to compute the replica count: failed to get cpu utilization: "+noMetrics)}
+		c.record(h, events.Warning, "FailedGetResourceMetric", "failed to get cpu utilization: "+noMetrics)
+		status["currentReplicas"] = int64(n)
+	}
+	status["conditions"], status["desiredReplicas"] = list, int64(0)
+	return scalerSync, c.writeStatus(ctx, h, false, h.Status, status)
+}
+
+// policies writes into the status of ValidatingAdmissionPolicies what Options.TypeCheck says of each generation.
+type policies struct{ controllerOf[*anyObject] }
+
+func newPolicies(s *shared) runner {
+	c := &policies{newController[*anyObject](s, policyResource, "")}
+	return c.forEach("policies", c.sync)
+}
+
+func (c *policies) sync(ctx context.Context, o *anyObject) (time.Duration, error) {
+	var p struct { // policies are few and rarely written: their specs are not kept
+		kube.Meta `json:"metadata"`
+		Spec      kube.Raw `json:"spec"`
+		Status    struct {
+			ObservedGeneration int64 `json:"observedGeneration"`
+		} `json:"status"`
+	}
+	err := c.client.Get(ctx, policyResource, o.Key(), &p)
+	if err != nil || p.Generation <= p.Status.ObservedGeneration {
+		return 0, err
+	}
+	checked := object{}
+	if warnings := c.TypeCheck(p.Spec); len(warnings) > 0 {
+		checked["expressionWarnings"] = warnings
+	}
+	body := object{"apiVersion": policyResource.APIVersion(), "kind": policyResource.Kind,
+		"metadata": object{"name": p.Name},
+		"status":   object{"observedGeneration": p.Generation, "typeChecking": checked}}
+	return 0, c.client.Patch(ctx, policyResource, p.Key(), kube.ApplyPatch, body, nil,
+		kube.WriteOptions{FieldManager: "validatingadmissionpolicy-status", Force: true, Subresource: "status"})
 }

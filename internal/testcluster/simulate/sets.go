@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,80 @@ import (
 
 	"skiff/internal/runtime/kube"
 )
+
+// planDaemonSet keeps a pod on each node that the template fits, and replaces those of old revisions, maxUnavailable
+// at a time. It asks no scheduler: the pods are created on their nodes.
+func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
+	var template struct{ Spec placement }
+	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
+		p.err = fmt.Errorf("read the pod template: %w", err)
+	}
+	hash := strings.TrimPrefix(in.update, w.Name+"-")
+	on := map[string]*setPod{}
+	for _, pod := range pods {
+		if pod.ended() && !pod.Deleting() {
+			p.remove = append(p.remove, pod)
+		}
+		if was := on[pod.Spec.NodeName]; was == nil || was.Deleting() {
+			on[pod.Spec.NodeName] = pod
+		}
+	}
+	var here []*setPod
+	desired, updated := 0, 0
+	for _, n := range in.nodes {
+		if template.Spec.misfit(n, true) != "" {
+			continue
+		}
+		pod := on[n.Name]
+		delete(on, n.Name)
+		desired++
+		if pod == nil {
+			meta, spec := p.pod(w, w.Spec.Template)
+			member(meta, "labels")[revisionLabel], spec["nodeName"] = hash, n.Name
+			continue
+		}
+		if here = append(here, pod); revisionOf(pod) == hash {
+			updated++
+		}
+	}
+	misplaced := len(on) // on nodes that are gone, or that they do not fit any more
+	for _, pod := range on {
+		if pod.active() {
+			p.remove = append(p.remove, pod)
+		}
+	}
+	here = slices.DeleteFunc(here, func(pod *setPod) bool { return !pod.active() })
+	ready, available, again := readiness(here, w.Spec.MinReadySeconds, in.now)
+	p.again = again
+	p.status = object{"observedGeneration": w.Generation, "currentNumberScheduled": int64(desired - len(p.create)),
+		"desiredNumberScheduled": int64(desired), "numberReady": int64(ready), "numberAvailable": orNull(available),
+		"numberUnavailable": orNull(desired - available), "numberMisscheduled": int64(misplaced),
+		"updatedNumberScheduled": orNull(updated)}
+	if w.Spec.UpdateStrategy.Type != "OnDelete" {
+		p.replaceDaemons(w, here, hash, desired, available)
+	}
+	return p
+}
+
+// replaceDaemons removes pods of old revisions: those that are not ready, and of the others as many as may be missing.
+func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired, available int) {
+	most, err := intOrPercent(w.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, true)
+	if err != nil {
+		p.err = fmt.Errorf("maxUnavailable: %w", err)
+		return
+	}
+	room := max(most, 1) - (desired - available)
+	slices.SortFunc(pods, leastWorth)
+	for _, pod := range pods {
+		if revisionOf(pod) == hash || pod.ready() && room <= 0 {
+			continue
+		}
+		p.remove = append(p.remove, pod)
+		if pod.ready() {
+			room--
+		}
+	}
+}
 
 // planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those
 // of old revisions from the highest ordinal down to the partition.
@@ -100,10 +175,9 @@ func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (c
 	}
 	ready, available, again := readiness(pods, w.Spec.MinReadySeconds, in.now)
 	p.again = again
-	p.status = map[string]any{"observedGeneration": w.Generation, "replicas": int64(len(pods)),
-		"readyReplicas": orNull(ready), "availableReplicas": int64(available), "updatedReplicas": orNull(updated),
-		"currentReplicas": orNull(old), "currentRevision": current, "updateRevision": in.update,
-		"collisionCount": int64(0)}
+	p.status = object{"observedGeneration": w.Generation, "replicas": int64(len(pods)), "readyReplicas": orNull(ready),
+		"availableReplicas": int64(available), "updatedReplicas": orNull(updated), "currentReplicas": orNull(old),
+		"currentRevision": current, "updateRevision": in.update, "collisionCount": int64(0)}
 	if current == in.update || updated == len(pods) && ready == len(pods) && updated == wanted {
 		p.status["currentRevision"], p.status["currentReplicas"] = in.update, orNull(updated)
 	}
@@ -116,22 +190,21 @@ func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template ku
 	name := fmt.Sprintf("%s-%d", w.Name, ordinal)
 	delete(meta, "generateName")
 	meta["name"] = name
-	maps.Copy(member(meta, "labels"), map[string]any{"statefulset.kubernetes.io/pod-name": name,
+	maps.Copy(member(meta, "labels"), object{"statefulset.kubernetes.io/pod-name": name,
 		indexLabel: strconv.Itoa(ordinal), revisionLabel: revision})
 	spec["hostname"], spec["subdomain"] = name, w.Spec.ServiceName
-	var claims []map[string]any
+	var claims []object
 	if err := readStatus(statefulSetResource, w, w.Spec.VolumeClaimTemplates, &claims); err != nil {
 		p.err = err
 	}
 	volumes, _ := spec["volumes"].([]any)
 	for _, claim := range claims {
-		m, _ := claim["metadata"].(map[string]any)
+		m, _ := claim["metadata"].(object)
 		volume := fmt.Sprint(m["name"])
 		claimName := volume + "-" + name
-		volumes = slices.DeleteFunc(volumes, func(v any) bool { return v.(map[string]any)["name"] == volume })
-		volumes = append(volumes, map[string]any{"name": volume,
-			"persistentVolumeClaim": map[string]any{"claimName": claimName}})
-		p.claims = append(p.claims, map[string]any{"spec": claim["spec"], "metadata": map[string]any{
+		volumes = slices.DeleteFunc(volumes, func(v any) bool { return v.(object)["name"] == volume })
+		volumes = append(volumes, object{"name": volume, "persistentVolumeClaim": object{"claimName": claimName}})
+		p.claims = append(p.claims, object{"spec": claim["spec"], "metadata": object{
 			"name": claimName, "labels": w.Spec.Selector.MatchLabels, "annotations": m["annotations"]}})
 	}
 	if spec["volumes"] = volumes; volumes == nil {

@@ -1,0 +1,266 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// object is a JSON object, as it is sent.
+type object = map[string]any
+
+// shared is what the parts of a simulation share.
+type shared struct {
+	Options
+	client    *kube.Client
+	mirrors   *cache.Mirrors              // for those who read the same of a resource
+	recorders map[string]*events.Recorder // by the sources of their Events; nil without Events
+}
+
+// all returns the options of a mirror of all objects of a resource.
+func (s *shared) all(r kube.Resource) cache.Options {
+	return cache.Options{Resource: r, Client: s.client, Log: s.Log}
+}
+
+// mirrorOf returns the mirror of all objects of a resource.
+func mirrorOf[T kube.Object](s *shared, r kube.Resource) *cache.Store[T] {
+	return cache.Shared[T](s.mirrors, s.all(r))
+}
+
+// controller returns a controller. Writes of it that fail because its mirrors were out of date are no failure: the
+// events are on their way, and it tries again soon. What takes long, because an object has many pods, it does not do
+// again for each event: it rests for the same time, at most a second.
+func (s *shared) controller(name string, f controller.Func, sources ...controller.Source) *controller.Controller {
+	var rests sync.Map // keys to when they may be looked at again
+	retry := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		if until, ok := rests.LoadAndDelete(k); ok && time.Until(until.(time.Time)) > 0 {
+			rests.Store(k, until)
+			return controller.After(time.Until(until.(time.Time))), nil
+		}
+		start := time.Now()
+		outcome, err := f(ctx, k)
+		if took := time.Since(start); took > longReconcile {
+			rests.Store(k, time.Now().Add(min(took, time.Second)))
+		}
+		if err != nil && isStale(err) {
+			return controller.After(mirrorLag), nil
+		}
+		return outcome, err
+	}
+	return controller.New("simulate-"+name, retry, controller.Options{Log: s.Log}, sources...)
+}
+
+// longReconcile is when a reconcile counts as long. Most take a few milliseconds.
+const longReconcile = 20 * time.Millisecond
+
+// mirrorLag is the longest wait for a mirror to catch up. Usually the awaited event triggers the reconcile earlier.
+const mirrorLag = time.Second
+
+// isStale reports whether err consists only of NotFound and Conflict, which writes based on an old mirror get.
+func isStale(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !isStale(e) })
+	}
+	return kube.IsNotFound(err) || kube.IsConflict(err)
+}
+
+// recordFunc records an Event about an object.
+type recordFunc func(r kube.Resource, o kube.Object, kind events.Type, reason, note string)
+
+// recorder returns what records the Events of a source, such as default-scheduler. It does nothing without the part
+// Events, and for a controller that records none, whose source is "".
+func (s *shared) recorder(source string) recordFunc {
+	if s.recorders == nil || source == "" {
+		return func(kube.Resource, kube.Object, events.Type, string, string) {}
+	}
+	if s.recorders[source] == nil {
+		s.recorders[source] = events.New(events.Options{Client: s.client, Log: s.Log,
+			Controller: source, Instance: source})
+	}
+	recorder := s.recorders[source]
+	return func(r kube.Resource, obj kube.Object, kind events.Type, reason, note string) {
+		recorder.Record(events.Event{Regarding: events.ObjectOf(r, obj), Type: kind, Reason: reason, Note: note})
+	}
+}
+
+// controllerOf is the controller of the objects of one kind: it runs for each of them.
+type controllerOf[T kube.Object] struct {
+	*shared
+	resource kube.Resource
+	mirror   *cache.Store[T]
+	events   recordFunc
+	gone     func(kube.Key) // is called for objects that are gone, if it is set before forEach
+}
+
+// newController returns the controller of a resource. source is that of its Events.
+func newController[T kube.Object](s *shared, r kube.Resource, source string) controllerOf[T] {
+	return controllerOf[T]{s, r, mirrorOf[T](s, r), s.recorder(source), nil}
+}
+
+// forEach returns what runs the controller. sync gets an object, and returns after what time it wants to see it again
+// without an event, 0 for not at all.
+func (c *controllerOf[T]) forEach(name string, sync func(ctx context.Context, o T) (time.Duration, error),
+	others ...controller.Source) runner {
+	f := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		o, ok, err := c.mirror.Get(k)
+		if err == nil && !ok && c.gone != nil {
+			c.gone(k)
+		}
+		if err != nil || !ok {
+			return controller.Done, err
+		}
+		again, err := sync(ctx, o)
+		return controller.Wait(again), err
+	}
+	return c.controller(name, f, append(others, controller.For(c.mirror))...)
+}
+
+// record records an Event about an object.
+func (c *controllerOf[T]) record(o T, kind events.Type, reason, note string) {
+	c.events(c.resource, o, kind, reason, note)
+}
+
+// alive asks the server whether an object exists and is not being deleted. Mirrors of two kinds are not in step: one
+// can show that a child was deleted before the other shows that its owner was deleted first, and then the child must
+// not be created again.
+func (c *controllerOf[T]) alive(ctx context.Context, o T) (bool, error) {
+	var now anyObject
+	err := c.client.Get(ctx, c.resource, o.ObjectMeta().Key(), &now)
+	if kube.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && now.UID == o.ObjectMeta().UID && !now.Deleting(), err
+}
+
+// writeStatus writes a status unless the object has it. With version it fails if the object has changed since the
+// mirror saw it.
+func (c *controllerOf[T]) writeStatus(ctx context.Context, o T, version bool, was kube.Raw,
+	status object) error {
+	var live object
+	if err := readStatus(c.resource, o, was, &live); err != nil {
+		return err
+	}
+	if covered, _ := patch.Covered(nil, status, live); covered {
+		return nil
+	}
+	return c.change(ctx, c.resource, o, version, "status", object{"status": status})
+}
+
+// anyMap returns a map as one of JSON.
+func anyMap(m map[string]string) object {
+	out := object{}
+	for key, value := range m {
+		out[key] = value
+	}
+	return out
+}
+
+// member returns the object at a key of another one, a new one if there is none.
+func member(o object, key string) object {
+	m, _ := o[key].(object)
+	if m == nil {
+		m = object{}
+		o[key] = m
+	}
+	return m
+}
+
+// suffix returns five characters in the alphabet of generated names that follow from a text.
+func suffix(text string) string {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	out := make([]byte, 5)
+	for i, n := 0, h.Sum32(); i < len(out); i, n = i+1, n/uint32(len(nameAlphabet)) {
+		out[i] = nameAlphabet[n%uint32(len(nameAlphabet))]
+	}
+	return string(out)
+}
+
+// create creates an object. One that exists already was created before, and its event has not arrived yet.
+func (s *shared) create(ctx context.Context, r kube.Resource, namespace string, body object) error {
+	err := s.createInto(ctx, r, namespace, body, nil)
+	if kube.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// createInto creates an object, and decodes it as it was created.
+func (s *shared) createInto(ctx context.Context, r kube.Resource, namespace string, body object,
+	into any) error {
+	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
+	return s.client.Create(ctx, r, namespace, body, into, kube.WriteOptions{FieldManager: manager})
+}
+
+// patch sends a patch for an object, unless another one has its name now.
+func (s *shared) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o kube.Object, sub string,
+	body object) error {
+	m := o.ObjectMeta()
+	member(body, "metadata")["uid"] = m.UID
+	return s.client.Patch(ctx, r, m.Key(), t, body, nil, kube.WriteOptions{FieldManager: manager, Subresource: sub})
+}
+
+// change sends a merge patch. With version it fails if the object has changed since the mirror saw it.
+func (s *shared) change(ctx context.Context, r kube.Resource, o kube.Object, version bool, sub string,
+	body object) error {
+	if version {
+		member(body, "metadata")["resourceVersion"] = o.ObjectMeta().ResourceVersion
+	}
+	return s.patch(ctx, kube.MergePatch, r, o, sub, body)
+}
+
+// remove deletes an object in the background, unless another one has its name now.
+func (s *shared) remove(ctx context.Context, r kube.Resource, o kube.Object) error {
+	m := o.ObjectMeta()
+	return s.client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background})
+}
+
+// removeFinalizer removes a finalizer, if the object has it and has not changed since the mirror saw it.
+func (s *shared) removeFinalizer(ctx context.Context, r kube.Resource, o kube.Object, finalizer string) error {
+	all := o.ObjectMeta().Finalizers
+	if !slices.Contains(all, finalizer) {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(all), func(f string) bool { return f == finalizer })
+	return s.change(ctx, r, o, true, "", object{"metadata": object{"finalizers": rest}})
+}
+
+// readStatus reads a status, or another part of an object, that may be missing.
+func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error {
+	if len(status) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(status, into); err != nil {
+		return fmt.Errorf("read %s %s: %w", r.Kind, o.ObjectMeta().Key(), err)
+	}
+	return nil
+}
+
+// conditions are those that a status has.
+type conditions []object
+
+// hold reports whether a condition is true.
+func (c conditions) hold(kind string) bool {
+	return slices.ContainsFunc(c, func(c object) bool { return c["type"] == kind && c["status"] == "True" })
+}
+
+// next returns a condition as it is from now on. If its status is as before, so is the time of the transition.
+func (c conditions) next(kind, status, reason, message string) object {
+	since := any(wireTime(time.Now()))
+	for _, old := range c {
+		if old["type"] == kind && old["status"] == status {
+			since = old["lastTransitionTime"]
+		}
+	}
+	return object{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+}

@@ -80,7 +80,7 @@ func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting 
 	if next != "" {
 		values = append([]any{"hint", next}, values...)
 	}
-	if !outage || client.FirstToTell() {
+	if !outage || client.FirstToLog() {
 		c.told[loud] = true
 		values = kube.Warn(values...)
 	}

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
+	"strings"
 	"sync"
+	"time"
 )
 
 // maxAnswer caps the answer to a short request. An object has 1.5 MiB in etcd and grows a few times in JSON;
@@ -27,13 +30,13 @@ const (
 	longAnswer = 2 << 20
 )
 
-// shortAnswer is a buffer for an answer that is held as a whole.
+// shortAnswer is a buffer for an answer that is in memory as a whole.
 type shortAnswer struct {
 	bytes.Buffer
 	large bool // it is the one that is longer than largeAnswer
 }
 
-// readShort reads an answer into a buffer. One that is large keeps others that are waiting until it is settled.
+// readShort reads an answer into a buffer. One that is large keeps others waiting until endLarge.
 func (c *Client) readShort(ctx context.Context, resp *http.Response, into *shortAnswer, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, errLongAnswer
@@ -63,8 +66,8 @@ func (c *Client) readShort(ctx context.Context, resp *http.Response, into *short
 	return into.Bytes(), err
 }
 
-// settle lets the next large answer be read, if a was one: nothing of it is used any more. It may be called again.
-func (c *Client) settle(a *shortAnswer) {
+// endLarge lets the next large answer be read, if a was one: nothing of it is used any more. It may be called again.
+func (c *Client) endLarge(a *shortAnswer) {
 	if a.large {
 		a.large = false
 		<-c.large
@@ -76,14 +79,144 @@ var errBusy = errors.New("skiff reads one large answer at a time, and another on
 
 var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB, or %d MiB for a write", maxAnswer>>20, maxObject>>20)
 
-// answers holds buffers that answers about one object are read into: what is decoded from them is a copy.
+// answers holds buffers that answers are read into: what is decoded from them is a copy.
 var answers = sync.Pool{New: func() any { return new(shortAnswer) }}
-
-func newAnswer() *shortAnswer { return answers.Get().(*shortAnswer) }
 
 // putAnswer keeps the buffer of a usual object.
 func (c *Client) putAnswer(a *shortAnswer) {
-	if c.settle(a); a.Cap() <= bulkBuffer {
+	if c.endLarge(a); a.Cap() <= bulkBuffer {
 		answers.Put(a)
 	}
+}
+
+// drain empties and closes a small body, so that its connection can be used again.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, maxErrorBody) // a failure here is one of the connection, not of the request
+	_ = body.Close()
+}
+
+// protobufType is the media type of objects in protobuf.
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// protoPlan makes r ask for protobuf where its objects can be read from that, and returns how.
+func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
+	if c.onlyJSON {
+		return nil
+	}
+	plan := planOf(r.resource)
+	if plan != nil {
+		r.accept = protobufType + ", application/json"
+	}
+	return plan
+}
+
+// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has
+// the choice. Any other fails as in jsonBody.
+func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err == nil && asked && mediaType == protobufType {
+		return true, nil
+	}
+	return false, jsonBody(resp)
+}
+
+// jsonBody fails where an answer is no JSON, before a byte is parsed: a captive proxy's page for example.
+func jsonBody(resp *http.Response) error {
+	if resp.Header.Get("Content-Type") == "application/json" {
+		return nil
+	}
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err == nil && mediaType == "application/json" {
+		return nil
+	}
+	return unreadable(resp)
+}
+
+func unreadable(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorText)) // only for the message
+	return &Status{Status: "Failure", Code: resp.StatusCode, Reason: "NotJSON", foreign: true,
+		Message: foreignMessage(resp, body) + ": want application/json; check the server address"}
+}
+
+// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of
+// warnings with an answer, and cuts them to 256 bytes each where they are more.
+const (
+	maxWarnings = 1000
+	maxWarning  = 1 << 10
+)
+
+// warnings hands each new text of the Warning headers (RFC 7234 section 5.5, KEP-1693) to OnWarning.
+type warnings struct {
+	report func(text string) // nil: they are not read
+
+	mu   sync.Mutex // guards seen
+	seen map[string]struct{}
+}
+
+func (w *warnings) read(h http.Header) {
+	if w.report == nil {
+		return
+	}
+	for _, line := range h.Values("Warning") {
+		for _, text := range warningTexts(line) {
+			if text = Printable(text, maxWarning); w.first(text) {
+				w.report(text)
+			}
+		}
+	}
+}
+
+func (w *warnings) first(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.seen[text]; ok || len(w.seen) >= maxWarnings {
+		return false
+	}
+	w.seen[text] = struct{}{}
+	return true
+}
+
+// warningTexts returns the texts of a header `299 - "text", 299 - "text"`; what is malformed is left out.
+func warningTexts(line string) []string {
+	var out []string
+	for {
+		_, rest, ok := strings.Cut(line, `"`)
+		if !ok || !strings.HasPrefix(strings.TrimLeft(line, " ,"), "299 ") {
+			return out
+		}
+		var text strings.Builder
+		i := 0
+		for ; i < len(rest) && rest[i] != '"'; i++ {
+			if rest[i] == '\\' && i+1 < len(rest) {
+				i++
+			}
+			text.WriteByte(rest[i])
+		}
+		if i == len(rest) {
+			return out // no closing quote
+		}
+		out = append(out, text.String())
+		line = rest[i+1:]
+	}
+}
+
+// Exchange is one HTTP request and how it was answered, for those that count requests.
+type Exchange struct {
+	Host     string
+	Method   string
+	Resource Resource      // the zero value where it is about none, such as discovery
+	Code     int           // 0: there was no answer
+	Conflict bool          // 409, because the object has changed since it was read
+	Retried  int           // the code of the answer after which this request was sent again; 0: it is the first one
+	Took     time.Duration // until the header of the answer
+}
+
+// report gives an exchange that began at a time and ended with err to OnExchange.
+func (c *Client) report(r *request, began time.Time, code int, err error) {
+	if c.onExchange == nil {
+		return
+	}
+	c.onExchange(Exchange{Host: c.base.Host, Method: r.method, Resource: r.resource, Code: code,
+		Conflict: IsConflict(err), Retried: r.answered, Took: time.Since(began)})
+	r.answered = code
 }

@@ -208,7 +208,7 @@ func BenchmarkListOverTLS(b *testing.B) {
 				}
 				defer c.Close()
 				if !own {
-					c.streams.open = nil
+					c.open = nil
 				}
 				b.ReportAllocs()
 				began := cpuTime()

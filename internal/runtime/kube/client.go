@@ -1,6 +1,18 @@
+// Package kube is the wire: resources and their URLs, one request funnel over net/http, list and watch
+// streams, and the API Status as the error type.
+//
+// It decodes list and watch bodies as a stream, straight into the struct that the caller declares; what is
+// not declared is skipped and never allocated. Its job ends there: it keeps no state between calls but
+// connections, it does not resume, back off or cache (see package cache), and it does not know where the
+// server is or who we are (see package kubeconfig).
+//
+// It starts no goroutine of its own that outlives a call: Stream.Next runs on the goroutine of its caller,
+// the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next,
+// which reads one frame.
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -8,8 +20,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
+	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -65,20 +78,8 @@ type Impersonation struct {
 // a worker for ever. 30 s is what API servers grant admission webhooks at most.
 const DefaultTimeout = 30 * time.Second
 
-// A connection that has been silent for 30 s is probed and dropped 15 s later, so that no watch hangs on a dead
-// connection for more than 45 s. client-go uses the same numbers.
-const (
-	silence   = 30 * time.Second
-	deadAfter = 45 * time.Second
-)
-
-// maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as there are workers, and more
-// than that. HTTP/2 needs one.
-const maxIdle = 64
-
 // Client talks to one server. It is safe for concurrent use. Watches and lists have other connections than short
-// requests, so that a watch that is read slowly cannot hold up a write behind it on the
-// same HTTP/2 connection.
+// requests, so that a watch that is read slowly cannot hold up a write behind it on the same HTTP/2 connection.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
@@ -87,17 +88,18 @@ type Client struct {
 	late        error // why a request ended that took longer
 	credential  Credential
 	onlyJSON    bool
-	short       *pool    // over HTTP/2 where the server has it
-	streams     *streams // lists and watches
-	onWarning   func(string)
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
-	large       chan struct{}    // has an element while a large answer is in memory; see readShort
-	contact     *contact
 
-	mu     sync.Mutex          // guards warned
-	warned map[string]struct{} // texts that onWarning has had
+	// What follows is shared with the clients that Limit and Guard make of this one.
+
+	short       *transport    // short requests: over HTTP/2 where the server has it
+	own, shared *transport    // lists and watches: over HTTP/1.1, and over HTTP/2; see sendStream
+	open        chan struct{} // has an element for each answer over own
+	large       chan struct{} // has an element while a large answer is in memory; see readShort
+	contact     *contact
+	warnings    *warnings
 }
 
 // New returns a client of cfg.Server. It opens no connection.
@@ -121,21 +123,19 @@ func New(cfg Config) (*Client, error) {
 		base:        url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimRight(base.Path, "/")},
 		credentials: cfg.Credentials,
 		header:      header,
-		timeout:     cfg.Timeout,
-		onlyJSON:    cfg.OnlyJSON,
-		onWarning:   cfg.OnWarning,
-		onExchange:  cfg.OnExchange,
+		timeout:     cmp.Or(cfg.Timeout, DefaultTimeout),
 		credential:  cfg.Credential,
-		contact:     new(contact),
+		onlyJSON:    cfg.OnlyJSON,
+		onExchange:  cfg.OnExchange,
+		short:       &transport{cfg: cfg, http2: true},
+		own:         &transport{cfg: cfg},
+		shared:      &transport{cfg: cfg, http2: true},
+		open:        make(chan struct{}, maxOwn),
 		large:       make(chan struct{}, 1),
-		warned:      map[string]struct{}{},
-	}
-	if c.timeout == 0 {
-		c.timeout = DefaultTimeout
+		contact:     new(contact),
+		warnings:    &warnings{report: cfg.OnWarning, seen: map[string]struct{}{}},
 	}
 	c.late = &lateError{fmt.Sprintf("no answer from %s within %s", c.base.Host, c.timeout)}
-	c.streams = newStreams(cfg)
-	c.short = &pool{cfg: cfg, http2: true}
 	return c, nil
 }
 
@@ -144,60 +144,8 @@ func (c *Client) Server() string { return c.base.String() }
 
 // Close closes idle connections. Requests under way are not touched; their contexts end them.
 func (c *Client) Close() {
-	c.short.closeIdle()
-	c.streams.closeIdle()
-}
-
-// newTransport makes a transport that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it.
-func newTransport(cfg Config, http2 bool) *http.Transport {
-	dial := cfg.DialContext
-	if dial == nil {
-		dial = Dialer().DialContext
-	}
-	proxy := cfg.Proxy
-	if proxy == nil {
-		proxy = http.ProxyFromEnvironment
-	}
-	// Naming the protocols keeps HTTP/2 on: net/http turns it off by itself once a TLS configuration or a
-	// dialer of one's own is set.
-	tlsConfig := cfg.TLS.Clone()
-	if !http2 {
-		if tlsConfig == nil {
-			tlsConfig = &tls.Config{}
-		}
-		tlsConfig.NextProtos = []string{"http/1.1"} // net/http would not name it, and leave the server to guess
-	}
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(http2)
-	return &http.Transport{
-		Proxy:               proxy,
-		DialContext:         dial,
-		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout:     maxIdleTime,
-		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than
-		// that would shake hands for each request.
-		MaxIdleConnsPerHost: maxIdle,
-		Protocols:           protocols,
-		// Compression costs the server and us more CPU than a cluster network gains: inflating the 92 MB of a
-		// 10,000 pod list takes longer than decoding it. And a gzip stream without flushes would delay events.
-		DisableCompression: true,
-		HTTP2: &http.HTTP2Config{
-			SendPingTimeout: silence,
-			PingTimeout:     deadAfter - silence,
-		},
-	}
-}
-
-// Dialer returns the dialer that a Config without DialContext has, for those that wrap it.
-func Dialer() *net.Dialer {
-	return &net.Dialer{
-		Timeout: 30 * time.Second,
-		// For HTTP/1.1, which has no pings, the kernel probes the peer.
-		KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: silence, Interval: (deadAfter - silence) / 3, Count: 3},
-		Control: limitSilence,
+	for _, t := range []*transport{c.short, c.own, c.shared} {
+		t.closeIdle()
 	}
 }
 
@@ -228,4 +176,38 @@ func fixedHeader(cfg Config) (http.Header, error) {
 		}
 	}
 	return h, nil
+}
+
+// version and commit are stamped by the linker (see the Makefile). A binary made by plain `go build` or
+// `go install` takes them from its build information.
+var version, commit string
+
+// Version returns the version of this build and the commit that it was made from, "devel" and "unknown"
+// where the build does not know.
+func Version() (string, string) {
+	v, c := version, commit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v == "" && info.Main.Version != "(devel)" {
+			v = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if c == "" && s.Key == "vcs.revision" {
+				c = s.Value
+			}
+		}
+	}
+	if v == "" {
+		v = "devel"
+	}
+	if c == "" {
+		c = "unknown"
+	}
+	// Twelve digits identify a commit; forty make each request longer.
+	return v, c[:min(len(c), 12)]
+}
+
+// UserAgent returns what skiff calls itself to a server: audit logs and API priority and fairness go by it.
+func UserAgent() string {
+	v, c := Version()
+	return "skiff/" + v + " (" + runtime.GOOS + "/" + runtime.GOARCH + ") " + c
 }

@@ -33,7 +33,7 @@ type contact struct {
 	heard  time.Time
 	served time.Time
 	waits  map[*wait]struct{} // requests under way
-	told   bool               // since served, a line of the log at level WARN has said that there is no answer
+	logged bool               // since served, a line of the log at level WARN has said that there is no answer
 	failed *wait              // the first that ended without an answer since served; nil: none
 	err    error              // how the last of those ended
 }
@@ -106,7 +106,7 @@ func (c *contact) refuse(w *wait, code int) {
 	delete(c.waits, w)
 	c.heard = time.Now()
 	if f := c.failed; f != nil && (code == http.StatusUnauthorized || f.verb == w.verb && f.what == w.what) {
-		c.told, c.failed, c.err = false, nil, nil
+		c.logged, c.failed, c.err = false, nil, nil
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *contact) event() {
 }
 
 func (c *contact) serveLocked() {
-	c.served, c.told, c.failed, c.err = time.Now(), false, nil, nil
+	c.served, c.logged, c.failed, c.err = time.Now(), false, nil, nil
 }
 
 // serves says whether an answer shows that the server works with its storage: that of a short request about a resource
@@ -189,13 +189,13 @@ func (r *heardReader) Read(p []byte) (int, error) {
 // Contact returns what is known of the answers of the server, also of clients that Guard and Granted made of this one.
 func (c *Client) Contact() Contact { return c.contact.state() }
 
-// FirstToTell says whether its caller is the first to log, at level WARN, that there is no answer, since the last one
+// FirstToLog says whether its caller is the first to log, at level WARN, that there is no answer, since the last one
 // came. An outage is one such line; what other parts have to say of it is logged at level INFO.
-func (c *Client) FirstToTell() bool {
+func (c *Client) FirstToLog() bool {
 	c.contact.mu.Lock()
 	defer c.contact.mu.Unlock()
-	first := !c.contact.told
-	c.contact.told = true
+	first := !c.contact.logged
+	c.contact.logged = true
 	return first
 }
 

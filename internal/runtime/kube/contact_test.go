@@ -189,7 +189,7 @@ func TestARefusalIsHeardAndEndsOnlyTheWaitingOfItsOwnRequest(t *testing.T) {
 				}
 				_ = getPod(t, c)
 				wantContact(t, "when it is refused itself", c, 0, never, never, "")
-				if !c.FirstToTell() {
+				if !c.FirstToLog() {
 					t.Error("the next outage would have no line")
 				}
 			})

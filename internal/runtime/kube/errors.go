@@ -5,20 +5,16 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
 // AsStatus returns the Status in err's chain, or nil.
 func AsStatus(err error) *Status {
-	if err == nil {
-		return nil
-	}
 	var s *Status
-	if errors.As(err, &s) {
-		return s
-	}
-	return nil
+	errors.As(err, &s)
+	return s
 }
 
 func hasCode(err error, code int) bool {
@@ -84,8 +80,8 @@ func IsTooManyRequests(err error) bool { return hasCode(err, http.StatusTooManyR
 // IsNamespaceTerminating says that nothing can be created in a namespace that is being deleted (403 with a
 // cause; the NamespaceLifecycle admission plugin).
 func IsNamespaceTerminating(err error) bool {
-	s := AsStatus(err)
-	return s != nil && s.Code == http.StatusForbidden && s.hasCause(causeNamespaceTerminating)
+	terminating := func(c StatusCause) bool { return c.Reason == causeNamespaceTerminating }
+	return IsForbidden(err) && slices.ContainsFunc(AsStatus(err).Details.Causes, terminating)
 }
 
 // IsTooLargeResourceVersion says that the server has not yet reached the resource version that was asked for.
@@ -96,15 +92,10 @@ func IsTooLargeResourceVersion(err error) bool {
 	if s == nil || s.Code != http.StatusGatewayTimeout {
 		return false
 	}
-	if s.hasCause(causeResourceVersionTooLarge) {
-		return true
-	}
-	for _, c := range s.Details.Causes {
-		if strings.Contains(c.Message, "Too large resource version") {
-			return true
-		}
-	}
-	return strings.Contains(s.Message, "Too large resource version")
+	const text = "Too large resource version"
+	return strings.Contains(s.Message, text) || slices.ContainsFunc(s.Details.Causes, func(c StatusCause) bool {
+		return c.Reason == causeResourceVersionTooLarge || strings.Contains(c.Message, text)
+	})
 }
 
 // RetryAfter returns how long the server asked us to wait before the next try, or 0.
@@ -199,7 +190,7 @@ func IsRefused(err error) bool {
 // Explain returns the text of err for people who read a status: the server's own words, or that there was no answer,
 // in words that are the same each time. The full text of an error of the connection has ports that differ.
 func Explain(err error) string {
-	if IsUnauthorized(err) { // whose own word is "Unauthorized", of which nobody knows what to do
+	if IsUnauthorized(err) { // the server says only "Unauthorized"
 		what, next := Refused(err)
 		if next != "" {
 			next = "; " + next

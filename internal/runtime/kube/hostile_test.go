@@ -199,7 +199,7 @@ func TestContinueTokensThatNeverEndAreAnError(t *testing.T) {
 		"two tokens in turn": {func() string { page++; return podList("20", strconv.Itoa(page%2), item("a", "1")) },
 			"came twice"},
 		"empty pages": {func() string { page++; return podList("20", strconv.Itoa(page)) },
-			"two pages in a row are empty"},
+			"pages have brought 0 objects"},
 		"pages of one object": {func() string { page++; return podList("20", strconv.Itoa(page), item("a", "1")) },
 			"pages have brought"},
 		"a very long token": {func() string { return podList("20", strings.Repeat("x", 1<<20), item("a", "1")) },

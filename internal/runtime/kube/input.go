@@ -30,14 +30,14 @@ var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
 // input buffers a stream of frames, which are watch events or list items. It grows with what has arrived, never by a
 // length that the stream announces.
 type input struct {
-	r    io.Reader
-	err  error // of r, once it has failed
-	buf  []byte
-	pos  int // buf[pos:end] is still to come
-	end  int //
-	held int // start of the value that is being read in one piece, -1 for none; fill keeps it
+	r     io.Reader
+	err   error // of r, once it has failed
+	buf   []byte
+	pos   int // buf[pos:end] is still to come
+	end   int //
+	start int // start of the value that is being read in one piece, -1 for none; fill keeps it
 
-	// What may be kept of an object bounds what is held for it, too: see admits.
+	// What may be kept of an object bounds also what is buffered for it: see admits.
 	most   int // how many bytes of one object may be kept; 0: any
 	kept   int // of the present one
 	beyond int // what would have been kept of it, were there no bound
@@ -48,7 +48,7 @@ type input struct {
 	small  int   // frames since one did
 }
 
-func newInput(r io.Reader) input { return input{r: r, held: -1} }
+func newInput(r io.Reader) input { return input{r: r, start: -1} }
 
 // offset returns how many bytes of the stream have been read.
 func (b *input) offset() int64 { return b.passed + int64(b.pos) }
@@ -75,13 +75,13 @@ func (b *input) shrink(more bool) bool {
 	return true
 }
 
-// fill reads more. An end of the stream is io.ErrUnexpectedEOF: who reads on expects something.
+// fill reads more. An end of the stream is io.ErrUnexpectedEOF: it is called where more has to follow.
 func (b *input) fill() error {
 	if b.passed+int64(b.end)-b.frame >= maxFrame {
 		return ErrFrameTooLarge
 	}
-	if b.held >= 0 && b.most > 0 && b.end-b.held > max(b.most-b.kept, shortValue) {
-		b.held = -1 // it cannot be kept: pass over the rest of it
+	if b.start >= 0 && b.most > 0 && b.end-b.start > max(b.most-b.kept, shortValue) {
+		b.start = -1 // it cannot be kept: pass over the rest of it
 	}
 	if b.err == nil {
 		b.makeRoom()
@@ -122,8 +122,8 @@ func (b *input) admits(n, room int) bool {
 func (b *input) makeRoom() {
 	full := b.end == len(b.buf)
 	from := b.pos
-	if b.held >= 0 {
-		from = b.held
+	if b.start >= 0 {
+		from = b.start
 	}
 	old := b.buf[from:b.end]
 	b.large = b.large || len(old) > bulkBuffer/2
@@ -132,5 +132,5 @@ func (b *input) makeRoom() {
 	}
 	copy(b.buf, old)
 	b.passed += int64(from)
-	b.pos, b.end, b.held = b.pos-from, len(old), max(b.held-from, -1)
+	b.pos, b.end, b.start = b.pos-from, len(old), max(b.start-from, -1)
 }

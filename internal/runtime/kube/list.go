@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"net/http"
 	"net/url"
@@ -177,7 +176,6 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 	tokens := tokens{}
 	for {
-		before := all.read
 		page, err := readPage(ctx, c, q, values, &all)
 		if err != nil {
 			if values.Has("continue") && (IsGone(err) || IsRefused(err)) {
@@ -197,7 +195,7 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 		if page.Continue == "" {
 			return all, nil
 		}
-		if err := tokens.add(page.Continue, before, all.read); err != nil {
+		if err := tokens.add(page.Continue, all.read); err != nil {
 			return all, err
 		}
 		// The token stands for the resource version; a server refuses both together (400).
@@ -207,33 +205,25 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 }
 
-// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends nothing and
-// promises more, would be asked for ever.
+// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends little and promises
+// more, would be asked for ever.
 type tokens struct {
-	seen  map[uint64]bool // their hashes
-	empty bool            // the last page had no object
+	pages int
+	mark  string // of one page before: renewed at each power of two, so that a circle of any length comes back to it
 }
 
-var tokenSeed = maphash.MakeSeed()
-
-func (t *tokens) add(token string, before, now int) error {
-	empty := before == now
-	switch {
-	case len(t.seen) >= thinPages+now/thinPage:
-		return fmt.Errorf("%d pages have brought %d objects, and the list goes on", len(t.seen)+1, now)
+// add takes the token of a page; read is how many objects have come with all pages.
+func (t *tokens) add(token string, read int) error {
+	switch t.pages++; {
+	case t.pages > thinPages+read/thinPage:
+		return fmt.Errorf("%d pages have brought %d objects, and the list goes on", t.pages, read)
 	case len(token) > maxContinue:
 		return fmt.Errorf("the continue token of a page is longer than %d KiB", maxContinue>>10)
-	case empty && t.empty:
-		return errors.New("two pages in a row are empty, and the list goes on")
-	}
-	h := maphash.String(tokenSeed, token)
-	if t.seen[h] {
+	case token == t.mark:
 		return errors.New("a continue token came twice: the list would never end")
+	case t.pages&(t.pages-1) == 0:
+		t.mark = token
 	}
-	if t.seen == nil {
-		t.seen = map[uint64]bool{}
-	}
-	t.seen[h], t.empty = true, empty
 	return nil
 }
 
@@ -246,7 +236,7 @@ func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.call(ctx, r)
+	return c.callBytes(ctx, r)
 }
 
 // one is the short request for a list of at most one object of the query.

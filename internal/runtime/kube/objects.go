@@ -137,7 +137,7 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 
 // Raw sends a request without a body to any path, for what is no object: /version, discovery, /readyz.
 func (c *Client) Raw(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
-	return c.call(ctx, request{verb: method, what: path, method: method, path: path, query: query})
+	return c.callBytes(ctx, request{verb: method, what: path, method: method, path: path, query: query})
 }
 
 // object sends a request about one object and decodes the answer, which has to be about the same object.
@@ -147,21 +147,14 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 	if req.path, err = req.objectPath(k); err != nil {
 		return req.wrap(err)
 	}
-	req.buffer = newAnswer()
-	defer c.putAnswer(req.buffer)
-	body, err := c.call(ctx, req)
-	if err != nil {
-		return err
-	}
-	if into != nil {
-		if err := Unmarshal(body, into); err != nil {
-			return req.wrap(fmt.Errorf("decode the answer: %w", err))
+	return c.call(ctx, req, func(body []byte) error {
+		if into != nil {
+			if err := Unmarshal(body, into); err != nil {
+				return fmt.Errorf("decode the answer: %w", err)
+			}
 		}
-	}
-	if err := answersFor(r, k, body, into); err != nil {
-		return req.wrap(err)
-	}
-	return nil
+		return answersFor(r, k, body, into)
+	})
 }
 
 // objectPath returns where the request goes: the collection for a new object, for all else the object itself.

@@ -95,7 +95,7 @@ func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 	for _, st := range open {
 		_ = st.Close()
 	}
-	if n := len(c.streams.open); n != 0 {
+	if n := len(c.open); n != 0 {
 		t.Errorf("%d streams are counted when all are closed", n)
 	}
 }
@@ -115,7 +115,7 @@ func TestConnectionsTakeNewRequestsForALifespanOnly(t *testing.T) {
 		_ = st.Close()
 	}
 	before := dials.n.Load()
-	for _, p := range []*pool{&c.streams.own, &c.streams.shared} {
+	for _, p := range []*transport{c.own, c.shared} {
 		p.mu.Lock()
 		if left := time.Until(p.until); left < minLifespan-time.Minute || left > 2*minLifespan {
 			t.Errorf("the lifespan ends in %s", left)
@@ -154,7 +154,7 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 		if err := c.Create(t.Context(), pods, "default", podNamed(want), &p, WriteOptions{}); err != nil {
 			t.Errorf("%s: %v", protocol, err)
 		}
-		if n := len(c.streams.open); n != 0 {
+		if n := len(c.open); n != 0 {
 			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -40,8 +39,6 @@ type request struct {
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
 	answered    int  // the code of the answer to the last try of it, 0 before
 	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
-
-	buffer *shortAnswer // to read the answer into; nil: a new one
 }
 
 func (r *request) write() bool { return r.method != http.MethodGet }
@@ -49,29 +46,40 @@ func (r *request) write() bool { return r.method != http.MethodGet }
 // wrap says what was being done when err came.
 func (r *request) wrap(err error) error { return fmt.Errorf("%s %s: %w", r.verb, r.what, err) }
 
-// call sends r and returns the body of a successful answer. It is the way of all short requests: the whole
-// exchange is bounded by the client's timeout, and the answer is small enough to be held.
-func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
-	if r.buffer == nil {
-		r.buffer = new(shortAnswer)
-		defer c.settle(r.buffer)
-	}
+// call sends r and gives the body of a successful answer to use, which must not keep it. It is the way of all short
+// requests: the whole exchange is bounded by the client's timeout, and the answer is small enough to be held.
+func (c *Client) call(ctx context.Context, r request, use func(body []byte) error) error {
+	buffer := answers.Get().(*shortAnswer)
+	defer c.putAnswer(buffer)
 	for try := 1; ; try++ {
-		body, err := c.callOnce(ctx, &r)
+		body, err := c.callOnce(ctx, &r, buffer)
 		if err == nil {
-			return body, nil
+			if err = use(body); err != nil {
+				return r.wrap(err)
+			}
+			return nil
 		}
+		c.endLarge(buffer)
 		wait := retryIn(err)
 		deadline, limited := ctx.Deadline()
 		if wait == 0 || try == maxTries || wait > maxWait || limited && time.Until(deadline) <= wait {
-			return nil, r.wrap(err)
+			return r.wrap(err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, r.wrap(fmt.Errorf("%w, while waiting to try again after: %w", context.Cause(ctx), err))
+			return r.wrap(fmt.Errorf("%w, while waiting to try again after: %w", context.Cause(ctx), err))
 		case <-time.After(wait):
 		}
 	}
+}
+
+// callBytes is call for an answer that is kept.
+func (c *Client) callBytes(ctx context.Context, r request) (body []byte, err error) {
+	err = c.call(ctx, r, func(b []byte) error {
+		body = bytes.Clone(b)
+		return nil
+	})
+	return body, err
 }
 
 // retryIn returns how long to wait before the same request is sent again, 0 for never: only where the server
@@ -89,7 +97,7 @@ func retryIn(err error) time.Duration {
 	return after + rand.N(after/10+1)
 }
 
-func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
+func (c *Client) callOnce(ctx context.Context, r *request, buffer *shortAnswer) ([]byte, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, c.late)
 	defer cancel()
@@ -107,9 +115,8 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	if r.write() {
 		most = maxObject
 	}
-	body, err := c.readShort(ctx, resp, r.buffer, int64(most))
+	body, err := c.readShort(ctx, resp, buffer, int64(most))
 	if err != nil {
-		c.settle(r.buffer)
 		if err == errBusy {
 			err = &NoAnswerError{Err: err, alone: true}
 		} else {
@@ -123,7 +130,6 @@ func (c *Client) callOnce(ctx context.Context, r *request) ([]byte, error) {
 	// A 200 may still carry a Status of failure (API conventions, "Response Status Kind").
 	if bytes.Contains(body[:min(len(body), 256)], []byte(`"Status"`)) {
 		if s := decodeStatus(body); s != nil && s.Status == "Failure" {
-			c.settle(r.buffer)
 			return nil, s
 		}
 	}
@@ -170,11 +176,11 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	c.contact.sending(w)
 	send := c.short.send
 	if r.long {
-		send = c.streams.send
+		send = c.sendStream
 	}
 	resp, err := send(req)
 	if err != nil {
-		c.tell(r, began, 0, err)
+		c.report(r, began, 0, err)
 		err = c.noAnswer(began, readError(ctx, stripURL(err)))
 		c.contact.fail(w, err)
 		if r.write() && sent.Load() {
@@ -182,10 +188,10 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 		}
 		return nil, err
 	}
-	c.warn(resp.Header)
+	c.warnings.read(resp.Header)
 	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
 		c.contact.answer(w, serves(r))
-		c.tell(r, began, resp.StatusCode, nil)
+		c.report(r, began, resp.StatusCode, nil)
 		return resp, nil
 	}
 	status := readStatus(resp)
@@ -197,7 +203,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	default:
 		c.contact.answer(w, serves(r))
 	}
-	c.tell(r, began, resp.StatusCode, status)
+	c.report(r, began, resp.StatusCode, status)
 	drain(resp.Body)
 	if resp.StatusCode == http.StatusUnauthorized {
 		status.credential = c.credential
@@ -264,53 +270,4 @@ func readError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// drain empties and closes a small body, so that its connection can be used again.
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxErrorBody) // whatever fails here fails the connection, not us
-	_ = body.Close()
-}
-
-// protobufType is the media type of objects in protobuf.
-const protobufType = "application/vnd.kubernetes.protobuf"
-
-// protoPlan makes r ask for protobuf where its objects can be read from that, and returns how.
-func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
-	if c.onlyJSON {
-		return nil
-	}
-	plan := planOf(r.resource)
-	if plan != nil {
-		r.accept = protobufType + ", application/json"
-	}
-	return plan
-}
-
-// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has
-// the choice. Any other fails as in jsonBody.
-func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
-	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err == nil && asked && mediaType == protobufType {
-		return true, nil
-	}
-	return false, jsonBody(resp)
-}
-
-// jsonBody fails where an answer is no JSON, before a byte is parsed: a captive proxy's page for example.
-func jsonBody(resp *http.Response) error {
-	if resp.Header.Get("Content-Type") == "application/json" {
-		return nil
-	}
-	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err == nil && mediaType == "application/json" {
-		return nil
-	}
-	return unreadable(resp)
-}
-
-func unreadable(resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorText)) // only for the message
-	return &Status{Status: "Failure", Code: resp.StatusCode, Reason: "NotJSON", foreign: true,
-		Message: foreignMessage(resp, body) + ": want application/json; check the server address"}
 }

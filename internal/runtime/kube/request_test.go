@@ -402,7 +402,7 @@ func TestWhatEachWriteSends(t *testing.T) {
 		{"delete", func() error {
 			return c.Delete(t.Context(), pods, k, DeleteOptions{UID: "u", Propagation: Background})
 		}, sent{"DELETE", path + "/web", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"},"propagationPolicy":"Background"}`}},
-		{"delete of whatever is there", func() error {
+		{"delete without preconditions", func() error {
 			return c.Delete(t.Context(), pods, k, DeleteOptions{})
 		}, sent{"DELETE", path + "/web", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1"}`}},
 	} {

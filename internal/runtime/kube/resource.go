@@ -1,7 +1,11 @@
 package kube
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -109,4 +113,101 @@ func (k Key) Compare(o Key) int {
 		return c
 	}
 	return strings.Compare(k.Name, o.Name)
+}
+
+// maxName is how many bytes the name of an object may have.
+const maxName = 253
+
+var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// ValidName says whether s can be the name of an object of most kinds (RFC 1123 subdomain). Such a name stays in its
+// place in a URL.
+func ValidName(s string) bool { return len(s) <= maxName && objectName.MatchString(s) }
+
+// CompareRV compares two resource versions of one resource: -1, 0 or 1 as a is older than, the same as or
+// newer than b. comparable is false where the rule does not hold, and then only equality means anything: a
+// resource version is comparable if it is all digits with no leading zero, of any length (KEP-5504; the
+// conformance suite allows 128 bit, so it is not parsed as a number).
+func CompareRV(a, b string) (order int, comparable bool) {
+	if !numericRV(a) || !numericRV(b) {
+		return strings.Compare(a, b), a == b && a != ""
+	}
+	if len(a) != len(b) {
+		if len(a) < len(b) {
+			return -1, true
+		}
+		return 1, true
+	}
+	return strings.Compare(a, b), true
+}
+
+func numericRV(s string) bool {
+	if s == "" || s[0] == '0' {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// OtherVersionError is a 404 of a resource that the server has, but not in the version that was asked for.
+type OtherVersionError struct {
+	Resource Resource
+	Served   []string // the versions that the server has it in
+	Err      error    // the 404
+}
+
+// Error names the versions.
+func (e *OtherVersionError) Error() string {
+	return fmt.Sprintf("%v: the server has %s as %s and not as %s", e.Err, e.Resource, strings.Join(e.Served, ", "),
+		e.Resource.Version)
+}
+
+// Unwrap returns the 404.
+func (e *OtherVersionError) Unwrap() error { return e.Err }
+
+// maxVersions bounds how many versions of a group are looked at.
+const maxVersions = 8
+
+// OtherVersions returns the versions besides its own in which the server has a resource. It asks discovery, which all
+// users may read; where that does not answer, there are none.
+func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string) {
+	var group struct {
+		Versions []struct {
+			Version string `json:"version"`
+		} `json:"versions"`
+	}
+	free := *c
+	free.granted = nil // discovery is about no resource, so that no Right declares it
+	if r.Group == "" || !free.discover(ctx, "/apis/"+r.Group, &group) {
+		return nil
+	}
+	for _, v := range group.Versions[:min(len(group.Versions), maxVersions)] {
+		other := r
+		other.Version = v.Version
+		if v.Version != r.Version && free.serves(ctx, other) {
+			served = append(served, Printable(v.Version, maxQuoted))
+		}
+	}
+	return served
+}
+
+// serves says whether discovery has a resource in its version.
+func (c *Client) serves(ctx context.Context, r Resource) bool {
+	type entry struct {
+		Name string `json:"name"`
+	}
+	var list struct {
+		Resources []entry `json:"resources"`
+	}
+	return !strings.ContainsAny(r.Version, "/?#%") && c.discover(ctx, r.Root(), &list) &&
+		slices.Contains(list.Resources, entry{r.Plural})
+}
+
+func (c *Client) discover(ctx context.Context, path string, into any) bool {
+	body, err := c.Raw(ctx, http.MethodGet, path, nil)
+	return err == nil && Unmarshal(body, into) == nil
 }

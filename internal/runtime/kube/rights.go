@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 )
 
 // Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller
@@ -40,33 +42,17 @@ func (c *Client) Limit(rights []Right) *Client {
 			granted[grant{r.Resource.Group, r.Resource.Plural, r.Subresource, verb}] = true
 		}
 	}
-	limited := c.derive()
+	limited := *c
 	limited.granted = append(slices.Clip(c.granted), granted)
-	return limited
+	return &limited
 }
 
 // Guard returns a client that sends a write only if ok returns nil just before. It shares the connections of c; what
 // guards c stays.
 func (c *Client) Guard(ok func() error) *Client {
-	guarded := c.derive()
+	guarded := *c
 	guarded.guards = append(slices.Clip(c.guards), ok)
-	return guarded
-}
-
-// derive returns a client like c on the same connections.
-func (c *Client) derive() *Client {
-	d := &Client{base: c.base, credentials: c.credentials, header: c.header, timeout: c.timeout, late: c.late,
-		short: c.short, streams: c.streams, onlyJSON: c.onlyJSON, granted: c.granted, guards: c.guards,
-		large: c.large, credential: c.credential, contact: c.contact, onExchange: c.onExchange,
-		warned: map[string]struct{}{}}
-	if c.onWarning != nil {
-		d.onWarning = func(text string) { // told once by all clients that are made of c
-			if c.firstSeen(text) {
-				c.onWarning(text)
-			}
-		}
-	}
-	return d
+	return &guarded
 }
 
 // guarded fails for a write that a guard does not let through.
@@ -106,4 +92,20 @@ func (r *request) rbacVerb() string {
 		return "get"
 	}
 	return "list"
+}
+
+// writesKey is where a context has the count of its writes.
+type writesKey struct{}
+
+// CountWrites returns a context that counts the writes which are sent with it, or with contexts derived from it.
+func CountWrites(ctx context.Context) (context.Context, *atomic.Int64) {
+	n := new(atomic.Int64)
+	return context.WithValue(ctx, writesKey{}, n), n
+}
+
+// countWrite counts one write for the context of CountWrites.
+func countWrite(ctx context.Context) {
+	if n, ok := ctx.Value(writesKey{}).(*atomic.Int64); ok {
+		n.Add(1)
+	}
 }

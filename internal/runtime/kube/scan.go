@@ -2,9 +2,11 @@ package kube
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -14,7 +16,7 @@ import (
 const maxDepth = 100
 
 // scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: a
-// value that is not declared is skipped while it is read; its text is never held as a whole.
+// value that is not declared is skipped while it is read; its text is never in memory as a whole.
 //
 // To skip is to find the end: strings and brackets are followed, the grammar between them is not, and so
 // `{"a" "b"}` or a number `1.2.3` pass where they mean nothing to us. What is declared is checked in full.
@@ -91,19 +93,19 @@ func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
 	}
-	s.held, s.deep = s.pos, 0
+	s.start, s.deep = s.pos, 0
 	from := s.offset()
 	err := s.skip()
 	n, room := int(s.offset()-from), 0
 	if n <= shortValue {
 		room = nameRoom
 	}
-	if !s.admits(n, room) || s.held < 0 {
-		s.held = -1
+	if !s.admits(n, room) || s.start < 0 {
+		s.start = -1
 		return nil, cmp.Or(err, errLarge())
 	}
-	v := s.buf[s.held:s.pos]
-	s.held = -1
+	v := s.buf[s.start:s.pos]
+	s.start = -1
 	if err == nil && s.deep > maxDepth {
 		err = errDeep()
 	}
@@ -165,7 +167,7 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	if err != nil || c != '"' {
 		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a name", c))
 	}
-	s.held = s.pos
+	s.start = s.pos
 	from := s.offset()
 	s.pos++
 	if err = s.skipString(); err != nil {
@@ -176,14 +178,14 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 		return nil, false, cmp.Or(err, fmt.Errorf("unexpected %q in JSON, want a colon", c))
 	}
 	s.pos++
-	if s.held < 0 {
+	if s.start < 0 {
 		s.name = nil
 		s.beyond += n
 		return nil, true, errLarge()
 	}
-	s.name = s.buf[s.held : s.held+n]
+	s.name = s.buf[s.start : s.start+n]
 	name, err = unquote(s.name)
-	s.held = -1
+	s.start = -1
 	if err == nil && s.top == len(s.open) && string(name) == "kind" {
 		return s.noteKind()
 	}
@@ -194,16 +196,16 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 	c, err := s.peek()
 	if err == nil && c == '"' {
-		s.held = s.pos
+		s.start = s.pos
 		s.pos++
-		if err = s.skipString(); err == nil && s.held < 0 {
+		if err = s.skipString(); err == nil && s.start < 0 {
 			return nil, false, ErrTooLarge
 		}
 		if err == nil {
-			kind, _ := unquote(s.buf[s.held:s.pos]) // whoever reads the value meets the error
+			kind, _ := unquote(s.buf[s.start:s.pos]) // the error is that of its reader
 			s.kind = interned.of(kind)
 		}
-		s.pos, s.held = s.held, -1
+		s.pos, s.start = s.start, -1
 	}
 	s.name = kindName // what it was may have moved
 	return kindName[1 : len(kindName)-1], err == nil, err
@@ -233,4 +235,123 @@ func (s *scanner) enterObject() error {
 		return err
 	}
 	return wrongKind('{', []byte("null"))
+}
+
+// skip passes over the value that is next.
+func (s *scanner) skip() error {
+	c, err := s.peek()
+	if err != nil {
+		return err
+	}
+	switch c {
+	case '"':
+		s.pos++
+		return s.skipString()
+	case '{', '[':
+		return s.skipNested()
+	}
+	return s.skipScalar()
+}
+
+// skipString passes over the rest of a string.
+func (s *scanner) skipString() error {
+	for {
+		next, done := stringEnd(s.buf[:s.end], s.pos)
+		s.pos = next
+		if done {
+			return nil
+		}
+		if err := s.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// stringEnd looks for the quote that ends a string of which b[i:] is the rest, and returns where it goes on
+// behind it; or, where b ends first, from where to look again, which is a backslash at the end of b. It takes
+// eight bytes at a time: most strings are longer than that, and too short for bytes.IndexByte to be worth a call.
+func stringEnd(b []byte, i int) (next int, done bool) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for {
+		for ; i+8 <= len(b); i += 8 {
+			w := binary.LittleEndian.Uint64(b[i:])
+			quote, escape := w^ones*'"', w^ones*'\\' // zero in the bytes that are one
+			// The lowest top bit set here is at the first zero byte (Hacker's Delight, 6-1).
+			if found := ((quote-ones)&^quote | (escape-ones)&^escape) & tops; found != 0 {
+				i += bits.TrailingZeros64(found) / 8
+				break
+			}
+		}
+		for i < len(b) && b[i] != '"' && b[i] != '\\' {
+			i++
+		}
+		switch {
+		case i == len(b):
+			return i, false
+		case b[i] == '"':
+			return i + 1, true
+		case i+1 == len(b):
+			return i, false
+		}
+		i += 2
+	}
+}
+
+// skipNested passes over an object or array, of which the opening bracket is next. Most bytes of a list go
+// through here.
+func (s *scanner) skipNested() error {
+	depth := len(s.open)
+	buf, i := s.buf[:s.end], s.pos
+	for {
+		if i == len(buf) {
+			s.pos = i
+			if err := s.fill(); err != nil {
+				return err
+			}
+			buf, i = s.buf[:s.end], s.pos
+		}
+		c := buf[i]
+		i++
+		var err error
+		switch c {
+		case '"':
+			var done bool
+			if i, done = stringEnd(buf, i); !done {
+				s.pos = i
+				err = s.skipString()
+				buf, i = s.buf[:s.end], s.pos
+			}
+		case '{', '[':
+			s.push(c)
+		case '}', ']':
+			if err = s.pop(c); len(s.open) == depth {
+				s.pos = i
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// skipScalar passes over a number, true, false, null, or what stands in their place, up to what can follow one.
+func (s *scanner) skipScalar() error {
+	for n := 0; ; n++ {
+		if s.pos == s.end {
+			if err := s.fill(); n > 0 && len(s.open) == 0 && s.err == io.EOF {
+				return nil // a text that is no more than this value
+			} else if err != nil {
+				return err
+			}
+		}
+		switch c := s.buf[s.pos]; c {
+		case ' ', '\n', '\t', '\r', ',', ':', '{', '}', '[', ']', '"':
+			if n == 0 {
+				return fmt.Errorf("unexpected %q in JSON, want a value", c)
+			}
+			return nil
+		}
+		s.pos++
+	}
 }

@@ -96,15 +96,6 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), int(MaxRetryAfter/time.Second))) * time.Second
 }
 
-func (s *Status) hasCause(reason string) bool {
-	for _, c := range s.Details.Causes {
-		if c.Reason == reason {
-			return true
-		}
-	}
-	return false
-}
-
 // readStatus makes a Status of an answer that is not a success. It reads at most maxErrorBody of the body and
 // leaves the closing to the caller.
 func readStatus(resp *http.Response) *Status {
@@ -169,28 +160,13 @@ func foreignMessage(resp *http.Response, body []byte) string {
 	return msg
 }
 
+// reasonOf is the reason of a code: the API's own word, or that of HTTP without blanks, which is most often the same.
 func reasonOf(code int) string {
 	switch code {
-	case http.StatusUnauthorized:
-		return "Unauthorized"
-	case http.StatusForbidden:
-		return "Forbidden"
-	case http.StatusNotFound:
-		return ReasonNotFound
-	case http.StatusMethodNotAllowed:
-		return "MethodNotAllowed"
-	case http.StatusConflict:
-		return ReasonConflict
-	case http.StatusGone:
-		return ReasonGone
 	case http.StatusUnprocessableEntity:
 		return "Invalid"
-	case http.StatusTooManyRequests:
-		return "TooManyRequests"
 	case http.StatusInternalServerError:
 		return "InternalError"
-	case http.StatusServiceUnavailable:
-		return "ServiceUnavailable"
 	case http.StatusGatewayTimeout:
 		return "Timeout"
 	}

@@ -181,7 +181,7 @@ func watchThroughProxy(t *testing.T, http2 bool) {
 	defer c.Close()
 	proto := "HTTP-1.1"
 	if http2 {
-		c.streams.open = nil // there is no connection of its own
+		c.open = nil // there is no connection of its own
 		proto = "HTTP-2.0"
 	}
 	st := new(Stream[*pod])

@@ -248,7 +248,7 @@ func TestHTTP2PingsEndADeadConnectionWithin45Seconds(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}), func(conn net.Conn) net.Conn { return &blackhole{conn, shut} })
-		c.streams.open = nil // over HTTP/1.1 the kernel probes: TestTheKernelProbesConnections
+		c.open = nil // over HTTP/1.1 the kernel probes: TestTheKernelProbesConnections
 		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{})
 		if err != nil {
 			t.Fatal(err)

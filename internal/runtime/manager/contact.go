@@ -91,7 +91,7 @@ func (m *Manager) tellContact(lost time.Time) time.Time {
 		m.outage.Store(time.Since(m.started).Nanoseconds())
 	}
 	switch {
-	case waited(c) >= lostAfter && lost.IsZero() && m.o.Client.FirstToTell():
+	case waited(c) >= lostAfter && lost.IsZero() && m.o.Client.FirstToLog():
 		m.warnLost(c)
 		return c.Since
 	case waited(c) < lostAfter && !lost.IsZero():

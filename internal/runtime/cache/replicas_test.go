@@ -13,14 +13,14 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // replicas are API servers behind a load balancer, which gives each new connection to the one that is up and
 // has the fewest.
 type replicas struct {
 	mu    sync.Mutex // guards the rest
-	pipes []*listen.Pipe
+	pipes []*httpd.Pipe
 	down  int // which one is, -1: none
 	open  map[net.Conn]opened
 }

@@ -7,8 +7,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/rbac"
@@ -61,7 +61,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		Subresource: r.sub, Namespace: r.namespace, Name: r.name, User: r.user, DryRun: r.dryRun(),
 		Options: writeOptions(r, operation)}
 	if r.warner == nil {
-		r.warner = answer.NewWarner(r.writer)
+		r.warner = httpd.NewWarner(r.writer)
 	}
 	a.Warn = r.warner.Warn
 	a.Allowed = func(u User, action rbac.Action) (bool, string) {
@@ -91,7 +91,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 	}
 	from, into := s.registry.find(group, version, to.Plural), s.registry.find(to.Group, to.Version, to.Plural)
 	if from == nil || into == nil {
-		return nil, answer.InternalError("no kind of %s is served", to.Plural)
+		return nil, httpd.InternalError("no kind of %s is served", to.Plural)
 	}
 	if sh := convertedKind(into); sh != nil {
 		values, err := sh.webhook.Convert(ctx, []map[string]any{o}, into.Resource)
@@ -107,7 +107,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	out := forms.Untyped(obj.Clone(o))
 	if err := checkFieldTypes(k, out); err != nil {
-		return nil, answer.InternalError("%v", err)
+		return nil, httpd.InternalError("%v", err)
 	}
 	objectMeta().Prune(obj.Map(out, "metadata"))
 	if k.Unknown != nil {

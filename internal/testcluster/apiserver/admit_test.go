@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -87,7 +87,7 @@ func TestAPluginThatRefusesChangesNothing(t *testing.T) {
 		before := w.s.Revision()
 		w.validate(func(a *admission.Attributes) error {
 			a.Warn("no")
-			return answer.Failure(http.StatusTeapot, "Teapot", "no "+a.Operation, answer.NoDetails)
+			return httpd.Failure(http.StatusTeapot, "Teapot", "no "+a.Operation, httpd.NoDetails)
 		})
 		for _, c := range [][3]string{{"POST", configMaps, configMap("new")},
 			{"PATCH", configMaps + "/kept", `{"data":{"a":"c"}}`}, {"PUT", configMaps + "/kept", configMap("kept")},

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/rbac"
@@ -42,7 +42,7 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	uid := h.Get("Impersonate-Uid")
 	if name == "" {
 		if len(groups)+len(extras) > 0 || uid != "" {
-			return by, answer.BadRequest("requested groups, a UID or extra fields without impersonating a user")
+			return by, httpd.BadRequest("requested groups, a UID or extra fields without impersonating a user")
 		}
 		return by, nil
 	}
@@ -57,7 +57,7 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	for _, k := range extras {
 		key, err := url.PathUnescape(strings.ToLower(strings.TrimPrefix(k, extra)))
 		if err != nil {
-			return by, answer.BadRequest("the name of the header %q cannot be read", k)
+			return by, httpd.BadRequest("the name of the header %q cannot be read", k)
 		}
 		for _, v := range h.Values(k) {
 			want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
@@ -113,7 +113,7 @@ func (s *Server) authorize(roles rbac.Objects, u kinds.User, a rbac.Action) erro
 	if why != "" {
 		text += ": " + why
 	}
-	return answer.Forbidden(a.Group, a.Resource, a.Name, text)
+	return httpd.Forbidden(a.Group, a.Resource, a.Name, text)
 }
 
 const (
@@ -131,7 +131,7 @@ func (s *Server) checkSigner(tx *store.Tx, r *request, next, cur map[string]any)
 	if cur == nil {
 		if obj.String(next, "spec", "signerName") == clientSigner &&
 			asksForMasters(obj.String(next, "spec", "request")) {
-			return answer.Forbidden(certificates, r.kind.Plural, name,
+			return httpd.Forbidden(certificates, r.kind.Plural, name,
 				"use of "+clientSigner+" signer with system:masters group is not allowed")
 		}
 		return nil
@@ -148,7 +148,7 @@ func (s *Server) checkSigner(tx *store.Tx, r *request, next, cur map[string]any)
 			return nil
 		}
 	}
-	return answer.Forbidden(certificates, r.kind.Plural, name,
+	return httpd.Forbidden(certificates, r.kind.Plural, name,
 		fmt.Sprintf("user not permitted to %s requests with signerName %q", verb, signer))
 }
 

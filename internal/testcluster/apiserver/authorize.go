@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/rbac"
@@ -71,7 +71,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 		}
 		var problem string
 		if rules, problem = roles.Referenced(ref, r.namespace); problem != "" {
-			return answer.NotFound(r.kind.Resource, bind.Name) // the real server names the binding, too
+			return httpd.NotFound(r.kind.Resource, bind.Name) // the real server names the binding, too
 		}
 	} else {
 		if ok, _ := roles.Allowed(r.user, r.action("escalate")); ok {
@@ -82,7 +82,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 		}
 	}
 	if text := roles.Escalation(r.user, r.namespace, rules, aggregates); text != "" {
-		return answer.Forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
+		return httpd.Forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	case "SelfSubjectRulesReview":
 		namespace := obj.String(spec, "namespace")
 		if namespace == "" {
-			return nil, answer.BadRequest("no namespace on request")
+			return nil, httpd.BadRequest("no namespace on request")
 		}
 		return rulesStatus(rolesIn(s.store).Rules(user, namespace)), nil
 	case "SubjectAccessReview", "LocalSubjectAccessReview":

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -22,7 +22,7 @@ func readObject(r *request) (map[string]any, error) {
 	if err := checkOptions(r, false); err != nil {
 		return nil, err
 	}
-	body, err := answer.ReadBody(r.Request)
+	body, err := httpd.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func readObject(r *request) (map[string]any, error) {
 	}
 	o, err := typed(body, v, err)
 	if err != nil {
-		return nil, answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.sent.Kind,
+		return nil, httpd.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", r.sent.Kind,
 			err, forms.Excerpt(body))
 	}
 	if err := checkType(r.sent, o, body); err != nil {
@@ -75,7 +75,7 @@ func undecodable(k *kinds.Kind, err error) error {
 	if kube.AsStatus(err) != nil {
 		return err
 	}
-	return answer.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
+	return httpd.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
 // checkType compares apiVersion and kind with the endpoint. Built-in kinds may omit both.
@@ -86,21 +86,21 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	}
 	switch {
 	case kind == "":
-		return answer.BadRequest(
+		return httpd.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'Kind' is missing in '%s' (%s)",
 			k.Kind, body, forms.Excerpt(body))
 	case version == "":
-		return answer.BadRequest(
+		return httpd.BadRequest(
 			"the object provided is unrecognized (must be of type %s): Object 'apiVersion' is missing in '%s' (%s)",
 			k.Kind, body, forms.Excerpt(body))
 	case version != k.APIVersion() && !(k.Kind == "Eviction" && version == "policy/v1beta1"):
-		return answer.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
+		return httpd.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
 			version, k.APIVersion())
 	case kind != k.Kind && k.Custom:
 		d := kube.StatusDetails{Name: obj.String(o, "metadata", "name"), Group: k.Group, Kind: kind}
-		return answer.Invalid(d, obj.Invalid("kind", kind, "must be "+k.Kind))
+		return httpd.Invalid(d, obj.Invalid("kind", kind, "must be "+k.Kind))
 	case kind != k.Kind:
-		return answer.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
+		return httpd.BadRequest("%s in version %q cannot be handled as a %s: no kind %q is registered for "+
 			"version %q", kind, k.Version, k.Kind, kind, k.APIVersion())
 	}
 	forms.Untyped(o)
@@ -171,7 +171,7 @@ func reportFindings(r *request, duplicates, unknown []string) error {
 		}
 	case "", "Warn":
 		for _, c := range complaints {
-			answer.Warn(r.writer, c)
+			httpd.Warn(r.writer, c)
 		}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -368,7 +368,7 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		w.must(200, "GET", configMaps, "", auth...)
 		w.must(415, "POST", configMaps, "{}", append(auth, "Content-Type", "application/cbor")...)
 		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+
-			strings.Repeat("x", answer.MaxBody)+`"}}`, auth...)
+			strings.Repeat("x", httpd.MaxBody)+`"}}`, auth...)
 		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
 			t.Error(a.raw)
 		}

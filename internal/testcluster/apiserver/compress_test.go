@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // open sends a GET and returns the body, as it comes.
@@ -72,9 +72,9 @@ func TestLargeAnswersAreCompressedForClientsThatAcceptIt(t *testing.T) {
 
 // Rules: FI-05
 func TestAFaultCompressesWatchesInEachWay(t *testing.T) {
-	for name, how := range map[string]answer.Zip{"one member": answer.ZipAll,
-		"a member for each flush": answer.ZipMembers,
-		"not flushed":             answer.ZipUnflushed} {
+	for name, how := range map[string]httpd.Zip{"one member": httpd.ZipAll,
+		"a member for each flush": httpd.ZipMembers,
+		"not flushed":             httpd.ZipUnflushed} {
 		inWorld(t, Options{}, func(w *world) {
 			w.s.Inject(Fault{Verb: "watch", Gzip: how})
 			last := w.create(configMaps, "0")
@@ -96,7 +96,7 @@ func TestAFaultCompressesWatchesInEachWay(t *testing.T) {
 				w.create(configMaps, name)
 				synctest.Wait()
 				// An event of the last kind is read when the next one has come.
-				if want := i + 1; len(events) != want && (how != answer.ZipUnflushed || len(events) != i) {
+				if want := i + 1; len(events) != want && (how != httpd.ZipUnflushed || len(events) != i) {
 					t.Errorf("%s: %d events are read after %d were sent", name, len(events), want)
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // controlPath is the prefix of the requests by which a test in any language controls the server. They are
@@ -42,7 +42,7 @@ func (s *Server) SetStart() {
 // control answers a request for the server itself.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	if id := authn.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, authn.Masters) {
-		answer.Error(w, answer.Unauthorized())
+		httpd.Error(w, httpd.Unauthorized())
 		return
 	}
 	name := r.URL.Query().Get("name")
@@ -66,17 +66,17 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	case "GET requests":
 		var body []byte
 		if body, err = s.requestsSince(r.URL.Query()); err == nil {
-			answer.Bytes(w, http.StatusOK, body)
+			httpd.Bytes(w, http.StatusOK, body)
 			return
 		}
 	default:
-		err = answer.Failure(http.StatusNotFound, kube.ReasonNotFound,
+		err = httpd.Failure(http.StatusNotFound, kube.ReasonNotFound,
 			r.Method+" "+r.URL.Path+" does not exist: there are POST /skiff/reset, /skiff/snapshot?name=NAME, "+
 				"/skiff/restore?name=NAME[&rewind=true], /skiff/compact, /skiff/restart[?replica=N][&silent=true], "+
-				"PUT /skiff/faults and GET /skiff/requests", answer.NoDetails)
+				"PUT /skiff/faults and GET /skiff/requests", httpd.NoDetails)
 	}
 	if err != nil {
-		answer.Error(w, err)
+		httpd.Error(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -84,7 +84,7 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) takeSnapshot(name string) error {
 	if name == "" || name == startSnapshot || len(name) > nameMax {
-		return answer.BadRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
+		return httpd.BadRequest("name: want a name of at most %d characters other than %s", nameMax, startSnapshot)
 	}
 	sn := s.store.Snapshot()
 	s.mu.Lock()
@@ -92,7 +92,7 @@ func (s *Server) takeSnapshot(name string) error {
 	if s.snapshots[name] == nil && len(s.snapshots) > maxSnapshots {
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(s.snapshots)),
 			func(n string) bool { return n == startSnapshot })
-		return answer.BadRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
+		return httpd.BadRequest("there are %d snapshots already: use one of the names %s again", maxSnapshots,
 			strings.Join(names, ", "))
 	}
 	s.snapshots[name] = sn
@@ -106,8 +106,8 @@ func (s *Server) goBackTo(name string, rewind bool) error {
 	sn := s.snapshots[name]
 	s.mu.Unlock()
 	if sn == nil {
-		return answer.Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
-			answer.NoDetails)
+		return httpd.Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("there is no snapshot %q", name),
+			httpd.NoDetails)
 	}
 	if rewind {
 		s.Restore(sn)
@@ -125,7 +125,7 @@ func (s *Server) restart(q url.Values) error {
 	if text := q.Get("replica"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > all {
-			return answer.BadRequest("replica: want a number from 1 to %d", all)
+			return httpd.BadRequest("replica: want a number from 1 to %d", all)
 		}
 	}
 	s.Restart(n, boolParam(q.Get("silent")))
@@ -134,7 +134,7 @@ func (s *Server) restart(q url.Values) error {
 
 // putFaults answers PUT /skiff/faults.
 func (s *Server) putFaults(r *http.Request) error {
-	body, err := answer.ReadBody(r)
+	body, err := httpd.ReadBody(r)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Server) putFaults(r *http.Request) error {
 		err = s.SetFaults(set)
 	}
 	if err != nil {
-		return answer.BadRequest("%v", err)
+		return httpd.BadRequest("%v", err)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (s *Server) requestsSince(q url.Values) ([]byte, error) {
 	if text := q.Get("since"); text != "" {
 		var err error
 		if since, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return nil, answer.BadRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
+			return nil, httpd.BadRequest("since: %q is no time such as 2026-01-31T12:00:00Z", text)
 		}
 	}
 	all := slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.Time.After(since) })
@@ -185,5 +185,5 @@ func (s *Server) requestsSince(q url.Values) ([]byte, error) {
 		}
 		items = append(items, item)
 	}
-	return answer.Encode(map[string]any{"requests": items}), nil
+	return httpd.Encode(map[string]any{"requests": items}), nil
 }

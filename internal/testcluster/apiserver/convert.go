@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -79,7 +79,7 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 	flush := func() error {
 		values, err := sh.webhook.Convert(ctx, ask, k.Resource)
 		if err != nil {
-			return answer.PlainError("%v", err)
+			return httpd.PlainError("%v", err)
 		}
 		for i, value := range values {
 			o := out[at[i]]
@@ -131,7 +131,7 @@ func (s *Server) encode(ctx context.Context, w *write) (map[string]any, any, err
 	}
 	values, err := sh.webhook.Convert(ctx, []map[string]any{forms.Typed(w.kind, w.next)}, sh.storage.Resource)
 	if err != nil {
-		return nil, nil, answer.PlainError("%v", err)
+		return nil, nil, httpd.PlainError("%v", err)
 	}
 	value := sh.storage.settled(values[0])
 	if sh.storage.schema != nil { // the real server sets the defaults of this version when it reads the object

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode"
 
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -64,15 +64,15 @@ func checkOptions(r *request, apply bool) error {
 	if modes := []string{"", "Ignore", "Strict", "Warn"}; !slices.Contains(modes, mode) {
 		causes = append(causes, obj.NotSupported("fieldValidation", mode, modes...))
 	}
-	return answer.InvalidOptions(optionKinds[r.verb], causes...)
+	return httpd.InvalidOptions(optionKinds[r.verb], causes...)
 }
 
 // prepareNew makes a sent object one that could be stored, and notes who owns its fields.
 func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	k := w.kind
 	if k.Refused != "" {
-		return answer.NotImplemented("an object of kind "+k.Kind+" would have no effect: skiff's embedded API server "+
-			"has no "+k.Refused, answer.About(k.Resource, ""))
+		return httpd.NotImplemented("an object of kind "+k.Kind+" would have no effect: skiff's embedded API server "+
+			"has no "+k.Refused, httpd.About(k.Resource, ""))
 	}
 	w.next = k.ToStore(w.next)
 	o, meta := w.next, obj.Map(w.next, "metadata")
@@ -89,7 +89,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 			return tx.Get(k.TableName(), store.Key{Namespace: w.namespace, Name: n}) != nil
 		})
 		if meta["name"] = name; !ok {
-			return answer.AlreadyExists(k.Resource, name, false)
+			return httpd.AlreadyExists(k.Resource, name, false)
 		}
 	}
 	meta["uid"], meta["creationTimestamp"] = obj.NewUID(), timestamp(clock(w.Request))
@@ -134,11 +134,11 @@ const otherNamespace = "the namespace of the provided object does not match the 
 
 // otherName refuses an object of another name than that of the URL.
 func (r *request) otherName(name string) error {
-	return answer.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
+	return httpd.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", name, r.name)
 }
 
 func (r *request) noName() error {
-	return answer.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
+	return httpd.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
 		r.name)
 }
 
@@ -146,7 +146,7 @@ func (r *request) noName() error {
 func (r *request) setNamespace(meta map[string]any) error {
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace {
 		if !r.kind.ClusterScoped {
-			return answer.BadRequest(otherNamespace)
+			return httpd.BadRequest(otherNamespace)
 		}
 	}
 	if meta["namespace"] = r.namespace; r.kind.ClusterScoped {
@@ -192,14 +192,14 @@ func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) er
 		taken := func(text string) bool { return tx.Taken(k.TableName(), own, text) }
 		var err error
 		if causes, err = k.Allocate(next, taken, s.randN); err != nil {
-			return answer.InternalError("%v", err)
+			return httpd.InternalError("%v", err)
 		}
 	}
-	about := answer.AboutKind(k.Resource, obj.String(next, "metadata", "name"))
+	about := httpd.AboutKind(k.Resource, obj.String(next, "metadata", "name"))
 	if k.TableName() == "events" {
 		about.Group = "" // that of the real server's internal type
 	}
-	return answer.Invalid(about, causes...)
+	return httpd.Invalid(about, causes...)
 }
 
 func values(objects []*store.Object) []map[string]any {

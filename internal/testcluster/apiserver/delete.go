@@ -9,7 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -44,15 +44,15 @@ func (s *Server) delete(r *request) error {
 		}
 		return s.respond(r, code, last)
 	}
-	answer.JSON(r.writer, http.StatusOK, deletedStatus(r.kind, last))
+	httpd.JSON(r.writer, http.StatusOK, deletedStatus(r.kind, last))
 	return nil
 }
 
 func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
-	d := answer.About(k.Resource, last.Name)
+	d := httpd.About(k.Resource, last.Name)
 	d.UID = obj.String(last.Value(), "metadata", "uid")
 	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
-		"details": answer.DetailsObject(d)}
+		"details": httpd.DetailsObject(d)}
 }
 
 // deleteOne deletes the object of a request as soon as the admission plugins agree to the deletion of the stored one.
@@ -67,7 +67,7 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 		err := s.store.Update(func(tx *store.Tx) error {
 			cur = tx.Get(r.kind.TableName(), store.Key(r.key()))
 			if cur == nil {
-				return answer.NotFound(r.kind.Resource, r.name)
+				return httpd.NotFound(r.kind.Resource, r.name)
 			}
 			if err := deletable(r.kind, cur, o); err != nil {
 				return err
@@ -89,24 +89,24 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 		}
 		agreed = cur
 	}
-	return nil, false, answer.TimedOut()
+	return nil, false, httpd.TimedOut()
 }
 
 // deletable checks the preconditions of a DELETE.
 func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
 	meta := obj.Map(cur.Value(), "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {
-		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+		return httpd.Conflict(httpd.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). The object might "+
 				"have been deleted and then recreated", o.uid, uid))
 	}
 	if v := obj.String(meta, "resourceVersion"); o.version != "" && o.version != v {
-		return answer.Conflict(answer.AboutKind(k.Resource, cur.Name),
+		return httpd.Conflict(httpd.AboutKind(k.Resource, cur.Name),
 			fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record "+
 				"(%s). The object might have been modified", o.version, v))
 	}
 	if k.TableName() == "namespaces" && slices.Contains(permanent, cur.Name) {
-		return answer.Forbidden("", k.Plural, cur.Name, "this namespace may not be deleted")
+		return httpd.Forbidden("", k.Plural, cur.Name, "this namespace may not be deleted")
 	}
 	return nil
 }

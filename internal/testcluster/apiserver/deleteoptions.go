@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -45,7 +45,7 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 	if o.policy == "" && (r.kind.OrphanWarning != "" || r.kind.TableName() == "replicationcontrollers") {
 		o.policy = string(kube.Orphan)
 		if r.kind.OrphanWarning != "" {
-			answer.Warn(r.writer, r.kind.OrphanWarning)
+			httpd.Warn(r.writer, r.kind.OrphanWarning)
 		}
 	}
 	return o, nil
@@ -53,7 +53,7 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 
 // deleteBody returns the options in the body of a DELETE, or those in its query, which do not count with a body.
 func deleteBody(r *request) (map[string]any, error) {
-	body, err := answer.ReadBody(r.Request)
+	body, err := httpd.ReadBody(r.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +66,17 @@ func deleteBody(r *request) (map[string]any, error) {
 	}
 	in, err := typed(body, v, err)
 	if err != nil {
-		return nil, answer.BadRequest("%v", err)
+		return nil, httpd.BadRequest("%v", err)
 	}
 	kind, version := obj.String(in, "kind"), obj.String(in, "apiVersion")
 	switch problem := schema.For("v1", "DeleteOptions").TypeError(in); {
 	case strings.Count(version, "/") > 1:
-		return nil, answer.BadRequest("unexpected GroupVersion string: %s", version)
+		return nil, httpd.BadRequest("unexpected GroupVersion string: %s", version)
 	case kind != "" && kind != "DeleteOptions":
-		return nil, answer.BadRequest("no kind %q is registered for version %q in scheme "+
+		return nil, httpd.BadRequest("no kind %q is registered for version %q in scheme "+
 			`"pkg/runtime/scheme.go:111"`, kind, cmp.Or(strings.TrimPrefix(version, "/"), "meta.k8s.io/v1"))
 	case problem != "":
-		return nil, answer.BadRequest("%s", problem)
+		return nil, httpd.BadRequest("%s", problem)
 	}
 	return in, nil
 }
@@ -92,7 +92,7 @@ func deleteQuery(q url.Values) (map[string]any, error) {
 	}
 	grace, err := number(q, "gracePeriodSeconds")
 	if err != nil {
-		return nil, answer.BadRequest("%v", err)
+		return nil, httpd.BadRequest("%v", err)
 	}
 	if q.Has("gracePeriodSeconds") {
 		out["gracePeriodSeconds"] = grace
@@ -153,5 +153,5 @@ func (o deleteOptions) check() error {
 	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
 		causes = append(causes, obj.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
 	}
-	return answer.InvalidOptions("DeleteOptions", causes...)
+	return httpd.InvalidOptions("DeleteOptions", causes...)
 }

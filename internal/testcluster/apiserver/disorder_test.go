@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -97,7 +97,7 @@ func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
 					was := w.must(200, "GET", configMaps+"/"+name, "")
 					body := obj.Clone(was.body)
 					obj.Set(body, fmt.Sprint(n), "data", "n")
-					w.must(200, "PUT", configMaps+"/"+name, string(answer.Encode(body)))
+					w.must(200, "PUT", configMaps+"/"+name, string(httpd.Encode(body)))
 				}
 			})
 		}

@@ -4,8 +4,8 @@ import (
 	"crypto/tls"
 
 	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/listen"
 )
 
 // What those who use the server need of its packages, so that one import does.
@@ -16,9 +16,9 @@ type (
 	WatchFault   = faults.WatchFault
 	ErrorArg     = faults.ErrorArg
 	BookmarkMode = faults.BookmarkMode
-	Pipe         = listen.Pipe
-	TLS          = listen.TLS
-	Limits       = listen.Limits
+	Pipe         = httpd.Pipe
+	TLS          = httpd.TLS
+	Limits       = httpd.Limits
 	User         = kinds.User
 )
 
@@ -53,7 +53,7 @@ const (
 )
 
 // PipeURL is the server address for clients of a Pipe.
-const PipeURL = listen.PipeURL
+const PipeURL = httpd.PipeURL
 
 // ParseFaults reads a body of PUT /skiff/faults, or the file of --faults.
 func ParseFaults(body []byte) (FaultSet, error) { return faults.Parse(body) }
@@ -63,15 +63,15 @@ func (s *Server) Inject(f Fault) (remove func()) { return s.faults.Inject(f) }
 
 // ListenPipe serves on a Pipe until the server is closed. Call Pipe.Close first if clients are to see their
 // connections end.
-func (s *Server) ListenPipe() *Pipe { return listen.OnPipe(s) }
+func (s *Server) ListenPipe() *Pipe { return httpd.OnPipe(s) }
 
 // NewCertificate makes an authority, and a certificate by it for the loopback addresses.
-func NewCertificate() (cert tls.Certificate, ca []byte, err error) { return listen.NewCertificate() }
+func NewCertificate() (cert tls.Certificate, ca []byte, err error) { return httpd.NewCertificate() }
 
 // ListenTLS serves HTTP/1.1 and HTTP/2 on addr ("127.0.0.1:0" takes any free port) until Close, with a certificate of
 // an authority of its own.
 func (s *Server) ListenTLS(addr string) (*TLS, error) {
-	cert, ca, err := listen.NewCertificate()
+	cert, ca, err := httpd.NewCertificate()
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +80,10 @@ func (s *Server) ListenTLS(addr string) (*TLS, error) {
 
 // ListenReplica serves replica n alone on a free port of the loopback interface.
 func (s *Server) ListenReplica(n int, cert tls.Certificate, ca []byte) (*TLS, error) {
-	return listen.OnTLS(s.Front(n), "127.0.0.1:0", cert, ca, s.opts.ClientCA, s.opts.Limits)
+	return httpd.OnTLS(s.Front(n), "127.0.0.1:0", cert, ca, s.opts.ClientCA, s.opts.Limits)
 }
 
 // ListenTLSWith is ListenTLS with a certificate and the PEM of its authority.
 func (s *Server) ListenTLSWith(addr string, cert tls.Certificate, ca []byte) (*TLS, error) {
-	return listen.OnTLS(s, addr, cert, ca, s.opts.ClientCA, s.opts.Limits)
+	return httpd.OnTLS(s, addr, cert, ca, s.opts.ClientCA, s.opts.Limits)
 }

@@ -7,7 +7,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -84,7 +84,7 @@ func (s *Server) network() webhook.Network {
 func (s *Server) resolve(namespace, name string, port int64) (string, error) {
 	service := s.store.Get("services", store.Key{Namespace: namespace, Name: name})
 	if service == nil {
-		return "", answer.NotFound(kube.Resource{Plural: "service"}, name)
+		return "", httpd.NotFound(kube.Resource{Plural: "service"}, name)
 	}
 	for _, p := range obj.Maps(service.Value(), "spec", "ports") {
 		if n, _ := obj.Int(p, "port"); n != port {

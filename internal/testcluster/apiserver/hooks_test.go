@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -36,7 +36,7 @@ type hooks struct {
 // inHookedWorld is inWorld with a webhook server.
 func inHookedWorld(t *testing.T, test func(w *world, h *hooks)) {
 	inWorld(t, Options{}, func(w *world) {
-		cert, ca, err := listen.NewCertificate()
+		cert, ca, err := httpd.NewCertificate()
 		if err != nil {
 			t.Fatal(err)
 		}

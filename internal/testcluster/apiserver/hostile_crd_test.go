@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // numbered returns a text with each number below n, separated by commas.
@@ -125,7 +125,7 @@ func FuzzDefinition(f *testing.F) {
 			}
 			if o != nil {
 				o["apiVersion"], o["kind"], o["metadata"] = "x.test/v1", "Bad", map[string]any{"name": "a"}
-				if made := do("POST", path, string(answer.Encode(o))); made.code == 201 {
+				if made := do("POST", path, string(httpd.Encode(o))); made.code == 201 {
 					if got := do("GET", path+"/a", ""); !patch.Equal(got.body, made.body) {
 						t.Errorf("made as %s, but stored as %s", made.raw, got.raw)
 					}

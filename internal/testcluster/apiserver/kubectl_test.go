@@ -10,8 +10,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -76,7 +76,7 @@ func TestClientSideApplyCreatesThenChangesNothingThenConfigures(t *testing.T) {
 				t.Fatal(err)
 			}
 			obj.Set(o.(map[string]any), tc.body, "metadata", "annotations", lastApplied)
-			created := w.must(201, "POST", tc.collection+query, string(answer.Encode(o)))
+			created := w.must(201, "POST", tc.collection+query, string(httpd.Encode(o)))
 			same := w.must(200, "PATCH", tc.collection+"/"+tc.name+query, annotate(""),
 				"Content-Type", string(tc.patchType))
 			if same.raw != created.raw {
@@ -134,7 +134,7 @@ func TestServerSideApplyConflictsForcesDropsAndMigrates(t *testing.T) {
 		migrated := obj.Clone(entries[1].(map[string]any))
 		migrated["manager"], migrated["operation"] = "kubectl", "Apply"
 		lock := func(version any) string {
-			return string(answer.Encode([]any{map[string]any{"op": "replace", "path": "/metadata/managedFields",
+			return string(httpd.Encode([]any{map[string]any{"op": "replace", "path": "/metadata/managedFields",
 				"value": []any{migrated}},
 				map[string]any{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}))
 		}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -49,7 +49,7 @@ func (s *Server) get(r *request) error {
 		return err
 	}
 	if o == nil {
-		return answer.NotFound(r.kind.Resource, r.name)
+		return httpd.NotFound(r.kind.Resource, r.name)
 	}
 	return s.respond(r, http.StatusOK, o)
 }
@@ -57,7 +57,7 @@ func (s *Server) get(r *request) error {
 // respond writes one object in the requested form.
 func (s *Server) respond(r *request, code int, o *store.Object) error {
 	for _, text := range r.warnings {
-		answer.Warn(r.writer, text)
+		httpd.Warn(r.writer, text)
 	}
 	o, err := s.convertedOne(r.Context(), r.kind, o)
 	if err != nil {
@@ -68,14 +68,14 @@ func (s *Server) respond(r *request, code int, o *store.Object) error {
 		if err != nil {
 			return err
 		}
-		answer.JSON(r.writer, code, scale)
+		httpd.JSON(r.writer, code, scale)
 		return nil
 	}
 	body, err := encode(r.kind, o, r.accept, true)
 	if err != nil {
 		return err
 	}
-	answer.Bytes(r.writer, code, body)
+	httpd.Bytes(r.writer, code, body)
 	return nil
 }
 
@@ -86,9 +86,9 @@ func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byt
 	case a.Protobuf:
 		return forms.ProtobufObject(k, o)
 	case a.Table:
-		return answer.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
+		return httpd.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
 	case a.MetadataOnly:
-		return answer.Encode(forms.Partial(o, a)), nil
+		return httpd.Encode(forms.Partial(o, a)), nil
 	}
 	return forms.Encode(k, o)
 }
@@ -123,14 +123,14 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[st
 	case a.Table:
 		t := forms.Table(k, objects, a, 0, true)
 		t["metadata"] = meta
-		answer.JSON(w, http.StatusOK, t)
+		httpd.JSON(w, http.StatusOK, t)
 		return nil
 	case a.MetadataOnly:
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
 			items = append(items, forms.Partial(o, a))
 		}
-		answer.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
+		httpd.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
 			"apiVersion": a.Meta, "metadata": meta, "items": items})
 		return nil
 	}
@@ -139,7 +139,7 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[st
 
 // writeItems answers with a list of whole objects. Those of the stored form are encoded while they are written.
 func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
-	head := answer.Encode(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
+	head := httpd.Encode(map[string]any{"kind": k.List(), "apiVersion": k.APIVersion(), "metadata": meta})
 	head = append(head[:len(head)-1], `,"items":[`...)
 	length := len(head) + max(0, len(objects)-1) + len("]}")
 	if k.Custom { // only these items have kind and apiVersion
@@ -197,7 +197,7 @@ func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
 		return nil, nil, s.expiredToken(o, after)
 	case errors.Is(err, store.ErrCompacted):
-		return nil, nil, answer.Expired("The resourceVersion for the provided list is too old.")
+		return nil, nil, httpd.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
 		return nil, nil, err
 	}
@@ -232,7 +232,7 @@ const tokenExpired = "The provided continue parameter is too old to display a co
 	"in the list."
 
 func (s *Server) expiredToken(o *listOptions, after store.Key) error {
-	return &answer.ExpiredPage{Status: answer.Expired(tokenExpired),
+	return &httpd.ExpiredPage{Status: httpd.Expired(tokenExpired),
 		Next: s.seal(continueToken{After: after, Query: o.listed})}
 }
 
@@ -265,15 +265,15 @@ const tokenSum = 8
 
 func (s *Server) openToken(o *listOptions) (t continueToken, err error) {
 	if o.revision > 0 {
-		return t, answer.BadRequest("specifying resource version is not allowed when using continue")
+		return t, httpd.BadRequest("specifying resource version is not allowed when using continue")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
 	if err != nil {
-		return t, answer.BadRequest("invalid continue token: continue key is not valid: %v", err)
+		return t, httpd.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	sum, body := raw[:min(tokenSum, len(raw))], raw[min(tokenSum, len(raw)):]
 	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.listed {
-		return t, answer.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
+		return t, httpd.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
 			"this server for this list")
 	}
 	if t.Revision > 0 && s.tokenExpired(t.Issued) {

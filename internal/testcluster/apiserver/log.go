@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -14,32 +14,32 @@ import (
 func (s *Server) log(r *request) error {
 	o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 	if o == nil {
-		return answer.NotFound(r.kind.Resource, r.name)
+		return httpd.NotFound(r.kind.Resource, r.name)
 	}
 	text, ok, why := kinds.Log(o.Value(), r.query.Get("container"))
 	switch {
 	case why != "":
-		return answer.BadRequest("%s", why)
+		return httpd.BadRequest("%s", why)
 	case !ok:
-		return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server answers with the "+
-			"annotation "+kinds.LogAnnotation+" of the pod, if there is one", answer.NoDetails)
+		return httpd.NotImplemented("nothing runs in this pod: skiff's embedded API server answers with the "+
+			"annotation "+kinds.LogAnnotation+" of the pod, if there is one", httpd.NoDetails)
 	}
 	if tail := r.query.Get("tailLines"); tail != "" {
 		n, err := strconv.ParseUint(tail, 10, 31)
 		if err != nil {
-			return answer.BadRequest("tailLines: %q is no number of lines", tail)
+			return httpd.BadRequest("tailLines: %q is no number of lines", tail)
 		}
 		text = lastLines(text, int(n))
 	}
 	if limit := r.query.Get("limitBytes"); limit != "" {
 		n, err := strconv.ParseUint(limit, 10, 31)
 		if err != nil || n == 0 {
-			return answer.BadRequest("limitBytes: %q is no number of bytes", limit)
+			return httpd.BadRequest("limitBytes: %q is no number of bytes", limit)
 		}
 		text = text[:min(len(text), int(n))]
 	}
 	r.writer.Header().Set("Content-Type", "text/plain")
-	answer.Bytes(r.writer, http.StatusOK, []byte(text))
+	httpd.Bytes(r.writer, http.StatusOK, []byte(text))
 	return nil
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/ssa"
@@ -84,7 +84,7 @@ func (s *Server) apply(r *request, body []byte) error {
 	config, ok := v.(map[string]any)
 	switch {
 	case err != nil || !ok:
-		return answer.BadRequest("error decoding YAML: %v", cmp.Or(err, fmt.Errorf("error unmarshaling JSON: while "+
+		return httpd.BadRequest("error decoding YAML: %v", cmp.Or(err, fmt.Errorf("error unmarshaling JSON: while "+
 			"decoding JSON: json: cannot unmarshal %s into Go value of type map[string]interface {}",
 			schema.JSONType(v))))
 	case r.sub == "scale":
@@ -97,10 +97,10 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 	return s.answerWrite(&write{request: r, applied: true,
 		make: func(cur *store.Object) (map[string]any, error) {
 			if cur == nil && r.sub != "" {
-				return nil, answer.NotFound(r.kind.Resource, r.name)
+				return nil, httpd.NotFound(r.kind.Resource, r.name)
 			}
 			if cur == nil && obj.String(config, "metadata", "uid") != "" {
-				return nil, answer.Conflict(answer.About(r.kind.Resource, r.name),
+				return nil, httpd.Conflict(httpd.About(r.kind.Resource, r.name),
 					"uid mismatch: the provided object specified uid "+
 						obj.String(config, "metadata", "uid")+", and no existing object was found")
 			}
@@ -139,7 +139,7 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 func checkApplied(r *request, applied map[string]any, duplicates []string) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
-		return answer.BadRequest("invalid object type: /, Kind=")
+		return httpd.BadRequest("invalid object type: /, Kind=")
 	}
 	if version != any(r.kind.APIVersion()) { // the merge refuses it with its own message
 		return nil
@@ -151,7 +151,7 @@ func checkApplied(r *request, applied map[string]any, duplicates []string) error
 		return undecodable(r.kind, err)
 	}
 	if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {
-		return answer.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
+		return httpd.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
 			joinYAML(duplicates)[0])
 	}
 	if err := reportFindings(r, duplicates, nil); err != nil {
@@ -163,11 +163,11 @@ func checkApplied(r *request, applied map[string]any, duplicates []string) error
 
 func applyError(err error) error {
 	if bad, ok := errors.AsType[*ssa.BadRequestError](err); ok {
-		return answer.BadRequest("%s", bad.Message)
+		return httpd.BadRequest("%s", bad.Message)
 	}
 	if c, ok := errors.AsType[*ssa.ConflictError](err); ok {
-		return answer.Failure(http.StatusConflict, kube.ReasonConflict, c.Message,
-			kube.StatusDetails{Causes: answer.StatusCauses(c.Causes)})
+		return httpd.Failure(http.StatusConflict, kube.ReasonConflict, c.Message,
+			kube.StatusDetails{Causes: httpd.StatusCauses(c.Causes)})
 	}
-	return answer.PlainError("%v", err)
+	return httpd.PlainError("%v", err)
 }

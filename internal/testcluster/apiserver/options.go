@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -48,10 +48,10 @@ func parseListOptions(r *request) (*listOptions, error) {
 	o.labels, inLabels = obj.ParseLabels(labels)
 	o.fields, inFields = obj.ParseFields(fields)
 	if err := cmp.Or(inTimeout, inLimit, inLabels, inFields); err != nil {
-		return nil, answer.BadRequest("%v", err)
+		return nil, httpd.BadRequest("%v", err)
 	}
 	o.timeout = time.Duration(seconds) * time.Second
-	return o, cmp.Or(answer.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
+	return o, cmp.Or(httpd.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
 		o.selectName(r.name), o.parseRevision())
 }
 
@@ -60,7 +60,7 @@ func (o *listOptions) selectName(name string) error {
 	selected, ok := o.fields.Exact("metadata.name")
 	switch {
 	case name != "" && len(o.fields) > 0 && (!ok || name != selected):
-		return answer.BadRequest("fieldSelector metadata.name doesn't match requested name")
+		return httpd.BadRequest("fieldSelector metadata.name doesn't match requested name")
 	case name != "":
 		o.fields = obj.Name(name)
 	}
@@ -84,7 +84,7 @@ func (o *listOptions) parseRevision() error {
 	}
 	var err error
 	if o.revision, err = revisionOf(o.version); err != nil && o.verb != "watch" {
-		return answer.BadRequest("invalid resource version: %v", err)
+		return httpd.BadRequest("invalid resource version: %v", err)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (o *listOptions) parseRevision() error {
 func revisionOf(v string) (int64, error) {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil {
-		return 0, answer.PlainError("resourceVersion: Invalid value: %q: %v", v, err)
+		return 0, httpd.PlainError("resourceVersion: Invalid value: %q: %v", v, err)
 	}
 	return int64(min(n, math.MaxInt64)), nil
 }
@@ -139,9 +139,9 @@ func checkFields(k *kinds.Kind, names []string) error {
 			continue
 		}
 		if k.Custom || k.Fields != nil {
-			return answer.BadRequest("field label not supported: %s", name)
+			return httpd.BadRequest("field label not supported: %s", name)
 		}
-		return answer.BadRequest("%q is not a known field selector: only %q, %q", name, "metadata.name",
+		return httpd.BadRequest("%q is not a known field selector: only %q, %q", name, "metadata.name",
 			"metadata.namespace")
 	}
 	return nil
@@ -214,7 +214,7 @@ func (s *Server) waitFor(ctx context.Context, revision int64) error {
 		case <-advanced:
 		case <-late:
 		case <-timeout.C:
-			return answer.TooLarge(revision, now)
+			return httpd.TooLarge(revision, now)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -11,8 +11,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -30,12 +30,12 @@ func (s *Server) patch(r *request) error {
 	switch known := []kube.PatchType{kube.ApplyPatch, kube.JSONPatch, kube.MergePatch, kube.StrategicMergePatch}; {
 	case slices.Contains(known, t) && (t != kube.StrategicMergePatch || !r.kind.Custom):
 	case r.kind.Custom:
-		return answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
+		return httpd.UnsupportedMediaType("the body of the request was in an unknown format - accepted media types "+
 			"include: %s, %s, %s", kube.JSONPatch, kube.MergePatch, kube.ApplyPatch)
 	default:
-		return answer.UnsupportedMediaType("415: Unsupported Media Type")
+		return httpd.UnsupportedMediaType("415: Unsupported Media Type")
 	}
-	body, err := answer.ReadBody(r.Request)
+	body, err := httpd.ReadBody(r.Request)
 	if err := cmp.Or(err, checkOptions(r, t == kube.ApplyPatch)); err != nil {
 		return err
 	}
@@ -62,13 +62,13 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 	return s.answerWrite(&write{request: r,
 		make: func(cur *store.Object) (map[string]any, error) {
 			if cur == nil {
-				return nil, answer.NotFound(r.kind.Resource, r.name)
+				return nil, httpd.NotFound(r.kind.Resource, r.name)
 			}
 			if bad {
 				if t != kube.JSONPatch {
 					err = goError(body, &map[string]any{}, err)
 				}
-				return nil, answer.BadRequest("error decoding patch: %v", err)
+				return nil, httpd.BadRequest("error decoding patch: %v", err)
 			}
 			live, err := r.live(cur)
 			if err != nil {
@@ -88,9 +88,9 @@ func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
 			// The message quotes the patch, or the patched object, followed by the error of Go's decoder.
 			quoted := fmt.Sprint(p)
 			if again, patchErr := patched(r, t, live, p); t != kube.StrategicMergePatch && patchErr == nil {
-				quoted = string(answer.Encode(again))
+				quoted = string(httpd.Encode(again))
 			}
-			return nil, answer.Invalid(kube.StatusDetails{}, obj.Invalid("patch", quoted, err.Error()))
+			return nil, httpd.Invalid(kube.StatusDetails{}, obj.Invalid("patch", quoted, err.Error()))
 		}})
 }
 
@@ -119,7 +119,7 @@ func patched(r *request, t kube.PatchType, live map[string]any, p any) (any, err
 func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicates []string) (map[string]any, error) {
 	next, ok := result.(map[string]any)
 	if !ok {
-		return nil, answer.BadRequest("the patch leaves no object")
+		return nil, httpd.BadRequest("the patch leaves no object")
 	}
 	if t == kube.StrategicMergePatch { // which cannot change the kind
 		forms.Untyped(next)
@@ -139,7 +139,7 @@ func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicate
 		return nil, r.otherName(name)
 	}
 	if ns := obj.String(meta, "namespace"); ns != r.namespace {
-		return nil, answer.BadRequest(otherNamespace)
+		return nil, httpd.BadRequest(otherNamespace)
 	}
 	return next, nil
 }
@@ -150,18 +150,18 @@ func patchError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, jsonpatch.ErrMalformedPatch):
-		return answer.BadRequest("error decoding patch: %v", err)
+		return httpd.BadRequest("error decoding patch: %v", err)
 	case errors.Is(err, jsonpatch.ErrTooManyOps):
-		return answer.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+		return httpd.Failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			fmt.Sprintf("The allowed maximum operations in a JSON patch is %d", jsonpatch.MaxOperations),
-			answer.NoDetails)
+			httpd.NoDetails)
 	case errors.Is(err, patch.ErrBadStrategicPatch):
-		return answer.BadRequest("%v", err)
+		return httpd.BadRequest("%v", err)
 	case errors.Is(err, patch.ErrStrategicMismatch):
-		return answer.PlainError("%v", err)
+		return httpd.PlainError("%v", err)
 	}
-	return answer.Failure(http.StatusUnprocessableEntity, "Invalid",
-		"the server rejected our request due to an error in our request", answer.NoDetails)
+	return httpd.Failure(http.StatusUnprocessableEntity, "Invalid",
+		"the server rejected our request due to an error in our request", httpd.NoDetails)
 }
 
 // goError returns the error of Go's decoder for a body, which the real server answers with; other is used if Go's

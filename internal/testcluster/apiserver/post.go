@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -38,9 +38,9 @@ func (s *Server) post(r *request) error {
 	case err != nil:
 		return err
 	case r.sub == "binding" || r.sub == "eviction":
-		answer.Created(r.writer)
+		httpd.Created(r.writer)
 	default:
-		answer.Bytes(r.writer, http.StatusCreated, forms.WithType(r.sent, answer.Encode(o)))
+		httpd.Bytes(r.writer, http.StatusCreated, forms.WithType(r.sent, httpd.Encode(o)))
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (s *Server) post(r *request) error {
 // namesPod refuses a Binding or Eviction of another pod than that of the URL.
 func (r *request) namesPod(o map[string]any) error {
 	if obj.String(o, "metadata", "name") != r.name {
-		return answer.BadRequest("name in URL does not match name in %s object", r.sent.Kind)
+		return httpd.BadRequest("name in URL does not match name in %s object", r.sent.Kind)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	}
 	status, causes := r.kind.Review(o, r.user)
 	// without the kind, as on the real server
-	err := answer.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
+	err := httpd.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
 	switch {
 	case err != nil:
 	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:
@@ -93,13 +93,13 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 func (s *Server) createToken(r *request, o map[string]any) error {
 	for field, want := range map[string]string{"name": r.name, "namespace": r.namespace} {
 		if have := obj.String(o, "metadata", field); have != "" && have != want {
-			return answer.Invalid(answer.AboutKind(r.sent.Resource, r.name), obj.Invalid("metadata."+field, have,
+			return httpd.Invalid(httpd.AboutKind(r.sent.Resource, r.name), obj.Invalid("metadata."+field, have,
 				"must match the service account "+field+" if specified"))
 		}
 	}
 	account := s.store.Get("serviceaccounts", store.Key(r.key()))
 	if account == nil {
-		return answer.NotFound(r.kind.Resource, r.name)
+		return httpd.NotFound(r.kind.Resource, r.name)
 	}
 	return s.authn.Issue(o, r.key(), obj.String(account.Value(), "metadata", "uid"), clock(r.Request))
 }
@@ -112,20 +112,20 @@ func (s *Server) bind(r *request, binding map[string]any) error {
 	}
 	switch { // in the real server's order and wording
 	case kind != "" && kind != "Node":
-		return answer.PlainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
+		return httpd.PlainError("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind)
 	case node == "":
-		return answer.PlainError("target.name: Required value")
+		return httpd.PlainError("target.name: Required value")
 	}
 	return s.store.Update(func(tx *store.Tx) error {
 		cur := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if cur == nil {
-			return answer.NotFound(r.kind.Resource, r.name)
+			return httpd.NotFound(r.kind.Resource, r.name)
 		}
 		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
 			return err
 		}
 		if on := obj.String(cur.Value(), "spec", "nodeName"); on != "" {
-			return answer.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
+			return httpd.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
 				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
 		}
 		if r.dryRun() {
@@ -160,7 +160,7 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 	return s.store.Update(func(tx *store.Tx) error {
 		pod := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if pod == nil {
-			return answer.NotFound(r.kind.Resource, r.name)
+			return httpd.NotFound(r.kind.Resource, r.name)
 		}
 		budget, err := budgetFor(tx, pod)
 		if err != nil {
@@ -200,16 +200,16 @@ func budgetFor(tx *store.Tx, pod *store.Object) (*store.Object, error) {
 		return nil, nil
 	}
 	if len(guards) > 1 {
-		return nil, answer.PlainError("This pod has more than one PodDisruptionBudget, which the eviction " +
+		return nil, httpd.PlainError("This pod has more than one PodDisruptionBudget, which the eviction " +
 			"subresource does not support.")
 	}
 	budget := guards[0]
 	e := kinds.Evict(budget.Value(), pod.Value())
 	switch {
 	case e.Forbidden:
-		return nil, answer.Forbidden("policy", "poddisruptionbudget", budget.Name, e.Refused)
+		return nil, httpd.Forbidden("policy", "poddisruptionbudget", budget.Name, e.Refused)
 	case e.Refused != "":
-		return nil, answer.Failure(http.StatusTooManyRequests, "TooManyRequests",
+		return nil, httpd.Failure(http.StatusTooManyRequests, "TooManyRequests",
 			"Cannot evict pod as it would violate the pod's disruption budget.",
 			kube.StatusDetails{RetryAfterSeconds: int(e.Later), Causes: []kube.StatusCause{{
 				Reason: "DisruptionBudget", Message: e.Refused}}})

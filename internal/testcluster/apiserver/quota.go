@@ -6,7 +6,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -80,7 +80,7 @@ func (w *write) charged() bool {
 
 // forbidden is the answer of an admission plugin that refuses a write.
 func (w *write) forbidden(text string) error {
-	return answer.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
+	return httpd.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
 }
 
 // limitRanges returns the LimitRanges for a write: those of the namespace, of a new pod or claim or a change of what

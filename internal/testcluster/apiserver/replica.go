@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -31,7 +30,7 @@ func (s *Server) frontOf(ctx context.Context) int {
 	if n, ok := ctx.Value(frontKey{}).(int); ok {
 		return n
 	}
-	return listen.Serial(ctx)%max(1, s.opts.Replicas) + 1
+	return httpd.Serial(ctx)%max(1, s.opts.Replicas) + 1
 }
 
 // Restart ends the connections of the requests that front end n serves, or all with 0, as the restart of an API server
@@ -44,9 +43,9 @@ func (s *Server) Restart(n int, silent bool) {
 		switch front := s.frontOf(r.Context()); {
 		case n != 0 && n != front, strings.HasPrefix(r.URL.Path, controlPath): // the request that asks for this
 		case silent:
-			listen.Silence(r.Context())
+			httpd.Silence(r.Context())
 		default:
-			listen.HangUp(r.Context(), false)
+			httpd.HangUp(r.Context(), false)
 		}
 	}
 }
@@ -87,7 +86,7 @@ func (s *Server) find(r *request) (*store.Object, error) {
 func (s *Server) listAndWatch(ctx context.Context, table, namespace string) ([]*store.Object, *store.Cursor, error) {
 	objects, cursor, err := s.store.ListAndWatch(table, namespace, s.cached(ctx))
 	if err != nil {
-		return nil, nil, answer.InternalError("the fault's lag is longer than the history: %v", err)
+		return nil, nil, httpd.InternalError("the fault's lag is longer than the history: %v", err)
 	}
 	return objects, cursor, nil
 }

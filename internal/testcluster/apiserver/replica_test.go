@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // through is the world as a client of front end n sees it.
 func (w *world) through(n int) (seen *world, end func()) {
-	p := listen.OnPipe(w.s.Front(n))
+	p := httpd.OnPipe(w.s.Front(n))
 	tr := &http.Transport{DialContext: p.Dial}
 	return &world{t: w.t, s: w.s, pipe: p, client: &http.Client{Transport: tr}}, func() {
 		tr.CloseIdleConnections()

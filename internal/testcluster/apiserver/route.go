@@ -9,9 +9,9 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -32,8 +32,8 @@ type request struct {
 	warnings        []string // to send with the answer
 	writer          http.ResponseWriter
 	accept          forms.Accept
-	warner          *answer.Warner // made when admission needs it
-	keepBody        bool           // the body may be needed again, unchanged
+	warner          *httpd.Warner // made when admission needs it
+	keepBody        bool          // the body may be needed again, unchanged
 	user            kinds.User
 	query           url.Values
 }
@@ -100,20 +100,20 @@ func (s *Server) route(r *request) error {
 		parts := pathParts(r.Request) // of an unknown version: discovery handles the known ones
 		if parts[0] == "version" || parts[0] == "api" && len(parts) == 2 ||
 			parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]) {
-			return answer.NoResource()
+			return httpd.NoResource()
 		}
-		return answer.NoSuchPath
+		return httpd.NoSuchPath
 	}
 	if r.prefix != "" && r.asked.Plural == "" {
-		return answer.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
+		return httpd.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
 			"failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.RequestURI, r.URL)}
 	}
 	r.kind = s.registry.find(r.asked.Group, r.asked.Version, r.asked.Plural)
 	switch {
 	case r.kind == nil && !s.registry.builtinGroup(r.asked.Group):
-		return answer.NoSuchPath
+		return httpd.NoSuchPath
 	case r.kind == nil:
-		return answer.NoResource()
+		return httpd.NoResource()
 	}
 	enter := (*request).enterBuiltin
 	if r.kind.Custom {
@@ -144,7 +144,7 @@ func (r *request) enterBuiltin() error {
 	case r.kind.ClusterScoped && r.namespace != "", everywhere && (r.name != "" || r.kind.Review != nil),
 		r.kind.Review != nil && (r.name != "" || r.prefix != ""), r.prefix == "proxy",
 		r.sub != "" && (sub == nil || r.prefix != ""), r.deeper && r.sub != "proxy":
-		return answer.NoResource()
+		return httpd.NoResource()
 	case sub != nil:
 		allowed = sub.Verbs
 	case everywhere:
@@ -155,7 +155,7 @@ func (r *request) enterBuiltin() error {
 	case r.sub == "proxy" && (r.Method == http.MethodHead || r.Method == http.MethodOptions):
 	case r.Method == http.MethodHead, r.prefix != "" && r.Method != http.MethodGet, !slices.Contains(allowed, r.verb),
 		sub == nil && r.prefix == "" && collection != (r.name == ""):
-		return answer.MethodNotAllowed()
+		return httpd.MethodNotAllowed()
 	}
 	return nil
 }
@@ -166,17 +166,17 @@ func (r *request) enterCustom() error {
 	everywhere, sub, allowed := r.namespace == "" && !r.kind.ClusterScoped, r.subresource(), r.kind.Verbs()
 	switch {
 	case r.kind.ClusterScoped && r.namespace != "", everywhere && r.verb != "list" && r.verb != "watch":
-		return answer.NoSuchPath
+		return httpd.NoSuchPath
 	case r.sub != "" && sub == nil:
-		return answer.NotFound(r.kind.Resource, r.name)
+		return httpd.NotFound(r.kind.Resource, r.name)
 	case sub != nil:
 		allowed = sub.Verbs
 	}
 	switch {
 	case !slices.Contains(allowed, r.verb):
-		return answer.NotSupported(r.kind.Resource, r.verb)
+		return httpd.NotSupported(r.kind.Resource, r.verb)
 	case r.name == "" && (r.verb == "update" || r.verb == "patch"):
-		return answer.BadRequest("name must be provided")
+		return httpd.BadRequest("name must be provided")
 	case r.verb == "create":
 		r.name = "" // the body says which
 	}
@@ -186,7 +186,7 @@ func (r *request) enterCustom() error {
 // checkName refuses a name that cannot be in a path.
 func (r *request) checkName() error {
 	if why := obj.PathSegment(r.name); len(why) > 0 {
-		return answer.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
+		return httpd.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func watches(q url.Values) bool {
 func (s *Server) serve(w http.ResponseWriter, r *request) error {
 	r.writer = w
 	if r.kind.Warning != "" {
-		answer.Warn(w, r.kind.Warning)
+		httpd.Warn(w, r.kind.Warning)
 	}
 	switch {
 	case r.kind.Review != nil, r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub):
@@ -233,13 +233,13 @@ var handlers = map[string]func(*Server, *request) error{"get": (*Server).get, "l
 func (s *Server) connect(r *request) error {
 	switch {
 	case len(r.query["dryRun"]) > 0:
-		return answer.BadRequest("dryRun is not supported")
+		return httpd.BadRequest("dryRun is not supported")
 	case s.store.Get(r.kind.TableName(), store.Key(r.key())) == nil:
-		return answer.NotFound(r.kind.Resource, r.name)
+		return httpd.NotFound(r.kind.Resource, r.name)
 	case r.kind.Kind == "Pod":
-		return answer.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
-			answer.NoDetails)
+		return httpd.NotImplemented("nothing runs in this pod: skiff's embedded API server serves no "+r.sub,
+			httpd.NoDetails)
 	}
-	return answer.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
-		"embedded API server", answer.NoDetails)
+	return httpd.NotImplemented("the subresource "+r.sub+" of "+r.kind.Plural+" is not served by skiff's "+
+		"embedded API server", httpd.NoDetails)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -209,7 +209,7 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	if r.kind.Custom {
 		crd := tx.Get(kinds.CRDs.GroupResource(), store.Key{Name: r.kind.GroupResource()})
 		if crd != nil && crd.Deleting {
-			return answer.Forbidden(r.kind.Group, r.kind.Plural, name,
+			return httpd.Forbidden(r.kind.Group, r.kind.Plural, name,
 				"create not allowed while custom resource definition is terminating")
 		}
 	}
@@ -218,13 +218,13 @@ func namespaceOpen(tx *store.Tx, r *request, name string) error {
 	}
 	ns := tx.Get("namespaces", store.Key{Name: r.namespace})
 	if ns == nil {
-		return answer.NotFound(namespaces, r.namespace)
+		return httpd.NotFound(namespaces, r.namespace)
 	}
 	if !ns.Deleting {
 		return nil
 	}
 	why := fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", r.namespace)
-	refusal := answer.Forbidden(r.kind.Group, r.kind.Plural, name, why)
+	refusal := httpd.Forbidden(r.kind.Group, r.kind.Plural, name, why)
 	refusal.Details.Causes = []kube.StatusCause{{Reason: "NamespaceTerminating", Field: "metadata.namespace",
 		Message: fmt.Sprintf("namespace %s is being terminated", r.namespace)}}
 	return refusal

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -20,7 +20,7 @@ func (s *Server) applyScale(r *request, scale map[string]any) error {
 		return err
 	}
 	if obj.String(scale, "apiVersion") != r.sent.APIVersion() || obj.String(scale, "kind") != r.sent.Kind {
-		return answer.BadRequest("invalid object type: %v, Kind=%v", scale["apiVersion"], scale["kind"])
+		return httpd.BadRequest("invalid object type: %v, Kind=%v", scale["apiVersion"], scale["kind"])
 	}
 	if err := checkFieldTypes(r.sent, scale); err != nil {
 		return undecodable(r.sent, err)
@@ -31,7 +31,7 @@ func (s *Server) applyScale(r *request, scale map[string]any) error {
 		}
 	}
 	if r.kind.Custom { // a limitation of the real server
-		return answer.PlainError("failed to convert new object (/%s; %s, Kind=Scale) to proper version: request to "+
+		return httpd.PlainError("failed to convert new object (/%s; %s, Kind=Scale) to proper version: request to "+
 			"convert CR to an invalid group/version: %s", r.name, r.sent.APIVersion(), r.sent.APIVersion())
 	}
 	parent := map[string]any{"apiVersion": r.kind.APIVersion(), "kind": r.kind.Kind,
@@ -54,7 +54,7 @@ func (s *Server) applyScale(r *request, scale map[string]any) error {
 func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error) {
 	n, _ := obj.Int(scale, "spec", "replicas")
 	if n < 0 && !k.Custom {
-		return nil, answer.Invalid(answer.AboutKind(kinds.ScaleKind, obj.String(cur, "metadata", "name")),
+		return nil, httpd.Invalid(httpd.AboutKind(kinds.ScaleKind, obj.String(cur, "metadata", "name")),
 			obj.Invalid("spec.replicas", n, "must be greater than or equal to 0"))
 	}
 	next := obj.Clone(cur)
@@ -71,7 +71,7 @@ func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error)
 func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	want, ok := obj.Int(o, k.Scale.Spec...)
 	if !ok && k.Custom {
-		return nil, answer.InternalError("the spec replicas field %q does not exist",
+		return nil, httpd.InternalError("the spec replicas field %q does not exist",
 			"."+strings.Join(k.Scale.Spec, "."))
 	}
 	observed, _ := obj.Int(o, k.Scale.Status...)

@@ -26,10 +26,10 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/authn"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -37,7 +37,7 @@ import (
 )
 
 // Version is the server version that this one imitates, as /version reports it.
-const Version = answer.Version
+const Version = httpd.Version
 
 // Options of a Server. The zero value gives the behaviour of a usual cluster.
 type Options struct {
@@ -269,17 +269,17 @@ func (s *Server) dispatch(w http.ResponseWriter, req *request) {
 		err = forms.NoWatch()
 	}
 	if err != nil {
-		answer.Error(w, err)
+		httpd.Error(w, err)
 		return
 	}
 	err = s.route(req)
 	if timeout := req.query.Get("timeout"); timeout != "" && !req.isLong() {
 		if _, err := time.ParseDuration(timeout); err != nil {
-			answer.Error(w, answer.BadRequest("invalid timeout specified in the request URL - %v", err))
+			httpd.Error(w, httpd.BadRequest("invalid timeout specified in the request URL - %v", err))
 			return
 		}
 	}
-	if answer.Discovery(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
+	if httpd.Discovery(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
 		return
 	}
 	if err == nil {
@@ -290,7 +290,7 @@ func (s *Server) dispatch(w http.ResponseWriter, req *request) {
 	case req.kind != nil && prefersProtobuf(req):
 		forms.WriteProtobufError(w, err)
 	default:
-		answer.Error(w, err)
+		httpd.Error(w, err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/ssa"
@@ -31,7 +31,7 @@ func (s *Server) update(r *request) error {
 		return err
 	}
 	if ns := obj.String(meta, "namespace"); ns != "" && ns != r.namespace && !r.kind.ClusterScoped {
-		return answer.BadRequest(otherNamespace)
+		return httpd.BadRequest(otherNamespace)
 	}
 	return s.answerWrite(&write{request: r,
 		make: func(cur *store.Object) (map[string]any, error) {
@@ -43,7 +43,7 @@ func (s *Server) update(r *request) error {
 func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]any, error) {
 	if cur == nil {
 		if !r.kind.CreateOnUpdate {
-			return nil, answer.NotFound(r.kind.Resource, r.name)
+			return nil, httpd.NotFound(r.kind.Resource, r.name)
 		}
 		obj.Remove(o, "metadata", "resourceVersion")
 		return o, nil
@@ -52,7 +52,7 @@ func (r *request) replacement(o map[string]any, cur *store.Object) (map[string]a
 		return nil, err
 	}
 	if obj.String(o, "metadata", "resourceVersion") == "" && r.sent.NeedsVersion {
-		return nil, answer.Invalid(answer.About(r.kind.Resource, r.name),
+		return nil, httpd.Invalid(httpd.About(r.kind.Resource, r.name),
 			obj.Invalid("metadata.resourceVersion", int64(0), "must be specified for an update"))
 	}
 	return r.stored(o, cur)
@@ -106,8 +106,8 @@ func (w *write) settle() error {
 	if k.Approval && w.sub != "" {
 		causes = kinds.Decide(w.sub, w.next, old)
 	}
-	about := answer.AboutKind(k.Resource, w.name)
-	if err := cmp.Or(answer.Invalid(about, causes...), newFinalizers(k, w.next, old)); err != nil {
+	about := httpd.AboutKind(k.Resource, w.name)
+	if err := cmp.Or(httpd.Invalid(about, causes...), newFinalizers(k, w.next, old)); err != nil {
 		return err
 	}
 	w.asIf = old
@@ -119,7 +119,7 @@ func (w *write) settle() error {
 		w.asIf["spec"] = w.next["spec"]
 	}
 	complete(k, w.next, old)
-	return answer.Invalid(about, causes...)
+	return httpd.Invalid(about, causes...)
 }
 
 // finish completes the new state of an object and checks it.
@@ -148,7 +148,7 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 	if old == nil {
 		w.changed = true
 		if v := obj.String(next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {
-			return answer.PlainError("resourceVersion should not be set on objects to be created")
+			return httpd.PlainError("resourceVersion should not be set on objects to be created")
 		}
 		return nil
 	}
@@ -167,10 +167,10 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 	name := obj.String(meta, "name")
 	if v := obj.String(meta, "resourceVersion"); v != "" && v != obj.String(old, "resourceVersion") {
 		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-			return answer.PlainError("strconv.ParseUint: parsing %q: invalid syntax", v)
+			return httpd.PlainError("strconv.ParseUint: parsing %q: invalid syntax", v)
 		}
 		if v != "0" {
-			return answer.Conflict(answer.About(k.Resource, name), answer.Modified)
+			return httpd.Conflict(httpd.About(k.Resource, name), httpd.Modified)
 		}
 	}
 	var causes []kinds.Cause
@@ -190,7 +190,7 @@ func checkVersions(k *kinds.Kind, meta, old map[string]any) error {
 // refused returns the 422 for causes in metadata, nil for none. The real server validates metadata twice and lists
 // them twice.
 func refused(k *kinds.Kind, name string, causes ...kinds.Cause) error {
-	return answer.Invalid(answer.AboutKind(k.Resource, name), append(causes, causes...)...)
+	return httpd.Invalid(httpd.AboutKind(k.Resource, name), append(causes, causes...)...)
 }
 
 // sameUID refuses a PUT whose uid is that of a different object with the same name.
@@ -203,7 +203,7 @@ func sameUID(k *kinds.Kind, meta, old map[string]any) error {
 	if k.Custom {
 		table = k.Group + "/" + k.Plural
 	}
-	return answer.Conflict(answer.About(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: "+
+	return httpd.Conflict(httpd.About(k.Resource, name), fmt.Sprintf("StorageError: invalid object, Code: 4, Key: "+
 		"/registry/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID "+
 		"in object meta: %s",
 		table, kube.Key{Namespace: obj.String(old, "namespace"), Name: name}, uid, obj.String(old, "uid")))

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
@@ -71,7 +71,7 @@ func (s *Server) watch(r *request) error {
 			oldest, err = s.store.Revision(), store.ErrCompacted
 		}
 		if err != nil {
-			err = answer.Expired(fmt.Sprintf("too old resource version: %d (%d)", wt.start, oldest))
+			err = httpd.Expired(fmt.Sprintf("too old resource version: %d (%d)", wt.start, oldest))
 		}
 		if err != nil && wt.faults.GoneAsHTTP() {
 			return err
@@ -235,10 +235,10 @@ func (wt *watcher) sendBookmark(first bool) error {
 func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	switch {
 	case wt.accept.Table:
-		return answer.Encode(map[string]any{"kind": "Table", "apiVersion": wt.accept.Meta, "metadata": meta,
+		return httpd.Encode(map[string]any{"kind": "Table", "apiVersion": wt.accept.Meta, "metadata": meta,
 			"columnDefinitions": nil, "rows": []any{}})
 	case wt.accept.MetadataOnly:
-		return answer.Encode(map[string]any{"kind": "PartialObjectMetadata",
+		return httpd.Encode(map[string]any{"kind": "PartialObjectMetadata",
 			"apiVersion": wt.accept.Meta, "metadata": meta})
 	}
 	kind := wt.kind
@@ -248,7 +248,7 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	if wt.accept.Protobuf {
 		return forms.ProtobufBookmark(wt.kind, kind, meta)
 	}
-	return forms.WithType(kind, answer.Encode(map[string]any{"metadata": meta}))
+	return forms.WithType(kind, httpd.Encode(map[string]any{"metadata": meta}))
 }
 
 // send sends one object in the requested form.
@@ -264,11 +264,11 @@ func (wt *watcher) send(ctx context.Context, t store.EventType, o *store.Object,
 
 // status encodes the object of an ERROR event.
 func (wt *watcher) status(err error) []byte {
-	body, _ := answer.StatusObject(err)
+	body, _ := httpd.StatusObject(err)
 	if wt.accept.Protobuf {
 		return forms.ProtobufStatus(body)
 	}
-	return answer.Encode(body)
+	return httpd.Encode(body)
 }
 
 // frame encodes one event. Frames end with a newline, as the real server's do.

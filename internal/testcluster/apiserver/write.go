@@ -8,8 +8,8 @@ import (
 
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/answer"
 	"skiff/internal/testcluster/apiserver/forms"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/ssa"
 	"skiff/internal/testcluster/apiserver/store"
@@ -56,7 +56,7 @@ func (s *Server) write(w *write) error {
 		case !errors.Is(err, errRace):
 			return err
 		case w.Context().Err() != nil || time.Now().After(deadline):
-			return answer.TimedOut()
+			return httpd.TimedOut()
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 	case w.cur != nil:
 		revision = w.cur.Revision
 	case cur != nil:
-		return answer.AlreadyExists(w.kind.Resource, key.Name, cur.Deleting)
+		return httpd.AlreadyExists(w.kind.Resource, key.Name, cur.Deleting)
 	}
 	quotas, err := s.charge(tx, w)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		return nil
 	}
 	if size(value, 0) > maxObject {
-		return answer.PlainError(requestTooLarge)
+		return httpd.PlainError(requestTooLarge)
 	}
 	if w.cur != nil && isRemovable(w.next) {
 		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -110,7 +110,7 @@ func (m *Matcher) matchNamespace(a *Attributes) (bool, error) {
 		ns = a.Object
 	}
 	if ns == nil {
-		return false, answer.NotFound(namespaces, a.Namespace)
+		return false, httpd.NotFound(namespaces, a.Namespace)
 	}
 	return m.namespaces.Matches(obj.Strings(ns, "metadata", "labels")), nil
 }

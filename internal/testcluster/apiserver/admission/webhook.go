@@ -12,7 +12,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/webhook"
@@ -61,11 +61,11 @@ func (w *Webhook) failed(ctx context.Context, err error) error {
 	case !errors.As(err, &call):
 		return err
 	case w.ignore && ctx.Err() != nil:
-		return answer.TimedOut()
+		return httpd.TimedOut()
 	case w.ignore:
 		return nil
 	}
-	return answer.InternalError("%v", err)
+	return httpd.InternalError("%v", err)
 }
 
 // called returns the attributes of a write as this webhook gets them, nil if it is not called.
@@ -84,14 +84,14 @@ func (w *Webhook) called(ctx context.Context, a *Attributes) (*Attributes, error
 					continue
 				}
 				if *o, err = a.Convert(ctx, *o, as); err != nil {
-					return nil, answer.InternalError("%v", err)
+					return nil, httpd.InternalError("%v", err)
 				}
 			}
 		}
 	}
 	if w.Conditions != nil {
 		if ok, err = w.Conditions(&seen); err != nil {
-			return nil, answer.Forbidden(a.Resource.Group, a.Resource.Plural, a.Name, err.Error())
+			return nil, httpd.Forbidden(a.Resource.Group, a.Resource.Plural, a.Name, err.Error())
 		}
 	}
 	if !ok {
@@ -159,7 +159,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 		return nil, nil
 	}
 	if seen.Object == nil {
-		return nil, answer.InternalError("admission webhook %q attempted to modify the object, which is not "+
+		return nil, httpd.InternalError("admission webhook %q attempted to modify the object, which is not "+
 			"supported for this operation", w.name)
 	}
 	if r.patchType != "JSONPatch" {
@@ -177,7 +177,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 		next, err = a.Complete(next)
 	}
 	if st := kube.AsStatus(err); err != nil && st == nil {
-		err = answer.InternalError("%v", err)
+		err = httpd.InternalError("%v", err)
 	}
 	return next, err
 }

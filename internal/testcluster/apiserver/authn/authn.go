@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/store"
 )
@@ -92,7 +92,7 @@ func (a *Authenticator) authenticate(r *http.Request, at time.Time) (kinds.User,
 			return user, nil
 		}
 	}
-	return kinds.User{}, answer.Unauthorized()
+	return kinds.User{}, httpd.Unauthorized()
 }
 
 // Bearer returns whom a token names: the administrator, one of the users, or a service account.

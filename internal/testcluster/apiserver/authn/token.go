@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -69,7 +69,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string, at
 	seconds, _ := obj.Int(o, "spec", "expirationSeconds")
 	if why := map[bool]string{seconds < minTokenSeconds: "less than 10 minutes",
 		seconds > maxTokenSeconds: "larger than 2^32 seconds"}[true]; why != "" {
-		return answer.Invalid(answer.AboutKind(kinds.TokenRequest, ""),
+		return httpd.Invalid(httpd.AboutKind(kinds.TokenRequest, ""),
 			obj.Invalid("spec.expirationSeconds", seconds, "may not specify a duration "+why))
 	}
 	c := claims{Audiences: obj.Texts(o, "spec", "audiences"), Expires: at.Unix() + seconds, Issued: at.Unix(),
@@ -85,7 +85,7 @@ func (a *Authenticator) Issue(o map[string]any, account kube.Key, uid string, at
 	}
 	token, err := Sign(key, c)
 	if err != nil {
-		return answer.InternalError("failed to generate token: %v", err)
+		return httpd.InternalError("failed to generate token: %v", err)
 	}
 	o["metadata"] = map[string]any{"name": account.Name, "namespace": account.Namespace, "uid": uid,
 		"creationTimestamp": at.UTC().Format(time.RFC3339)}
@@ -110,20 +110,20 @@ func (a *Authenticator) bindToken(k *accountRef, ref map[string]any) error {
 		if !strings.Contains(v, "/") {
 			v = "/" + v // the core group has no name
 		}
-		return answer.BadRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
+		return httpd.BadRequest("cannot bind token to object of type %s, Kind=%s", v, kind)
 	}
 	o := a.Store.Get(to.plural, store.Key{Namespace: to.namespace, Name: name})
 	if o == nil {
-		return answer.NotFound(kube.Resource{Plural: to.plural}, name)
+		return httpd.NotFound(kube.Resource{Plural: to.plural}, name)
 	}
 	*to.claim = &claimRef{name, obj.String(o.Value(), "metadata", "uid")}
 	if uid := obj.String(ref, "uid"); uid != "" && uid != (*to.claim).UID {
-		return answer.Conflict(kube.StatusDetails{Kind: kind, Name: name},
+		return httpd.Conflict(kube.StatusDetails{Kind: kind, Name: name},
 			"the UID in the bound object reference ("+uid+
 				") does not match the UID in record. The object might have been deleted and then recreated")
 	}
 	if account := k.Account.Name; kind == "Pod" && obj.String(o.Value(), "spec", "serviceAccountName") != account {
-		return answer.BadRequest("cannot bind token for serviceaccount %q to pod running with different "+
+		return httpd.BadRequest("cannot bind token for serviceaccount %q to pod running with different "+
 			"serviceaccount name.", account)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (a *Authenticator) Audience() string { return cmp.Or(a.Issuer, DefaultIssue
 func (a *Authenticator) Review(o map[string]any, at time.Time) (map[string]any, error) {
 	token, audiences := obj.String(o, "spec", "token"), obj.Texts(o, "spec", "audiences")
 	if token == "" {
-		return nil, answer.BadRequest("token is required for TokenReview in authentication")
+		return nil, httpd.BadRequest("token is required for TokenReview in authentication")
 	}
 	if len(audiences) == 0 {
 		audiences = []string{a.Audience()}
@@ -216,7 +216,7 @@ func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool
 		return false
 	}
 	if r.Method != http.MethodGet {
-		answer.Error(w, answer.MethodNotAllowed())
+		httpd.Error(w, httpd.MethodNotAllowed())
 		return true
 	}
 	var key map[string]any
@@ -225,16 +225,16 @@ func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool
 		key, err = publicKey(signer.Public())
 	}
 	if err != nil {
-		answer.Error(w, err)
+		httpd.Error(w, err)
 		return true
 	}
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	if path == keys {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
-		answer.JSON(w, http.StatusOK, map[string]any{"keys": []any{key}})
+		httpd.JSON(w, http.StatusOK, map[string]any{"keys": []any{key}})
 		return true
 	}
-	answer.JSON(w, http.StatusOK, map[string]any{"issuer": a.Audience(), "jwks_uri": "https://" + r.Host + keys,
+	httpd.JSON(w, http.StatusOK, map[string]any{"issuer": a.Audience(), "jwks_uri": "https://" + r.Host + keys,
 		"response_types_supported": []any{"id_token"}, "subject_types_supported": []any{"public"},
 		"id_token_signing_alg_values_supported": []any{key["alg"]}})
 	return true

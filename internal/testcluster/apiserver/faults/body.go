@@ -13,8 +13,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // maxFaults is how many faults can be set at the same time: each looks at each request.
@@ -25,9 +24,9 @@ const maxLimit = 1 << 30
 
 // Set is what a body of PUT /skiff/faults or the file of --faults has.
 type Set struct {
-	Seed   uint64        `json:"seed"`   // of the chances; 0: the server's
-	Limits listen.Limits `json:"limits"` // of the server's connections, from its start
-	Faults []Fault       `json:"faults"`
+	Seed   uint64       `json:"seed"`   // of the chances; 0: the server's
+	Limits httpd.Limits `json:"limits"` // of the server's connections, from its start
+	Faults []Fault      `json:"faults"`
 }
 
 // Parse reads a Set such as {"faults":[{"verb":"list","reply":{"code":503}}]}. Durations are texts such as "1.5s";
@@ -173,7 +172,7 @@ var enumerations = map[reflect.Type][]string{
 	reflect.TypeFor[Gone]():         {"", "stream", "http"},
 	reflect.TypeFor[BookmarkMode](): {"", "never", "storm", "atEnd", "ofAnother", "unmarked", "behind"},
 	reflect.TypeFor[End]():          {"", "cleanly", "cut", "midFrame", "silent", "error"},
-	reflect.TypeFor[answer.Zip]():   {"", "all", "members", "unflushed"},
+	reflect.TypeFor[httpd.Zip]():    {"", "all", "members", "unflushed"},
 }
 
 // UnmarshalText reads the name of a Rewrite, with an argument after a colon: poison:NAME, huge:MEGABYTES.

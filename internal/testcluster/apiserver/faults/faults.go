@@ -14,8 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
-	"skiff/internal/testcluster/apiserver/listen"
+	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 // Fault makes matching requests fail. Some fields select the requests, the others are what happens to them.
@@ -48,10 +47,10 @@ type Fault struct {
 	// close the connection once its requests are answered: HTTP/2 sends GOAWAY
 	GoAway bool `json:"goAway"`
 	// At is after how many bytes of the body CutBody or StallBody happens; without them the answer is flushed there.
-	At     int        `json:"at"`
-	Chunk  int        `json:"chunk"`  // send the body in pieces of this many bytes, each flushed
-	Gather int        `json:"gather"` // flush the body only after each so many bytes, and several events at once
-	Gzip   answer.Zip `json:"gzip"`   // compress what a client accepts in gzip, in this way
+	At     int       `json:"at"`
+	Chunk  int       `json:"chunk"`  // send the body in pieces of this many bytes, each flushed
+	Gather int       `json:"gather"` // flush the body only after each so many bytes, and several events at once
+	Gzip   httpd.Zip `json:"gzip"`   // compress what a client accepts in gzip, in this way
 	// Rewrite changes the body of an answer, or the object of each event of a watch.
 	Rewrite Rewrite `json:"rewrite"`
 	// Lag is how far the server's cache is behind, which answers reads that do not ask for the newest state, and
@@ -234,12 +233,12 @@ func Ahead(ctx context.Context) (d time.Duration) {
 
 // Serve serves a request with the faults that Pick found for it.
 func Serve(w http.ResponseWriter, r *http.Request, watch bool, next http.HandlerFunc) {
-	zip := answer.Compress(w, r)
+	zip := httpd.Compress(w, r)
 	serve(zip, r, watch, next)
 	zip.Close() // not after a panic: the answer of a cut has no end
 }
 
-func serve(zip *answer.Compressor, r *http.Request, watch bool, next http.HandlerFunc) {
+func serve(zip *httpd.Compressor, r *http.Request, watch bool, next http.HandlerFunc) {
 	hits := hitsOf(r.Context())
 	if len(hits) == 0 {
 		next(zip, r)
@@ -253,7 +252,7 @@ func serve(zip *answer.Compressor, r *http.Request, watch bool, next http.Handle
 		if h.By != ByStream {
 			defer func() {
 				if p := recover(); p != nil { // a cut
-					listen.HangUp(r.Context(), h.By == ByReset)
+					httpd.HangUp(r.Context(), h.By == ByReset)
 					panic(p)
 				}
 			}()
@@ -292,10 +291,10 @@ func (rep *Reply) write(w http.ResponseWriter) {
 		w.WriteHeader(rep.Code)
 	case rep.Body != "":
 		w.Header().Set("Content-Type", rep.ContentType)
-		answer.Bytes(w, rep.Code, []byte(rep.Body))
+		httpd.Bytes(w, rep.Code, []byte(rep.Body))
 	default:
 		message := cmp.Or(rep.Message, "injected fault: "+http.StatusText(rep.Code)) // kubectl prints nothing else
-		answer.Error(w, answer.Failure(rep.Code, rep.Reason, message, answer.NoDetails))
+		httpd.Error(w, httpd.Failure(rep.Code, rep.Reason, message, httpd.NoDetails))
 	}
 }
 

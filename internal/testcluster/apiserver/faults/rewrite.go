@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -69,6 +69,6 @@ func rewriteObjects(change func(map[string]any)) Rewrite {
 		} else {
 			change(o)
 		}
-		return answer.Encode(o)
+		return httpd.Encode(o)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -252,7 +252,7 @@ func (wf *Watch) endAt(ctx context.Context, n int) error {
 		case EndWithError:
 			e := f.Watch.EndError
 			// the stream ends in any case
-			wf.SendError(answer.Failure(e.Code, e.Reason, e.Message, kube.StatusDetails{}))
+			wf.SendError(httpd.Failure(e.Code, e.Reason, e.Message, kube.StatusDetails{}))
 			return ErrEnd
 		}
 	}

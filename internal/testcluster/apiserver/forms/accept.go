@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 )
 
@@ -26,7 +26,7 @@ const streams = "application/json;stream=watch, " + ProtobufType + ";stream=watc
 
 // NoWatch refuses a watch in a form that has no frames.
 func NoWatch() error {
-	return answer.NotAcceptable("only the following media types are accepted: " + streams)
+	return httpd.NotAcceptable("only the following media types are accepted: " + streams)
 }
 
 // Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf. collection
@@ -53,7 +53,7 @@ func Negotiate(r *http.Request, k *kinds.Kind, collection bool) (Accept, error) 
 		case "Table":
 			a.Table = true
 			if !slices.Contains([]string{"", "None", "Metadata", "Object"}, a.Include) {
-				return a, answer.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
+				return a, httpd.BadRequest("Unable to convert to Table as requested: includeObject: Invalid "+
 					"value: %q: must be 'Metadata', 'Object', 'None', or empty", a.Include)
 			}
 		case "PartialObjectMetadata", "PartialObjectMetadataList":
@@ -66,10 +66,10 @@ func Negotiate(r *http.Request, k *kinds.Kind, collection bool) (Accept, error) 
 	all := "application/json, " + yamlType + ", " + ProtobufType
 	message := "only the following media types are accepted: " + all
 	if !isJSON && !k.Custom { // the answer of the real server's router, which does not handle custom resources
-		message = answer.RouterNotAcceptable + "\n\nAvailable representations: " + all
+		message = httpd.RouterNotAcceptable + "\n\nAvailable representations: " + all
 		if collection {
 			message += ", " + streams
 		}
 	}
-	return Accept{}, answer.NotAcceptable(message)
+	return Accept{}, httpd.NotAcceptable(message)
 }

@@ -8,7 +8,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 )
@@ -22,7 +22,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 	mt := "application/json"
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if mt, _, err = mime.ParseMediaType(ct); err != nil {
-			return nil, nil, answer.UnsupportedMediaType("the media type %q cannot be read", ct)
+			return nil, nil, httpd.UnsupportedMediaType("the media type %q cannot be read", ct)
 		}
 	}
 	switch mt {
@@ -39,7 +39,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 			return value, nil, err
 		}
 	}
-	return nil, nil, answer.UnsupportedMediaType("the body of the request was in an unknown format - accepted "+
+	return nil, nil, httpd.UnsupportedMediaType("the body of the request was in an unknown format - accepted "+
 		"media types "+
 		"include: application/json, application/yaml, %s", ProtobufType)
 }
@@ -53,12 +53,12 @@ func readProtobuf(body []byte, expected kube.Resource) (map[string]any, error) {
 	case o == nil:
 		return nil, unrecognized(expected, err, body)
 	}
-	return nil, answer.BadRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
+	return nil, httpd.BadRequest("%s in version %q cannot be handled as a %s: %v", o["kind"],
 		expected.Version, expected.Kind, err)
 }
 
 func unrecognized(expected kube.Resource, why error, body []byte) error {
-	return answer.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", expected.Kind, why,
+	return httpd.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", expected.Kind, why,
 		Excerpt(body))
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"skiff/internal/testcluster/apiserver/answer"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
@@ -47,7 +47,7 @@ func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any
 		return err
 	}
 	w.Header().Set("Content-Type", ProtobufType)
-	answer.Bytes(w, http.StatusOK, body)
+	httpd.Bytes(w, http.StatusOK, body)
 	return nil
 }
 
@@ -58,10 +58,10 @@ func ProtobufStatus(status map[string]any) []byte {
 
 // WriteProtobufError is writeError for a request that is answered in protobuf.
 func WriteProtobufError(w http.ResponseWriter, err error) {
-	body, st := answer.StatusObject(err)
+	body, st := httpd.StatusObject(err)
 	w.Header().Set("Content-Type", ProtobufType)
-	answer.SetRetryAfter(w, st)
-	answer.Bytes(w, st.Code, ProtobufStatus(body))
+	httpd.SetRetryAfter(w, st)
+	httpd.Bytes(w, st.Code, ProtobufStatus(body))
 }
 
 // ProtobufBookmark encodes a bookmark, whose object has the fields of its kind, whatever it says that it is.

@@ -1,4 +1,4 @@
-package answer
+package httpd
 
 import (
 	"compress/gzip"

@@ -1,8 +1,12 @@
-// Package listen connects clients with an http.Handler: over HTTPS on a port of this machine, or over pipes in memory,
-// which virtual time understands. Its connections can go silent or break, as a network does that tests are about. It
-// knows no Kubernetes. net/http serves each connection on a goroutine of its own; Close ends and waits for the accept
-// loop.
-package listen
+// Package httpd is the HTTP of the embedded API server, as far as it is not about single objects. It serves a handler
+// over HTTPS on a port of this machine, or over pipes in memory, which virtual time understands; the connections can
+// go silent or break, as a network does that tests are about. It has the errors of a v1.36 server, each a
+// *kube.Status, the type that the client reads, and answers paths that are not for a resource: discovery in both
+// forms, OpenAPI schemas, the version, and health.
+//
+// net/http serves each connection on a goroutine of its own; Close ends and waits for the accept loop. All else runs
+// on the goroutine of a request and keeps no state.
+package httpd
 
 import (
 	"cmp"

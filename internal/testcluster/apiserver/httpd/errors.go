@@ -1,8 +1,4 @@
-// Package answer has the answers of the server that are not objects: its errors, in the words of a v1.36 server, each
-// a *kube.Status, the type that the client reads; and what is served under a path that is not for a resource: which
-// kinds there are, in the aggregated form and the older one, their OpenAPI schemas, the version, and health. It writes
-// them on the goroutine of the request and keeps no state.
-package answer
+package httpd
 
 import (
 	"errors"

@@ -7,11 +7,11 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/rbac"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -64,7 +64,7 @@ func (s *Server) describe(r *request, operation string) *admission.Attributes {
 		r.warner = httpd.NewWarner(r.writer)
 	}
 	a.Warn = r.warner.Warn
-	a.Allowed = func(u User, action rbac.Action) (bool, string) {
+	a.Allowed = func(u User, action auth.Action) (bool, string) {
 		if !s.opts.RBAC {
 			return true, ""
 		}

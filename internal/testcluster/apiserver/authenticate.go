@@ -12,17 +12,16 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/rbac"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
 // admitUser finds the user of a request, impersonated or not, and refuses what that one may not do.
 func (s *Server) admitUser(r *request) error {
-	id := authn.Of(r.Request)
+	id := auth.Of(r.Request)
 	if id.Err != nil {
 		return id.Err
 	}
@@ -46,13 +45,13 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 		}
 		return by, nil
 	}
-	want := []rbac.Action{{Resource: "users", Name: name}}
-	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, authn.AccountPrefix), ":")
-	if isAccount = isAccount && strings.HasPrefix(name, authn.AccountPrefix); isAccount {
-		want[0] = rbac.Action{Resource: "serviceaccounts", Namespace: ns, Name: account}
+	want := []auth.Action{{Resource: "users", Name: name}}
+	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, auth.AccountPrefix), ":")
+	if isAccount = isAccount && strings.HasPrefix(name, auth.AccountPrefix); isAccount {
+		want[0] = auth.Action{Resource: "serviceaccounts", Namespace: ns, Name: account}
 	}
 	for _, g := range groups {
-		want = append(want, rbac.Action{Resource: "groups", Name: g})
+		want = append(want, auth.Action{Resource: "groups", Name: g})
 	}
 	for _, k := range extras {
 		key, err := url.PathUnescape(strings.ToLower(strings.TrimPrefix(k, extra)))
@@ -60,12 +59,12 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 			return by, httpd.BadRequest("the name of the header %q cannot be read", k)
 		}
 		for _, v := range h.Values(k) {
-			want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
+			want = append(want, auth.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
 				Name: v})
 		}
 	}
 	if uid != "" {
-		want = append(want, rbac.Action{Group: "authentication.k8s.io", Resource: "uids", Name: uid})
+		want = append(want, auth.Action{Group: "authentication.k8s.io", Resource: "uids", Name: uid})
 	}
 	roles := rolesIn(s.store)
 	for _, a := range want {
@@ -79,18 +78,18 @@ func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
 	} else if strings.HasPrefix(name, "system:node:") && len(groups) == 0 {
 		groups = []string{"system:nodes"}
 	}
-	all := authn.Authenticated
-	if name == authn.Anonymous {
-		all = authn.Unauthenticated
+	all := auth.Authenticated
+	if name == auth.Anonymous {
+		all = auth.Unauthenticated
 	}
-	if !slices.Contains(groups, all) && !slices.Contains(groups, authn.Unauthenticated) {
+	if !slices.Contains(groups, all) && !slices.Contains(groups, auth.Unauthenticated) {
 		groups = append(groups, all)
 	}
 	return kinds.User{Name: name, Groups: groups}, nil
 }
 
 // authorize returns the 403 for what a user may not do.
-func (s *Server) authorize(roles rbac.Objects, u kinds.User, a rbac.Action) error {
+func (s *Server) authorize(roles auth.Objects, u kinds.User, a auth.Action) error {
 	if !s.opts.RBAC {
 		return nil
 	}
@@ -143,7 +142,7 @@ func (s *Server) checkSigner(tx *store.Tx, r *request, next, cur map[string]any)
 	signer := obj.String(cur, "spec", "signerName")
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, of := range []string{signer, domain + "/*"} {
-		a := rbac.Action{Verb: verb, Group: certificates, Resource: "signers", Name: of}
+		a := auth.Action{Verb: verb, Group: certificates, Resource: "signers", Name: of}
 		if ok, _ := rolesIn(tx).Allowed(r.user, a); ok {
 			return nil
 		}
@@ -160,5 +159,5 @@ func asksForMasters(request string) bool {
 		return false
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	return err == nil && slices.Contains(parsed.Subject.Organization, authn.Masters)
+	return err == nil && slices.Contains(parsed.Subject.Organization, auth.Masters)
 }

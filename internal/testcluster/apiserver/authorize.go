@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/rbac"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -20,9 +20,9 @@ type stored interface {
 }
 
 // rolesIn finds the roles and bindings.
-func rolesIn(from stored) rbac.Objects {
-	table := func(plural string) string { return plural + "." + rbac.Group }
-	return rbac.Objects{
+func rolesIn(from stored) auth.Objects {
+	table := func(plural string) string { return plural + "." + auth.Group }
+	return auth.Objects{
 		Get: func(plural, namespace, name string) kinds.Object {
 			if o := from.Get(table(plural), store.Key{Namespace: namespace, Name: name}); o != nil {
 				return o.Value()
@@ -34,11 +34,11 @@ func rolesIn(from stored) rbac.Objects {
 }
 
 // wanted is what a request wants to do, by its path.
-func (r *request) wanted() rbac.Action {
+func (r *request) wanted() auth.Action {
 	if !r.forResource {
-		return rbac.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+		return auth.Action{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	}
-	a := rbac.Action{Verb: r.verb, Group: r.asked.Group, Resource: r.asked.Plural, Subresource: r.sub,
+	a := auth.Action{Verb: r.verb, Group: r.asked.Group, Resource: r.asked.Plural, Subresource: r.sub,
 		Namespace: r.namespace, Name: r.name}
 	if a.Resource == "namespaces" {
 		a.Namespace = a.Name
@@ -52,18 +52,18 @@ func (r *request) wanted() rbac.Action {
 }
 
 // action is what a routed request wants, with another verb.
-func (r *request) action(verb string) rbac.Action {
-	return rbac.Action{Verb: verb, Group: r.kind.Group, Resource: r.kind.Plural, Namespace: r.namespace, Name: r.name}
+func (r *request) action(verb string) auth.Action {
+	return auth.Action{Verb: verb, Group: r.kind.Group, Resource: r.kind.Plural, Namespace: r.namespace, Name: r.name}
 }
 
 // checkGrant returns the 403 for a role or binding that gives rights which its author does not have.
 func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) error {
-	if !s.opts.RBAC || r.kind.Group != rbac.Group || rbac.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {
+	if !s.opts.RBAC || r.kind.Group != auth.Group || auth.IsMaster(r.user) || cur != nil && onlyCollected(next, cur) {
 		return nil
 	}
-	roles, rules, aggregates := rolesIn(tx), rbac.RulesOf(next), false
+	roles, rules, aggregates := rolesIn(tx), auth.RulesOf(next), false
 	if ref := obj.Map(next, "roleRef"); ref != nil {
-		bind := rbac.Action{Verb: "bind", Group: cmp.Or(obj.String(ref, "apiGroup"), rbac.Group),
+		bind := auth.Action{Verb: "bind", Group: cmp.Or(obj.String(ref, "apiGroup"), auth.Group),
 			Namespace: r.namespace, Resource: strings.ToLower(obj.String(ref, "kind")) + "s",
 			Name: obj.String(ref, "name")}
 		if ok, _ := roles.Allowed(r.user, bind); ok {
@@ -82,7 +82,7 @@ func (s *Server) checkGrant(tx *store.Tx, r *request, next, cur map[string]any) 
 		}
 	}
 	if text := roles.Escalation(r.user, r.namespace, rules, aggregates); text != "" {
-		return httpd.Forbidden(rbac.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
+		return httpd.Forbidden(auth.Group, r.kind.Plural, obj.String(next, "metadata", "name"), text)
 	}
 	return nil
 }
@@ -107,13 +107,13 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	case "SubjectAccessReview", "LocalSubjectAccessReview":
 		user = kinds.User{Name: obj.String(spec, "user"), Groups: obj.Texts(spec, "groups")}
 	}
-	var a rbac.Action
+	var a auth.Action
 	if attributes := obj.Map(spec, "resourceAttributes"); attributes != nil {
 		at := func(name string) string { return obj.String(attributes, name) }
-		a = rbac.Action{Verb: at("verb"), Group: at("group"), Resource: at("resource"), Subresource: at("subresource"),
+		a = auth.Action{Verb: at("verb"), Group: at("group"), Resource: at("resource"), Subresource: at("subresource"),
 			Namespace: at("namespace"), Name: at("name")}
 	} else {
-		a = rbac.Action{Verb: obj.String(spec, "nonResourceAttributes", "verb"),
+		a = auth.Action{Verb: obj.String(spec, "nonResourceAttributes", "verb"),
 			Path: obj.String(spec, "nonResourceAttributes", "path")}
 	}
 	ok, why := rolesIn(s.store).Allowed(user, a)
@@ -124,7 +124,7 @@ func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
 	return status, nil
 }
 
-func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
+func rulesStatus(rules []auth.Rule, problems string) map[string]any {
 	resource, nonResource := []any{}, []any{}
 	for _, r := range rules {
 		verbs := obj.Anys(r.Verbs)
@@ -149,11 +149,11 @@ func rulesStatus(rules []rbac.Rule, problems string) map[string]any {
 
 // aggregateRoles fills in the rules of cluster roles that aggregate those of others.
 func (s *Server) aggregateRoles() {
-	by := &request{kind: s.registry.find(rbac.Group, "v1", "clusterroles")}
+	by := &request{kind: s.registry.find(auth.Group, "v1", "clusterroles")}
 	s.store.Update(func(tx *store.Tx) error {
 		roles := tx.List(by.kind.TableName(), "")
 		for _, o := range roles {
-			rules, aggregates := rbac.Aggregated(o.Value(), values(roles))
+			rules, aggregates := auth.Aggregated(o.Value(), values(roles))
 			if !aggregates || slices.EqualFunc(rules, obj.Slice(o.Value(), "rules"), patch.Equal) {
 				continue
 			}

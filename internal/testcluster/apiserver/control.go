@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/httpd"
 )
 
@@ -41,7 +41,7 @@ func (s *Server) SetStart() {
 
 // control answers a request for the server itself.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
-	if id := authn.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, authn.Masters) {
+	if id := auth.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, auth.Masters) {
 		httpd.Error(w, httpd.Unauthorized())
 		return
 	}

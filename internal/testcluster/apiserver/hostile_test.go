@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 )
 
 func TestAHostileBodyCostsLittleMemory(t *testing.T) {
@@ -131,7 +131,7 @@ func FuzzToken(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, said := range []string{`{}`, `{"iss":"` + authn.DefaultIssuer + `","sub":"system:serviceaccount::","exp":9e9}`,
+	for _, said := range []string{`{}`, `{"iss":"` + auth.DefaultIssuer + `","sub":"system:serviceaccount::","exp":9e9}`,
 		`{"exp":-9223372036854775808,"kubernetes.io":{"pod":{}}}`, `{"aud":null,"nbf":1e30}`} {
 		f.Add(said)
 	}
@@ -139,7 +139,7 @@ func FuzzToken(f *testing.F) {
 		if !json.Valid([]byte(said)) {
 			return
 		}
-		token, err := authn.Sign(key, json.RawMessage(said))
+		token, err := auth.Sign(key, json.RawMessage(said))
 		if err != nil {
 			t.Fatal(err)
 		}

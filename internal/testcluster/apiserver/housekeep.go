@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/rbac"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -29,8 +29,8 @@ type seeded struct {
 // seeds are the objects of all new clusters of this process, made once.
 var seeds = sync.OnceValue(func() (out []seeded) {
 	builtin := kinds.Builtin()
-	for _, o := range slices.Concat(obj.DecodeLines(system), obj.DecodeLines(rbac.Bootstrap)) {
-		version, kind := cmp.Or(obj.String(o, "apiVersion"), rbac.Group+"/v1"), obj.String(o, "kind")
+	for _, o := range slices.Concat(obj.DecodeLines(system), obj.DecodeLines(auth.Bootstrap)) {
+		version, kind := cmp.Or(obj.String(o, "apiVersion"), auth.Group+"/v1"), obj.String(o, "kind")
 		i := slices.IndexFunc(builtin, func(k *kinds.Kind) bool { return k.Kind == kind && k.APIVersion() == version })
 		k, late := builtin[i], obj.Map(o, "late")
 		for _, f := range []string{"apiVersion", "kind", "late"} {
@@ -53,7 +53,7 @@ var seeds = sync.OnceValue(func() (out []seeded) {
 func (s *Server) seed(only string) {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, of := range seeds() {
-			if only != "" && of.kind.Kind != only || of.kind.Group == rbac.Group && !s.opts.RBAC {
+			if only != "" && of.kind.Kind != only || of.kind.Group == auth.Group && !s.opts.RBAC {
 				continue
 			}
 			o, k := obj.Clone(of.object), s.registry.find(of.kind.Group, of.kind.Version, of.kind.Plural)

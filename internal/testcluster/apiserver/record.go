@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 )
 
 // recordLimit is how many requests are kept: more than any test sends, and little memory for a server that runs for
@@ -47,7 +47,7 @@ func (s *Server) ForgetRequests() {
 
 // record records a request and returns a writer that records its answer.
 func (s *Server) record(w http.ResponseWriter, r *http.Request) *recordedWriter {
-	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: authn.Of(r).User.Name,
+	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: auth.Of(r).User.Name,
 		UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()

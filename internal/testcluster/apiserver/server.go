@@ -26,7 +26,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
@@ -111,7 +111,7 @@ type Server struct {
 	store    *store.Store
 	registry *registry
 	faults   *faults.Injector
-	authn    *authn.Authenticator
+	authn    *auth.Authenticator
 	tokenKey string // signs continue tokens, to detect modified ones
 
 	ctx    context.Context // cancelled by Close, which cancels all requests
@@ -164,7 +164,7 @@ func New(o Options) *Server {
 		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.authn = &authn.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,
+	s.authn = &auth.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,
 		Issuer: o.Issuer, Roles: o.RBAC}
 	s.authn.SetToken(o.Token)
 	s.useCEL()

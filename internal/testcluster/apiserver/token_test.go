@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -51,7 +51,7 @@ func TestATokenOfAServiceAccountIsGoodUntilItExpires(t *testing.T) {
 	withBot(t, func(w *world) {
 		a := w.must(201, "POST", accounts+"/bot/token", `{}`, "Authorization", "Bearer admin")
 		if got := fmt.Sprint(a.at("kind"), a.at("spec.expirationSeconds"), a.at("spec.audiences")); got !=
-			"TokenRequest3600 ["+authn.DefaultIssuer+"]" {
+			"TokenRequest3600 ["+auth.DefaultIssuer+"]" {
 			t.Errorf("%s: %s", got, a.raw)
 		}
 		if want := time.Now().Add(time.Hour).UTC().Format(time.RFC3339); a.at("status.expirationTimestamp") != want {
@@ -167,7 +167,7 @@ func TestTheKeyOfTokensIsPublished(t *testing.T) {
 		as := []string{"Authorization", "Bearer admin"}
 		c := w.must(200, "GET", "/.well-known/openid-configuration", "", as...)
 		uri, _ := c.at("jwks_uri").(string)
-		if c.at("issuer") != authn.DefaultIssuer || !strings.HasPrefix(uri, "https://") ||
+		if c.at("issuer") != auth.DefaultIssuer || !strings.HasPrefix(uri, "https://") ||
 			!strings.HasSuffix(uri, "/openid/v1/jwks") || c.header.Get("Cache-Control") != "public, max-age=3600" {
 			t.Errorf("%s, %v", c.raw, c.header)
 		}

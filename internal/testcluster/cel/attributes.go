@@ -20,8 +20,8 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/rbac"
 )
 
 // attributesOf describes a write as the packages of the real server do. They replace what is in object.
@@ -184,9 +184,9 @@ func (s access) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 	if info := a.GetUser(); info != nil {
 		u = kinds.User{Name: info.GetName(), UID: info.GetUID(), Groups: info.GetGroups(), Extra: info.GetExtra()}
 	}
-	action := rbac.Action{Verb: a.GetVerb(), Path: a.GetPath()}
+	action := auth.Action{Verb: a.GetVerb(), Path: a.GetPath()}
 	if a.IsResourceRequest() {
-		action = rbac.Action{Verb: a.GetVerb(), Group: a.GetAPIGroup(), Resource: a.GetResource(),
+		action = auth.Action{Verb: a.GetVerb(), Group: a.GetAPIGroup(), Resource: a.GetResource(),
 			Subresource: a.GetSubresource(), Namespace: a.GetNamespace(), Name: a.GetName()}
 	}
 	ok, why := s.a.Allowed(u, action)

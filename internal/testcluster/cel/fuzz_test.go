@@ -8,8 +8,8 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/rbac"
 )
 
 // policyOf returns a policy about ConfigMaps and its binding, as they are stored.
@@ -94,5 +94,5 @@ func about(object map[string]any) *admission.Attributes {
 		NamespaceObject: map[string]any{"apiVersion": "v1", "kind": "Namespace",
 			"metadata": map[string]any{"name": "default"}},
 		Complete: func(o map[string]any) (map[string]any, error) { return o, nil },
-		Allowed:  func(kinds.User, rbac.Action) (bool, string) { return false, "" }, Warn: func(string) {}}
+		Allowed:  func(kinds.User, auth.Action) (bool, string) { return false, "" }, Warn: func(string) {}}
 }

@@ -16,7 +16,7 @@ import (
 	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
-	"skiff/internal/testcluster/apiserver/authn"
+	"skiff/internal/testcluster/apiserver/auth"
 )
 
 func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
@@ -208,7 +208,7 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	var claims struct {
 		Issuer string `json:"iss"`
 	}
-	if err := authn.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
+	if err := auth.Verify(answer.Status.Token, key.Public(), &claims); err != nil ||
 		claims.Issuer != "https://issuer.test" {
 		t.Errorf("%v, %+v", err, claims)
 	}

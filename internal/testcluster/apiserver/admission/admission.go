@@ -10,8 +10,8 @@ import (
 	"context"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/rbac"
 )
 
 // The operations of a write, as rules name them.
@@ -47,7 +47,7 @@ type Attributes struct {
 	// a field of the wrong type.
 	Complete func(o map[string]any) (map[string]any, error)
 	// Allowed says whether a user may do something, and why.
-	Allowed func(u kinds.User, a rbac.Action) (ok bool, why string)
+	Allowed func(u kinds.User, a auth.Action) (ok bool, why string)
 	// Warn adds a warning to the answer. It can be called by several goroutines.
 	Warn func(text string)
 }

@@ -1,7 +1,11 @@
-// Package authn says who sent a request: by a client certificate, the administrator's token, that of a user, or one
-// of a service account, which it also makes. What a user may do is not its matter. It runs on the goroutine of the
-// request, without a lock.
-package authn
+// Package auth says who sent a request, and what that user may do. Users are known by a client certificate, the
+// administrator's token, a token of Options.Users, or one of a service account, which this package also makes. What
+// they may do follows from the stored roles and bindings, with the rules and in the words of kube-apiserver's RBAC
+// authorizer; the roles that every cluster starts with are here, too.
+//
+// All runs on the goroutine of the request, without a lock. Roles and bindings are found by two functions of the
+// caller, and what one decision costs is bounded by what is stored.
+package auth
 
 import (
 	"context"

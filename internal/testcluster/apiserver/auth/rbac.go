@@ -1,9 +1,4 @@
-// Package rbac decides who may do what by the stored roles and bindings, with the rules and in the words of
-// kube-apiserver's RBAC authorizer, and has the roles that every cluster starts with.
-//
-// It does not know requests, and finds objects by two functions of the caller. Everything is a pure function of those
-// objects: it keeps nothing and starts no goroutine. What one decision costs is bounded by what is stored.
-package rbac
+package auth
 
 import (
 	"cmp"
@@ -19,9 +14,6 @@ import (
 
 // Group is the API group of roles and bindings.
 const Group = "rbac.authorization.k8s.io"
-
-// masters is the group whose members may do everything.
-const masters = "system:masters"
 
 // Action is what a user wants to do.
 type Action struct {
@@ -56,7 +48,7 @@ func (s Objects) Allowed(u kinds.User, a Action) (ok bool, why string) {
 }
 
 // IsMaster says whether a user may do everything, whatever is stored.
-func IsMaster(u kinds.User) bool { return slices.Contains(u.Groups, masters) }
+func IsMaster(u kinds.User) bool { return slices.Contains(u.Groups, Masters) }
 
 // Rules returns the rules that apply to a user in a namespace, and what is wrong with bindings: "" if nothing is.
 func (s Objects) Rules(u kinds.User, namespace string) (rules []Rule, problems string) {

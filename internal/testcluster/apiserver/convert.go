@@ -5,19 +5,19 @@ import (
 	"slices"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // family is what the versions of a definition have in common.
 type family struct {
-	webhook *webhook.Converter // converts between the versions; nil: they differ by their apiVersion only
-	storage *shape             // of the version to store in
+	webhook *admission.Converter // converts between the versions; nil: they differ by their apiVersion only
+	storage *shape               // of the version to store in
 }
 
 // shape is the Shape of a custom resource: the schema and the version that it was stored in.
@@ -37,7 +37,7 @@ func (s *Server) newFamily(crd map[string]any) *family {
 	if obj.String(how, "strategy") != "Webhook" {
 		return &family{}
 	}
-	s.converters[name] = webhook.NewConverter(obj.Map(how, "webhook"), s.network())
+	s.converters[name] = admission.NewConverter(obj.Map(how, "webhook"), s.network())
 	return &family{webhook: s.converters[name]}
 }
 

@@ -11,7 +11,6 @@ import (
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // webhookKinds are the resources of the webhook configurations: those that mutate, then those that validate.
@@ -75,8 +74,8 @@ func (s *Server) refuseConditions() {
 }
 
 // network is how the server reaches webhooks.
-func (s *Server) network() webhook.Network {
-	return webhook.Network{Resolve: s.resolve, Dial: s.dial}
+func (s *Server) network() admission.Network {
+	return admission.Network{Resolve: s.resolve, Dial: s.dial}
 }
 
 // resolve returns the address of a ready endpoint of a Service's port. There are no cluster IPs to send to here, so

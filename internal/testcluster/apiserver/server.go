@@ -33,7 +33,6 @@ import (
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // Version is the server version that this one imitates, as /version reports it.
@@ -123,8 +122,8 @@ type Server struct {
 	makePlugins []func(tx *store.Tx) []admission.Plugin
 	chain       []admission.Plugin // only used within a transaction, as what follows
 	hooks       []*admission.Webhook
-	chainAt     int64                         // the revision of the configurations that chain was made of
-	converters  map[string]*webhook.Converter // by definition
+	chainAt     int64                           // the revision of the configurations that chain was made of
+	converters  map[string]*admission.Converter // by definition
 
 	// Only the housekeeper uses these two.
 	serviceMissing time.Time // since when the API server's Service is missing
@@ -156,7 +155,7 @@ func New(o Options) *Server {
 		faults:     faults.New(o.Seed),
 		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
-		converters: map[string]*webhook.Converter{},
+		converters: map[string]*admission.Converter{},
 		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}

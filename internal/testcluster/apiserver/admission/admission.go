@@ -1,6 +1,7 @@
 // Package admission decides whether a write to the embedded API server is admitted, and changes it on the way: it
-// describes writes (Attributes) and calls admission webhooks, as a v1.36 kube-apiserver does. It knows nothing of the
-// server: objects are JSON values, and what it has to look up is in the Attributes.
+// describes writes (Attributes) and calls admission webhooks, as a v1.36 kube-apiserver does. It calls the webhooks
+// of conversion, too. It knows nothing of the server: objects are JSON values, and what it has to look up is in the
+// Attributes.
 //
 // It keeps no lock while it calls a webhook. Its goroutines are those of one call of the validating webhooks, which
 // waits for them, and those of net/http, whose idle connections Close ends.

@@ -8,11 +8,10 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // reviews are what a webhook is asked for.
-var reviews = webhook.Kind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
+var reviews = reviewKind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
 
 // response is what a webhook says of a write.
 type response struct {

@@ -15,7 +15,6 @@ import (
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/obj"
-	"skiff/internal/testcluster/apiserver/webhook"
 )
 
 // Webhook is one webhook of a configuration that was found valid.
@@ -28,16 +27,16 @@ type Webhook struct {
 	ignore  bool // its failures
 	again   bool // it is called again if a later one changes the object
 	timeout time.Duration
-	client  *webhook.Client
+	client  *client
 }
 
 // NewWebhook reads a webhook of a configuration.
-func NewWebhook(spec map[string]any, n webhook.Network) (*Webhook, error) {
+func NewWebhook(spec map[string]any, n Network) (*Webhook, error) {
 	m, err := NewMatcher(spec, "rules", "")
 	seconds, _ := obj.Int(spec, "timeoutSeconds")
 	w := &Webhook{Matcher: m, name: obj.String(spec, "name"), ignore: obj.String(spec, "failurePolicy") == "Ignore",
 		again: obj.String(spec, "reinvocationPolicy") == "IfNeeded", timeout: time.Duration(seconds) * time.Second,
-		client: webhook.New(spec, "clientConfig", "admissionReviewVersions", reviews, n)}
+		client: newClient(spec, "clientConfig", "admissionReviewVersions", reviews, n)}
 	return w, err
 }
 

@@ -1,4 +1,4 @@
-package webhook
+package admission
 
 import (
 	"context"
@@ -11,20 +11,20 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// reviews are what a webhook is asked for.
-var reviews = Kind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
+// conversionReviews are what a webhook is asked for.
+var conversionReviews = reviewKind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
 
-// timeout is how long a webhook may take. It is told so, as by the real server.
-const timeout = 30 * time.Second
+// conversionTimeout is how long a webhook may take. It is told so, as by the real server.
+const conversionTimeout = 30 * time.Second
 
 // Converter has a webhook convert the objects of one definition.
 type Converter struct {
-	client *Client
+	client *client
 }
 
 // NewConverter reads the webhook of a definition that was found valid.
 func NewConverter(config map[string]any, n Network) *Converter {
-	return &Converter{New(config, "clientConfig", "conversionReviewVersions", reviews, n)}
+	return &Converter{newClient(config, "clientConfig", "conversionReviewVersions", conversionReviews, n)}
 }
 
 // Close ends the idle connections to the webhook.
@@ -47,7 +47,7 @@ func (w *Converter) Convert(ctx context.Context, objects []map[string]any, to ku
 			len(objects))
 	}
 	for i := range converted {
-		if err := check(objects[i], converted[i], to, i); err != nil {
+		if err := checkConversion(objects[i], converted[i], to, i); err != nil {
 			return nil, fmt.Errorf("conversion webhook for %s returned %w", from, err)
 		}
 	}
@@ -64,7 +64,7 @@ type ConversionResponse struct {
 	ConvertedObjects []kube.Raw `json:"convertedObjects"`
 }
 
-type review struct {
+type conversionReview struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
 	Response   *ConversionResponse `json:"response"`
@@ -76,9 +76,9 @@ func (w *Converter) ask(ctx context.Context, objects []map[string]any, to kube.R
 	for i, o := range objects {
 		list[i] = o
 	}
-	var r review
+	var r conversionReview
 	uid, err := w.client.Ask(ctx, map[string]any{"desiredAPIVersion": to.APIVersion(), "objects": list},
-		timeout, &r)
+		conversionTimeout, &r)
 	if err != nil {
 		return nil, err
 	}
@@ -86,10 +86,10 @@ func (w *Converter) ask(ctx context.Context, objects []map[string]any, to kube.R
 }
 
 // objects returns the objects of an answer.
-func (r *review) objects(version, uid string) ([]map[string]any, error) {
+func (r *conversionReview) objects(version, uid string) ([]map[string]any, error) {
 	switch in := r.Response; {
-	case version == "v1" && reviews.Other(r.APIVersion, r.Kind) != nil:
-		return nil, reviews.Other(r.APIVersion, r.Kind)
+	case version == "v1" && conversionReviews.Other(r.APIVersion, r.Kind) != nil:
+		return nil, conversionReviews.Other(r.APIVersion, r.Kind)
 	case in == nil:
 		return nil, errors.New("no response provided")
 	case version == "v1" && in.UID != uid:
@@ -112,12 +112,12 @@ func (r *review) objects(version, uid string) ([]map[string]any, error) {
 	return out, nil
 }
 
-// check holds a converted object to what a conversion may change, and gives it the metadata of the original, but for
+// checkConversion holds a converted object to what a conversion may change, and gives it the metadata of the original, but for
 // labels and annotations.
-func check(original, converted map[string]any, to kube.Resource, i int) error {
+func checkConversion(original, converted map[string]any, to kube.Resource, i int) error {
 	if v := obj.String(converted, "apiVersion"); v != to.APIVersion() {
 		return fmt.Errorf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i,
-			to.APIVersion(), GroupVersion(v))
+			to.APIVersion(), groupVersion(v))
 	}
 	if kind := obj.String(converted, "kind"); kind != to.Kind {
 		return fmt.Errorf("invalid object at index %d: invalid kind (expected %s, received %s)", i, to.Kind, kind)

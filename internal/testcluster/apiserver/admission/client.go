@@ -1,9 +1,4 @@
-// Package webhook calls the webhooks of the embedded API server over HTTPS: those of admission and of conversion. It
-// knows their clientConfig and how to ask; what is asked and answered is JSON to it. Of conversion, it also holds the
-// answers to what a v1.36 server asks of them.
-//
-// A Client keeps idle connections, with net/http's goroutines, until it is closed. It is for any number of goroutines.
-package webhook
+package admission
 
 import (
 	"bytes"
@@ -45,31 +40,31 @@ type Network struct {
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client asks one webhook for reviews.
-type Client struct {
+// client asks one webhook for reviews.
+type client struct {
 	Version string // of the reviews: the first one of those that the webhook accepts and the server knows
 	Err     error  // why the webhook cannot be called, nil if it can
 
-	kind Kind // of the reviews
+	kind reviewKind // of the reviews
 	url  url.URL
 	http http.Client
 }
 
-// New returns the client for a webhook that was found valid, whose clientConfig and versions of reviews are in those
+// newClient returns the client for a webhook that was found valid, whose clientConfig and versions of reviews are in those
 // fields of config.
-func New(config map[string]any, client, versions string, k Kind, n Network) *Client {
-	c := &Client{kind: k}
+func newClient(config map[string]any, settings, versions string, k reviewKind, n Network) *client {
+	c := &client{kind: k}
 	for _, v := range slices.Backward(obj.Texts(config, versions)) {
 		if v == "v1" || v == "v1beta1" {
 			c.Version = v
 		}
 	}
-	c.Err = c.connect(obj.Map(config, client), n)
+	c.Err = c.connect(obj.Map(config, settings), n)
 	return c
 }
 
 // connect makes the HTTP client and the URL of a clientConfig. The error is about its caBundle, or the URL.
-func (c *Client) connect(config map[string]any, n Network) error {
+func (c *client) connect(config map[string]any, n Network) error {
 	var roots *x509.CertPool // nil: those of the system
 	if text := obj.String(config, "caBundle"); text != "" {
 		bundle, err := base64.StdEncoding.DecodeString(text)
@@ -108,7 +103,7 @@ func (c *Client) connect(config map[string]any, n Network) error {
 }
 
 // Close ends the idle connections.
-func (c *Client) Close() {
+func (c *client) Close() {
 	if c.Err == nil {
 		c.http.CloseIdleConnections()
 	}
@@ -116,7 +111,7 @@ func (c *Client) Close() {
 
 // Ask asks for a review, decodes the answer into what into points at, and returns the UID of the request. The webhook
 // is told its timeout. The errors have the words of client-go.
-func (c *Client) Ask(ctx context.Context, request map[string]any, timeout time.Duration, into any) (string, error) {
+func (c *client) Ask(ctx context.Context, request map[string]any, timeout time.Duration, into any) (string, error) {
 	if c.Err != nil {
 		return "", c.Err
 	}
@@ -131,7 +126,7 @@ func (c *Client) Ask(ctx context.Context, request map[string]any, timeout time.D
 }
 
 // post sends a review, and returns the body of the answer.
-func (c *Client) post(ctx context.Context, review map[string]any, timeout time.Duration) ([]byte, error) {
+func (c *client) post(ctx context.Context, review map[string]any, timeout time.Duration) ([]byte, error) {
 	body, err := patch.Encode(review)
 	if err != nil {
 		return nil, fmt.Errorf("encode the review: %w", err)

@@ -1,4 +1,4 @@
-package webhook
+package admission
 
 import (
 	"testing"
@@ -21,8 +21,8 @@ func FuzzConversionAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		to := kube.Resource{Group: "g", Version: "v2", Kind: "K"}
 		for _, version := range []string{"v1", "v1beta1"} {
-			var r review
-			if reviews.Decode(body, &r) != nil {
+			var r conversionReview
+			if conversionReviews.Decode(body, &r) != nil {
 				continue
 			}
 			objects, err := r.objects(version, "u")
@@ -32,7 +32,7 @@ func FuzzConversionAnswer(f *testing.F) {
 			for i, o := range objects {
 				original := map[string]any{"apiVersion": "g/v1", "kind": "K", "metadata": map[string]any{"name": "n",
 					"uid": "i", "generation": int64(1), "labels": map[string]any{"old": "x"}}}
-				if check(original, o, to, i) != nil {
+				if checkConversion(original, o, to, i) != nil {
 					continue
 				}
 				if !obj.EqualExcept(obj.Map(o, "metadata"), obj.Map(original, "metadata"), "labels", "annotations") {

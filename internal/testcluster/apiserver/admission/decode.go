@@ -1,4 +1,4 @@
-package webhook
+package admission
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// Kind is the group and kind of reviews.
-type Kind struct{ Group, Kind string }
+// reviewKind is the group and kind of reviews.
+type reviewKind struct{ Group, Kind string }
 
 // Decode decodes an answer, which may not say what it is. The errors are those of the real server, which reads YAML,
 // too.
-func (k Kind) Decode(body []byte, into any) error {
+func (k reviewKind) Decode(body []byte, into any) error {
 	if !json.Valid(body) {
 		if v, _, err := obj.DecodeYAML(body); err == nil {
 			if body, err = patch.Encode(v); err != nil {
@@ -40,13 +40,13 @@ func (k Kind) Decode(body []byte, into any) error {
 }
 
 // Other is the error about an answer that is no review of version v1, nil for one that is.
-func (k Kind) Other(apiVersion, kind string) error {
+func (k reviewKind) Other(apiVersion, kind string) error {
 	if apiVersion == k.Group+"/v1" && kind == k.Kind {
 		return nil
 	}
 	return fmt.Errorf("expected webhook response of %s/v1, Kind=%s, got %s, Kind=%s", k.Group, k.Kind,
-		GroupVersion(apiVersion), kind)
+		groupVersion(apiVersion), kind)
 }
 
-// GroupVersion prints an apiVersion as the real server prints its parts.
-func GroupVersion(apiVersion string) string { return cmp.Or(apiVersion, "/") }
+// groupVersion prints an apiVersion as the real server prints its parts.
+func groupVersion(apiVersion string) string { return cmp.Or(apiVersion, "/") }

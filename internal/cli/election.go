@@ -42,10 +42,11 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 }
 
 // elector checks the flags, also without --leader-elect, where it returns nil. The client of an Elector has
-// connections of its own, so that a renewal never waits behind other requests; done closes them.
-func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logger) (e *leader.Elector, done func(),
-	err error) {
-	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace)),
+// connections of its own, so that a renewal never waits behind other requests; done closes them. scope is what this
+// skiff works on, for the command that grants a missing right.
+func (f *electionFlags) elector(cfg kube.Config, namespace, scope string, log logr.Logger) (e *leader.Elector,
+	done func(), err error) {
+	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace), scope),
 		Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
 		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
 	if !namespaceName().MatchString(o.Namespace) {
@@ -75,15 +76,15 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, log logr.Logg
 	return e, o.Client.Close, nil
 }
 
-// advice is the next step after an error of leader election: for a right that is missing, the command that an
-// administrator can paste. Who shall have the right is taken from the server's answer.
-func (f *electionFlags) advice(namespace string) func(error) string {
+// advice is the next step after an error of leader election: for a missing right, the command that an administrator
+// can paste. It grants the rights of this skiff's controllers and namespaces and no others.
+func (f *electionFlags) advice(namespace, scope string) func(error) string {
 	return func(err error) string {
 		user := kube.ForbiddenUser(err)
 		if user == "" {
 			return ""
 		}
-		return fmt.Sprintf("an administrator grants it with `skiff check --as %s --leader-elect "+
-			"--leader-election-namespace %s -o yaml | kubectl apply -f -`", user, namespace)
+		return fmt.Sprintf("an administrator grants it with `skiff check --as %s %s --leader-elect "+
+			"--leader-election-namespace %s -o yaml | kubectl apply -f -`", user, scope, namespace)
 	}
 }

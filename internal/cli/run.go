@@ -173,7 +173,7 @@ that is free, unless --health-probe-bind-address is given.`,
 				return err
 			}
 			defer client.Close()
-			elector, done, err := election.elector(cfg, namespace, log)
+			elector, done, err := election.elector(cfg, namespace, scope(flags.Names, namespaces, selector), log)
 			if err != nil {
 				return err
 			}
@@ -191,6 +191,18 @@ that is free, unless --health-probe-bind-address is given.`,
 		"label `selector` of the namespaces to work in, which may come and go")
 	InGroup(cmd, groupControllers, "watch-namespaces", "watch-namespace-selector")
 	return cmd
+}
+
+// scope is what a skiff works on, as flags of `skiff check`.
+func scope(controllers, namespaces []string, selector string) string {
+	text := "--controllers " + strings.Join(controllers, ",")
+	if len(namespaces) > 0 {
+		text += " --watch-namespaces " + strings.Join(namespaces, ",")
+	}
+	if selector != "" {
+		text += " --watch-namespace-selector '" + selector + "'"
+	}
+	return text
 }
 
 // Cluster is what controllers work on.

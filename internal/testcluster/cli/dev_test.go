@@ -172,8 +172,8 @@ func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 			groups[title] += strings.Fields(rest)[0] + " "
 		}
 	}
-	for title, want := range map[string]string{"Flags": "help version ", "Cluster flags": "bare crds load rbac simulate ",
-		"Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
+	for title, want := range map[string]string{"Flags": "help version ",
+		"Cluster flags": "bare crds load rbac simulate ", "Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
 		if groups[title] != want {
 			t.Errorf("%s: %s, want %s", title, groups[title], want)
 		}

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -12,25 +11,21 @@ import (
 
 // kind makes the entry of a kind.
 func (d *data) kind(l *line) *Kind {
+	defer l.compiling()
 	words := strings.Fields(l.text)
 	if len(words) != 4 {
-		panic(l.wrong("want kind, apiVersion, plural, Kind"))
+		mistake("want kind, apiVersion, plural, Kind")
 	}
 	group, version, _ := strings.Cut(words[1], "/")
 	if version == "" {
 		group, version = "", group
 	}
 	k := &Kind{Resource: kube.Resource{Group: group, Version: version, Plural: words[2], Kind: words[3]}}
-	for _, a := range l.block {
-		switch a.text {
-		case "defaults", "prepare", "checks", "columns":
-			continue
-		}
-		if err := k.attribute(a.text); err != nil {
-			panic(a.wrong(err.Error()))
-		}
+	s, attributes := d.set(l.block)
+	for _, a := range attributes {
+		k.attribute(a)
 	}
-	s := cmp.Or(l.set, d.set(l.block))
+	s = cmp.Or(l.set, s)
 	if block := s.blocks["defaults"]; block != nil {
 		k.Defaults = func(o Object) { change(block(), scope{root: o, o: o}) }
 	}
@@ -44,17 +39,17 @@ func (d *data) kind(l *line) *Kind {
 	return k
 }
 
-func whole(next, cur Object) scope { return scope{root: next, stored: cur, o: next, old: cur} }
-
 // attribute sets what a line about a kind says.
-func (k *Kind) attribute(text string) error {
-	verb, rest, _ := strings.Cut(text, " ")
+func (k *Kind) attribute(l *line) {
+	defer l.compiling()
+	l.noBlock()
+	verb, rest, _ := strings.Cut(l.text, " ")
 	words := strings.Fields(rest)
 	texts := map[string]*string{"singular": &k.Singular, "table": &k.Table, "stored-as": &k.StoredAs,
 		"refused": &k.Refused, "warning": &k.Warning, "orphan-warning": &k.OrphanWarning}
 	if text := texts[verb]; text != nil {
 		*text = rest
-		return nil
+		return
 	}
 	switch verb {
 	case "short":
@@ -62,32 +57,31 @@ func (k *Kind) attribute(text string) error {
 	case "categories":
 		k.Categories = words
 	case "name":
-		form := forms()[rest]
-		if form == nil {
-			return fmt.Errorf("no form %q", rest)
-		}
+		form := formNamed(rest)
 		k.Name = func(name string) string { return strings.Join(form(name), ", ") }
 	case "status":
-		return k.status(rest)
+		k.Status, k.NewStatus = true, newStatus(rest)
 	case "scale":
+		if len(words) < 3 {
+			mistake("scale: want the paths of the declared and the current number, and of the selector")
+		}
 		k.Scale = &Scale{Spec: strings.Split(words[0], "."), Status: strings.Split(words[1], "."),
 			Selector: strings.Split(words[2], "."), Plain: len(words) > 3}
 	case "generation":
 		changed := term{verb: "changed", any: parsePaths(strings.Join(words, "|"))}
 		k.Generation = func(next, cur Object) bool { return changed.holds(whole(next, cur)) }
 	case "selectable":
-		return k.selectable(words)
+		k.selectable(words)
 	case "warn":
-		return k.warn(rest)
+		k.warn(rest)
 	case "flags":
-		return k.flags(words)
+		k.flags(words)
 	default:
-		return fmt.Errorf("no attribute %q", verb)
+		mistake("no attribute %q", verb)
 	}
-	return nil
 }
 
-func (k *Kind) flags(words []string) error {
+func (k *Kind) flags(words []string) {
 	known := map[string]*bool{"cluster": &k.ClusterScoped, "status": &k.Status, "approval": &k.Approval,
 		"author": &k.Author, "needs-version": &k.NeedsVersion, "create-on-update": &k.CreateOnUpdate,
 		"delete-returns": &k.DeleteReturns, "status-alone": &k.Isolated}
@@ -95,29 +89,42 @@ func (k *Kind) flags(words []string) error {
 		if w == "review" {
 			k.Review = reviews()[k.Kind]
 		} else if known[w] == nil {
-			return fmt.Errorf("no flag %q", w)
+			mistake("no flag %q", w)
 		} else {
 			*known[w] = true
 		}
 	}
-	return nil
 }
 
-func (k *Kind) status(text string) error {
-	k.Status = true
+// newStatus returns what makes the status of a new object: the function that is named, or a copy of a JSON text.
+func newStatus(text string) func(Object) any {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
-		if k.NewStatus = newStatuses()[name]; k.NewStatus == nil {
-			return fmt.Errorf("no function %q", name)
-		}
-		return nil
+		return named(newStatuses(), name)
 	}
-	status, err := patch.Decode([]byte(text))
-	k.NewStatus = func(Object) any { return patch.Copy(status) }
-	return err
+	status := decode(text)
+	return func(Object) any { return patch.Copy(status) }
+}
+
+// named returns the function that a line names.
+func named[F any](functions map[string]F, name string) F {
+	f, ok := functions[name]
+	if !ok {
+		mistake("no function %q", name)
+	}
+	return f
+}
+
+// decode reads a JSON value.
+func decode(text string) any {
+	v, err := patch.Decode([]byte(text))
+	if err != nil {
+		mistake("read the value %s: %v", text, err)
+	}
+	return v
 }
 
 // selectable adds fields that selectors can name: a path, or a name, an equals sign and what a template has in braces.
-func (k *Kind) selectable(words []string) error {
+func (k *Kind) selectable(words []string) {
 	if k.Fields == nil {
 		k.Fields = map[string]func(Object) string{}
 	}
@@ -126,30 +133,25 @@ func (k *Kind) selectable(words []string) error {
 		if !other {
 			value = name
 		}
-		t, err := parseTemplate("{" + value + "}")
-		if err != nil {
-			return err
-		}
+		t := parseTemplate("{" + value + "}")
 		k.Fields[name] = func(o Object) string { return shown(t.value(scope{root: o, o: o})) }
 	}
-	return nil
 }
 
 // warn adds the warning of a function, or one of a condition, a colon and a text.
-func (k *Kind) warn(text string) error {
+func (k *Kind) warn(text string) {
 	if text == "@keyPair" {
 		k.Warn = keyPairWarnings
-		return nil
+		return
 	}
 	condition, message, _ := strings.Cut(text, ": ")
-	when, err := parseCondition(strings.Fields(condition))
+	when := parseCondition(strings.Fields(condition))
 	k.Warn = func(o Object) []string {
 		if when.holds(scope{root: o, o: o}) {
 			return []string{message}
 		}
 		return nil
 	}
-	return err
 }
 
 // newStatuses are the functions that make the status of a new object.

@@ -46,7 +46,6 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 		"invalid":     {report: invalid},
 		"forbidden":   {report: forbidden},
 		"unsupported": {report: unsupported, argument: true},
-		"duplicate":   {report: func(x value, _ string) Cause { return obj.Duplicate(x.at, x.v) }},
 		"required":    {wrong: func(x value) bool { return isEmpty(x.v) }, report: missing},
 		"immutable":   {wrong: changed, report: invalid, usual: "field is immutable"},
 		"frozen":      {wrong: changed, report: forbidden},
@@ -154,7 +153,7 @@ func atMost(x value) {
 // ofForm reports the detail of the line instead of a value that is secret.
 func ofForm(x value) {
 	text := shown(x.v)
-	x.s.add(obj.InvalidAll(x.at, cmp.Or(shown(x.st.detail.value(x.s)), text), forms()[x.st.arg](text))...)
+	x.s.add(obj.InvalidAll(x.at, cmp.Or(shown(x.st.detail.value(x.s)), text), x.st.form(text))...)
 }
 
 func isEmpty(v any) bool {
@@ -170,7 +169,7 @@ func keysAre(x value) {
 		if x.st.verb == "keys-at" {
 			at += "[" + key + "]"
 		}
-		x.s.add(obj.InvalidAll(at, key, forms()[x.st.arg](key))...)
+		x.s.add(obj.InvalidAll(at, key, x.st.form(key))...)
 	}
 }
 

@@ -29,9 +29,10 @@ var unary = []string{"has", "no", "empty", "some"}
 var binary = []string{"=", "!=", "in", "not-in", "<", ">", "<=", "starts", "not-starts", "contains", "longer",
 	"shorter"}
 
-func parseCondition(words []string) (condition, error) {
+// parseCondition parses the words behind an if; nil, which always holds, for none.
+func parseCondition(words []string) condition {
 	if len(words) == 0 {
-		return nil, nil
+		return nil
 	}
 	out := condition{nil}
 	for len(words) > 0 {
@@ -51,18 +52,23 @@ func parseCondition(words []string) (condition, error) {
 		case len(words) > 1 && words[1] == "changed":
 			t, words = term{verb: words[1], any: parsePaths(words[0])}, words[2:]
 		case len(words) > 2 && slices.Contains(binary, words[1]):
-			text, err := parseTemplate(words[2])
-			if err != nil {
-				return nil, err
+			t = term{verb: words[1], at: parsePath(words[0]), arg: words[2]}
+			switch t.verb {
+			case "=", "!=":
+				t.text = parseTemplate(t.arg)
+			case "<", ">", "<=", "longer", "shorter":
+				t.than = parsePath(t.arg)
 			}
-			t = term{verb: words[1], at: parsePath(words[0]), arg: words[2], text: text, than: parsePath(words[2])}
 			words = words[3:]
 		default:
-			return nil, fmt.Errorf("no condition: %q", strings.Join(words, " "))
+			mistake("no condition: %q", strings.Join(words, " "))
 		}
 		out[last] = append(out[last], t)
 	}
-	return out, nil
+	if slices.ContainsFunc(out, func(all []term) bool { return all == nil }) {
+		mistake("or without a condition on both sides")
+	}
+	return out
 }
 
 func (c condition) holds(s scope) bool {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The files describe the kinds; data/README.md explains their format. They are read at the first use. A mistake in
-// them is a bug that this package's test finds, so it panics.
+// The files describe the kinds; README.md explains their format. They are read at the first use. A mistake in them is
+// a bug that this package's test finds, so it panics, with file and line.
 //
 //go:embed data/*.txt
 var files embed.FS
@@ -28,6 +28,30 @@ type line struct {
 	text   string
 	block  []*line
 	set    *set // of a kind: its blocks, which all entries of it share
+}
+
+// located is the text of a mistake, with file and line.
+type located string
+
+// compiling, deferred, gives a mistake the file and the number of the line, if it has none yet.
+func (l *line) compiling() {
+	switch why := recover().(type) {
+	case nil:
+	case located:
+		panic(why)
+	default:
+		panic(located(fmt.Sprintf("kinds/data/%s:%d: %v", l.file, l.number, why)))
+	}
+}
+
+// mistake ends the compilation of a line.
+func mistake(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// noBlock refuses lines below one that has no use for them.
+func (l *line) noBlock() {
+	if l.block != nil {
+		mistake("nothing can be below %q", l.text)
+	}
 }
 
 // set is a named group of blocks that others use.
@@ -56,20 +80,30 @@ var described = sync.OnceValue(func() *data {
 			panic(err)
 		}
 		for _, l := range parseLines(e.Name(), string(text)) {
-			verb, name, _ := strings.Cut(l.text, " ")
-			switch {
-			case verb == "kind":
-				l.set = d.set(l.block)
-				d.kinds = append(d.kinds, l)
-			case verb == "set" && d.sets[name] == nil:
-				d.sets[name] = d.set(l.block)
-			default:
-				panic(l.wrong("want kind, or set with a new name"))
-			}
+			d.declare(l)
 		}
 	}
 	return d
 })
+
+// declare adds what a line without indentation declares: a kind or a set.
+func (d *data) declare(l *line) {
+	defer l.compiling()
+	verb, name, _ := strings.Cut(l.text, " ")
+	switch {
+	case verb == "kind":
+		l.set, _ = d.set(l.block)
+		d.kinds = append(d.kinds, l)
+	case verb == "set" && d.sets[name] == nil:
+		s, others := d.set(l.block)
+		for _, other := range others {
+			mistake("set %s: no block %q", name, other.text)
+		}
+		d.sets[name] = s
+	default:
+		mistake("want kind, or set with a new name")
+	}
+}
 
 // parseLines makes a tree of the lines of a file, by their indentation.
 func parseLines(file, text string) []*line {
@@ -86,7 +120,7 @@ func parseLines(file, text string) []*line {
 		case text == "" || strings.HasPrefix(text, "#"):
 			continue
 		case depth >= len(above):
-			panic(fmt.Sprintf("kinds/data/%s:%d: indented too far", file, number))
+			panic(located(fmt.Sprintf("kinds/data/%s:%d: indented too far", file, number)))
 		default:
 			open = &line{file: file, number: number, text: text}
 			above[depth].block = append(above[depth].block, open)
@@ -100,59 +134,62 @@ func parseLines(file, text string) []*line {
 	return root.block
 }
 
-func (l *line) wrong(why string) string {
-	return fmt.Sprintf("kinds/data/%s:%d: %s", l.file, l.number, why)
-}
-
-// set finds the blocks among lines. They are compiled at their first use.
-func (d *data) set(lines []*line) *set {
-	s := &set{blocks: map[string]func() []statement{}}
+// set finds the blocks among lines, and returns the other lines. Blocks are compiled at their first use.
+func (d *data) set(lines []*line) (s *set, others []*line) {
+	s = &set{blocks: map[string]func() []statement{}}
 	for _, l := range lines {
 		switch l.text {
 		case "defaults", "prepare", "checks":
 			s.blocks[l.text] = sync.OnceValue(func() []statement { return d.block(l.block, l.text == "checks") })
 		case "columns":
 			s.columns = l.block
+		default:
+			others = append(others, l)
 		}
 	}
-	return s
+	return s, others
 }
 
 // columns makes columns of lines "[wide] NAME[:TYPE[:FORMAT]] = CELL", "age" and "use SET".
-func (d *data) columns(lines []*line) []Column {
-	var out []Column
+func (d *data) columns(lines []*line) (out []Column) {
 	for _, l := range lines {
-		if name, ok := strings.CutPrefix(l.text, "use "); ok {
-			if d.sets[name] == nil {
-				panic(l.wrong("no set " + name))
-			}
-			out = append(out, d.columns(d.sets[name].columns)...)
-			continue
-		}
-		if l.text == "age" {
-			out = append(out, Column{Name: "Age", Type: "string", Cell: since("metadata.creationTimestamp")})
-			continue
-		}
-		head, body, found := strings.Cut(l.text, " = ")
-		head, wide := strings.CutPrefix(head, "wide ")
-		name, form, _ := strings.Cut(head, ":")
-		typ, format, _ := strings.Cut(form, ":")
-		c := Column{Name: name, Type: cmp.Or(typ, "string"), Format: format}
-		if wide {
-			c.Priority = 1
-		}
-		if !found {
-			panic(l.wrong("column: want NAME = CELL"))
-		}
-		cell := sync.OnceValue(func() cell {
-			cell, err := parseCell(body)
-			if err != nil {
-				panic(l.wrong("column: " + err.Error()))
-			}
-			return cell
-		})
-		c.Cell = func(o Object, now time.Time) any { return cell()(scope{root: o, o: o, at: unknown}, now) }
-		out = append(out, c)
+		out = append(out, d.column(l)...)
 	}
 	return out
+}
+
+func (d *data) column(l *line) []Column {
+	defer l.compiling()
+	l.noBlock()
+	if name, ok := strings.CutPrefix(l.text, "use "); ok {
+		return d.columns(d.setNamed(name).columns)
+	}
+	if l.text == "age" {
+		return []Column{{Name: "Age", Type: "string", Cell: since("metadata.creationTimestamp")}}
+	}
+	head, body, found := strings.Cut(l.text, " = ")
+	if !found {
+		mistake("column: want NAME = CELL")
+	}
+	head, wide := strings.CutPrefix(head, "wide ")
+	name, form, _ := strings.Cut(head, ":")
+	typ, format, _ := strings.Cut(form, ":")
+	c := Column{Name: name, Type: cmp.Or(typ, "string"), Format: format}
+	if wide {
+		c.Priority = 1
+	}
+	cell := sync.OnceValue(func() cell {
+		defer l.compiling()
+		return parseCell(body)
+	})
+	c.Cell = func(o Object, now time.Time) any { return cell()(scope{root: o, o: o, at: unknown}, now) }
+	return []Column{c}
+}
+
+func (d *data) setNamed(name string) *set {
+	s := d.sets[name]
+	if s == nil {
+		mistake("no set %q", name)
+	}
+	return s
 }

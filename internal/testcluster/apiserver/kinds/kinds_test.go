@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,35 +51,49 @@ func TestTheDataOfTheKindsHasNoMistake(t *testing.T) {
 			t.Errorf("set %s: want defaults, checks or columns, and no other block", name)
 		}
 	}
-	for _, l := range d.kinds {
-		for _, block := range l.block {
-			known := slices.Contains(strings.Fields("defaults prepare checks columns"), block.text)
-			if len(block.block) > 0 && !known {
-				t.Error(block.wrong("no block of a kind"))
-			}
+	// A semicolon begins a line that is indented by four spaces, two semicolons by six.
+	for text, want := range map[string]string{
+		"checks;spec.a requird":               `3: no check: ["spec.a" "requird"]`,
+		"checks;spec.a form labl":             `3: no form "labl"`,
+		"checks;a only":                       "3: only without an argument",
+		"checks;a immutable b":                "3: immutable takes no argument",
+		"checks;a forbidden: c":               "3: forbidden without a condition",
+		"checks;a required if":                "3: if without a condition",
+		"checks;a invalid if b: c":            `3: no condition: "b"`,
+		"checks;a invalid if has b or: c":     "3: or without a condition on both sides",
+		"checks;a[b required":                 `3: no closing bracket: "a[b"`,
+		"checks;use x .":                      `3: no set "x"`,
+		"checks;call x":                       `3: no function "x"`,
+		"checks;call x .":                     `3: no function "x"`,
+		"checks;call endpoints .;;b required": `3: nothing can be below "call endpoints ."`,
+		"checks;in a;;b requird":              `4: no check: ["b" "requird"]`,
+		"defaults;spec.a {":                   "3: read the value {",
+		"defaults;spec.a 1 2":                 `3: want a path and a value: ["spec.a" "1" "2"]`,
+		"defaults;spec.a 1;;b 2":              `3: nothing can be below "spec.a 1"`,
+		"defaults;;spec.a 1":                  "3: indented too far",
+		"colour red":                          `2: no attribute "colour"`,
+		"short a;b":                           `2: nothing can be below "short a"`,
+		"scale spec.replicas":                 "2: scale: want the paths",
+		"flags clustered":                     `2: no flag "clustered"`,
+		"status @x":                           `2: no function "x"`,
+		"status {":                            "2: read the value {",
+		"name labl":                           `2: no form "labl"`,
+		"warn a: b":                           `2: no condition: "a"`,
+		"selectable a={":                      `2: no closing bracket: "{"`,
+		"columns;B":                           "3: column: want NAME = CELL",
+		"columns;B = {a":                      "3: no closing brace",
+		"columns;B = @c":                      `3: no function "c"`,
+		"columns;B = {lowr:a}":                `3: no filter "lowr"`,
+		"columns;use x":                       `3: no set "x"`,
+	} {
+		if got := mistakeIn("kind v1 as A\n  " + strings.ReplaceAll(strings.ReplaceAll(text, ";;", "\n      "), ";",
+			"\n    ")); !strings.HasPrefix(got, "kinds/data/x.txt:"+want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	for text, want := range map[string]string{
-		"kind v1 as A\n  checks\n    spec.a requird\n":    `kinds/data/x.txt:3: no check: ["spec.a" "requird"]`,
-		"kind v1 as A\n  checks\n    spec.a form labl\n":  `kinds/data/x.txt:3: no form "labl"`,
-		"kind v1 as A\n  checks\n    a invalid if b: c\n": `kinds/data/x.txt:3: no condition: "b"`,
-		"kind v1 as A\n  checks\n    a forbidden: c\n":    "kinds/data/x.txt:3: forbidden without a condition",
-		"kind v1 as A\n  checks\n    use x .\n":           `kinds/data/x.txt:3: no set "x"`,
-		"kind v1 as A\n  checks\n    call x\n":            `kinds/data/x.txt:3: no function "x"`,
-		"kind v1 as A\n  defaults\n    spec.a {\n":        "kinds/data/x.txt:3: ",
-		"kind v1 as A\n  defaults\n      spec.a 1\n":      "kinds/data/x.txt:3: indented too far",
-		"kind v1 as A\n  colour red\n":                    `kinds/data/x.txt:2: no attribute "colour"`,
-		"kind v1 as A\n  columns\n    B = {a\n":           "kinds/data/x.txt:3: column: no closing brace",
-		"kind v1 as A\n  columns\n    B = @c\n":           "kinds/data/x.txt:3: column: no function @c",
-		"kind v1 as A\n  columns\n    B = {lowr:a}\n":     `kinds/data/x.txt:3: column: no filter "lowr"`,
-		"kind v1 as\n":                                "kinds/data/x.txt:1: want kind, apiVersion",
-		"kind v1 as A\n  flags clustered\n":           `kinds/data/x.txt:2: no flag "clustered"`,
-		"kind v1 as A\n  status @x\n":                 `kinds/data/x.txt:2: no function "x"`,
-		"kind v1 as A\n  checks\n    a only\n":        "kinds/data/x.txt:3: only without an argument",
-		"kind v1 as A\n  checks\n    a immutable b\n": "kinds/data/x.txt:3: immutable takes no argument",
-		"kind v1 as A\n  checks\n    a required if\n": "kinds/data/x.txt:3: if without a condition",
-	} {
-		if got := mistakeIn(text); !strings.HasPrefix(got, want) {
+	for text, want := range map[string]string{"kind v1 as": "1: want kind, apiVersion, plural, Kind",
+		"sort a": "1: want kind, or set with a new name", "set a\n  short b": `1: set a: no block "short b"`} {
+		if got := mistakeIn(text); !strings.HasPrefix(got, "kinds/data/x.txt:"+want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -86,9 +101,16 @@ func TestTheDataOfTheKindsHasNoMistake(t *testing.T) {
 
 // mistakeIn returns the message about data with a mistake.
 func mistakeIn(text string) (message string) {
-	defer func() { message, _ = recover().(string) }()
+	defer func() {
+		if why := recover(); why != nil {
+			message = fmt.Sprint(why)
+		}
+	}()
 	d := &data{sets: map[string]*set{}}
 	for _, l := range parseLines("x.txt", text) {
+		d.declare(l)
+	}
+	for _, l := range d.kinds {
 		k := d.kind(l)
 		if k.Defaults != nil {
 			k.Defaults(Object{})

@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +92,45 @@ func TestDefaultsCopyWhatThereIs(t *testing.T) {
 	}
 	if _, made := next["b"]; made {
 		t.Error("the copy of a missing value makes a field")
+	}
+}
+
+// Each example of the README compiles, and it has each word of the language.
+func TestTheREADMEExplainsTheWholeLanguage(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for section := range strings.SplitSeq(string(text), "\n## ") {
+		title, rows, _ := strings.Cut(section, "\n")
+		form := map[string]string{"Paths": "checks\n    %s required", "Conditions": "checks\n    a required if %s",
+			"Defaults and prepare": "defaults\n    %s", "Checks": "checks\n    %s", "Columns": "columns\n    %s"}[title]
+		for row := range strings.Lines(rows) {
+			if !strings.HasPrefix(row, "| `") || form == "" {
+				continue
+			}
+			row = strings.ReplaceAll(row, `\|`, "\x00")
+			for i, code := range strings.Split(strings.Split(row, "|")[1], "`") {
+				if code = strings.ReplaceAll(code, "\x00", "|"); i%2 == 0 {
+					continue
+				}
+				for _, word := range strings.Fields(strings.ReplaceAll(code, ":", " ")) {
+					seen[word] = true
+				}
+				const sets = "set template\n  defaults\n    a 1\nset ready-columns\n  columns\n    age\n"
+				lines := sets + "kind v1 as A\n  " + fmt.Sprintf(form, strings.ReplaceAll(code, "if C", "if has a"))
+				if why := mistakeIn(lines); why != "" {
+					t.Errorf("%s, %s: %s", title, code, why)
+				}
+			}
+		}
+	}
+	for _, word := range slices.Concat(obj.Keys(checkKinds()), unary, binary, strings.Fields(
+		"new update changed in use call set drop keep age wide each @now")) {
+		if !seen[word] {
+			t.Errorf("there is no example of %s", word)
+		}
 	}
 }
 

@@ -1,9 +1,6 @@
 package kinds
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +9,7 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// statement is one line of a block, compiled; see data/README.
+// statement is one line of a block, compiled; see README.md.
 type statement struct {
 	verb   string
 	orElse bool // it counts only if the line before it has found nothing
@@ -25,6 +22,7 @@ type statement struct {
 	detail template           // of a check
 	block  func() []statement // of in and use; of a check: what it changes before it compares
 	kind   *checkKind
+	form   func(string) []string // of the checks of forms
 	call   func(scope)
 }
 
@@ -32,32 +30,23 @@ type statement struct {
 func (d *data) block(lines []*line, checks bool) []statement {
 	var out []statement
 	for _, l := range lines {
-		st, err := d.statement(l, checks)
-		if err != nil {
-			panic(fmt.Sprintf("kinds/data/%s:%d: %v", l.file, l.number, err))
-		}
-		out = append(out, st)
+		out = append(out, d.statement(l, checks))
 	}
 	return out
 }
 
-func (d *data) statement(l *line, checks bool) (statement, error) {
-	var st statement
-	text := l.text
+func (d *data) statement(l *line, checks bool) (st statement) {
+	defer l.compiling()
+	text, detail := l.text, ""
 	text, st.orElse = strings.CutPrefix(text, "else ")
 	if checks {
-		before, detail, _ := strings.Cut(text, ": ")
-		var err error
-		if st.detail, err = parseTemplate(detail); err != nil {
-			return st, err
-		}
-		text = before
+		text, detail, _ = strings.Cut(text, ": ")
+		st.detail = parseTemplate(detail)
 	}
 	words := strings.Fields(text)
 	if i := slices.Index(words, "if"); i >= 0 {
-		var err error
-		if st.when, err = parseCondition(words[i+1:]); err != nil || st.when == nil {
-			return st, cmp.Or(err, errors.New("if without a condition"))
+		if st.when = parseCondition(words[i+1:]); st.when == nil {
+			mistake("if without a condition")
 		}
 		words = words[:i]
 	}
@@ -66,103 +55,100 @@ func (d *data) statement(l *line, checks bool) (statement, error) {
 		words = slices.Delete(words, i, i+2)
 	}
 	if len(words) < 2 {
-		return st, fmt.Errorf("too short: %q", l.text)
+		mistake("too short: %q", l.text)
+	}
+	if !checks && words[0] != "in" {
+		l.noBlock()
 	}
 	switch words[0] {
 	case "in", "use", "call", "set", "drop", "keep":
-		st.verb, words = words[0], words[1:]
-		return st, d.keyword(&st, words, l, checks)
+		st.verb = words[0]
+		d.keyword(&st, words[1:], l, checks)
+		return st
 	}
-	if block := l.block; checks && block != nil {
-		changes := d.block(block, false)
+	if !checks {
+		st.verb = "default"
+		st.assign(words)
+		return st
+	}
+	if l.block != nil {
+		changes := d.block(l.block, false)
 		st.block = func() []statement { return changes }
 	}
-	if checks {
-		return st, st.check(words)
-	}
-	st.verb = "default"
-	return st, st.assign(words)
+	st.check(words)
+	return st
 }
 
 // keyword compiles a line that begins with a verb.
-func (d *data) keyword(st *statement, words []string, l *line, checks bool) error {
+func (d *data) keyword(st *statement, words []string, l *line, checks bool) {
+	if st.verb != "in" {
+		l.noBlock()
+	}
 	switch st.verb {
 	case "in":
 		block := d.block(l.block, checks)
 		st.paths, st.block = []path{parsePath(words[0])}, func() []statement { return block }
-		return nil
 	case "use":
-		set := d.sets[words[0]]
-		if set == nil {
-			return fmt.Errorf("no set %q", words[0])
-		}
-		st.paths, st.block = []path{parsePath(strings.Join(words[1:], ""))}, set.block("defaults")
+		set, name := d.setNamed(words[0]), "defaults"
 		if checks {
-			st.block = set.block("checks")
+			name = "checks"
 		}
-		return nil
+		st.paths, st.block = []path{parsePath(strings.Join(words[1:], ""))}, set.block(name)
 	case "call":
-		st.paths = []path{parsePath(strings.Join(words[1:], ""))}
-		if st.call = functions()[words[0]]; st.call == nil {
-			return fmt.Errorf("no function %q", words[0])
-		}
-		return nil
+		st.paths, st.call = []path{parsePath(strings.Join(words[1:], ""))}, named(functions(), words[0])
 	case "drop", "keep":
 		for _, w := range words {
 			st.paths = append(st.paths, parsePath(w))
 		}
-		return nil
+	default:
+		st.assign(words)
 	}
-	return st.assign(words)
 }
 
 // assign compiles the path and the value of a default.
-func (st *statement) assign(words []string) error {
-	st.paths = []path{parsePath(words[0])}
+func (st *statement) assign(words []string) {
 	if len(words) != 2 {
-		return fmt.Errorf("want a path and a value: %q", words)
+		mistake("want a path and a value: %q", words)
 	}
-	return st.setValue(words[1])
+	st.paths = []path{parsePath(words[0])}
+	st.setValue(words[1])
 }
 
-func (st *statement) setValue(word string) (err error) {
+func (st *statement) setValue(word string) {
 	if from, ok := strings.CutPrefix(word, "="); ok {
 		p := parsePath(from)
 		st.other = &p
-		return nil
+	} else if st.value = word; word != now {
+		st.value = decode(word)
 	}
-	if st.value = word; word == now {
-		return nil
-	}
-	st.value, err = patch.Decode([]byte(word))
-	return err
 }
 
 // check compiles a line of paths, a check and its argument.
-func (st *statement) check(words []string) error {
+func (st *statement) check(words []string) {
 	i := 1 + slices.IndexFunc(words[1:], func(w string) bool { return checkKinds()[w] != nil })
 	if i < 1 {
-		return fmt.Errorf("no check: %q", words)
+		mistake("no check: %q", words)
 	}
 	for _, w := range words[:i] {
 		st.paths = append(st.paths, parsePath(w))
 	}
 	st.verb, st.arg = words[i], strings.Join(words[i+1:], " ")
 	st.kind = checkKinds()[st.verb]
+	if slices.Contains([]string{"form", "strict-form", "keys", "keys-at"}, st.verb) {
+		st.form = formNamed(st.arg)
+	}
 	byCondition := st.kind.wrong == nil && st.kind.report != nil
 	switch {
 	case st.kind.argument && st.arg == "":
-		return fmt.Errorf("%s without an argument", st.verb)
-	case slices.Contains([]string{"form", "strict-form", "keys", "keys-at"}, st.verb) && forms()[st.arg] == nil:
-		return fmt.Errorf("no form %q", st.arg)
+		mistake("%s without an argument", st.verb)
 	case byCondition && st.when == nil:
-		return fmt.Errorf("%s without a condition", st.verb)
+		mistake("%s without a condition", st.verb)
 	case st.arg == "" || st.kind.argument || st.kind.optional:
-		return nil
 	case byCondition:
-		return st.setValue(st.arg)
+		st.setValue(st.arg)
+	default:
+		mistake("%s takes no argument", st.verb)
 	}
-	return fmt.Errorf("%s takes no argument", st.verb)
 }
 
 // now as a value is the time of the write.

@@ -26,8 +26,7 @@ type part struct {
 	other   *path
 }
 
-func parseTemplate(text string) (template, error) {
-	var out template
+func parseTemplate(text string) (out template) {
 	for text != "" {
 		before, rest, found := strings.Cut(text, "{")
 		if before != "" {
@@ -38,23 +37,17 @@ func parseTemplate(text string) (template, error) {
 		}
 		inside, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return nil, fmt.Errorf("no closing brace: %q", text)
+			mistake("no closing brace: %q", text)
 		}
-		p, err := parsePart(inside)
-		if err != nil {
-			return nil, err
-		}
-		out, text = append(out, p), after
+		out, text = append(out, parsePart(inside)), after
 	}
-	return out, nil
+	return out
 }
 
 // parsePart parses what is in braces.
-func parsePart(text string) (p part, err error) {
+func parsePart(text string) (p part) {
 	if some, condition, ok := strings.Cut(text, " if "); ok {
-		p.text = some
-		p.when, err = parseCondition(strings.Fields(condition))
-		return p, err
+		return part{text: some, when: parseCondition(strings.Fields(condition))}
 	}
 	where, instead, _ := strings.Cut(text, "|")
 	if other, ok := strings.CutPrefix(instead, "="); ok {
@@ -67,12 +60,12 @@ func parsePart(text string) (p part, err error) {
 	}
 	if name, rest, ok := strings.Cut(where, ":"); ok && name != "old" {
 		if p.filter, where = name, rest; filters()[name] == nil {
-			return p, fmt.Errorf("no filter %q", name)
+			mistake("no filter %q", name)
 		}
 	}
 	at := parsePath(where)
 	p.path = &at
-	return p, nil
+	return p
 }
 
 // value returns what a template makes of an object: text, or the value itself where the template is nothing else.
@@ -192,7 +185,7 @@ type cell func(s scope, now time.Time) any
 
 // parseCell parses a column: texts separated by semicolons, the first of which whose condition holds is printed, or
 // each, a path as in braces, and such texts for each object there. @name is a function.
-func parseCell(text string) (cell, error) {
+func parseCell(text string) cell {
 	if rest, ok := strings.CutPrefix(text, "each "); ok {
 		return parseEach(rest)
 	}
@@ -200,25 +193,14 @@ func parseCell(text string) (cell, error) {
 	var cells []cell
 	for alternative := range strings.SplitSeq(text, "; ") {
 		body, condition := cutCondition(alternative)
-		when, err := parseCondition(strings.Fields(condition))
-		if err != nil {
-			return nil, err
+		conditions = append(conditions, parseCondition(strings.Fields(condition)))
+		if name, ok := strings.CutPrefix(body, "@"); ok {
+			show := named(cellFunctions(), name)
+			cells = append(cells, func(s scope, now time.Time) any { return show(s.root, now) })
+		} else {
+			t := parseTemplate(body)
+			cells = append(cells, func(s scope, _ time.Time) any { return t.value(s) })
 		}
-		show := cellFunctions()[strings.TrimPrefix(body, "@")]
-		if strings.HasPrefix(body, "@") && show == nil {
-			return nil, fmt.Errorf("no function %s", body)
-		}
-		t, err := parseTemplate(body)
-		if err != nil {
-			return nil, err
-		}
-		conditions = append(conditions, when)
-		cells = append(cells, func(s scope, now time.Time) any {
-			if show != nil {
-				return show(s.root, now)
-			}
-			return t.value(s)
-		})
 	}
 	return func(s scope, now time.Time) any {
 		for i, when := range conditions {
@@ -227,7 +209,7 @@ func parseCell(text string) (cell, error) {
 			}
 		}
 		return ""
-	}, nil
+	}
 }
 
 // cutCondition cuts a text in front of an if that is not in braces.
@@ -246,13 +228,9 @@ func cutCondition(text string) (body, condition string) {
 	return text, ""
 }
 
-func parseEach(text string) (cell, error) {
+func parseEach(text string) cell {
 	head, body, _ := strings.Cut(text, " ")
-	list, err := parsePart(head)
-	if err != nil {
-		return nil, err
-	}
-	item, err := parseCell(body)
+	list, item := parsePart(head), parseCell(body)
 	return func(s scope, now time.Time) any {
 		var out []any
 		s.each(*list.path, func(part scope) {
@@ -261,7 +239,7 @@ func parseEach(text string) (cell, error) {
 			}
 		})
 		return list.joined(s, out)
-	}, err
+	}
 }
 
 // since is the column of the time since a timestamp, the first one that is set.

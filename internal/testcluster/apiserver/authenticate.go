@@ -19,14 +19,13 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// admitUser finds the user of a request, impersonated or not, and refuses what that one may not do.
-func (s *Server) admitUser(r *request) error {
-	id := auth.Of(r.Request)
-	if id.Err != nil {
-		return id.Err
+// authorizeRequest refuses what the user of a request, impersonated or not, may not do.
+func (s *Server) authorizeRequest(r *request) error {
+	if r.noUser != nil {
+		return r.noUser
 	}
 	var err error
-	if r.user, err = s.impersonate(id.User, r.Header); err != nil {
+	if r.user, err = s.impersonate(r.user, r.Header); err != nil {
 		return err
 	}
 	return s.authorize(rolesIn(s.store), r.user, r.wanted())

@@ -41,7 +41,7 @@ func (s *Server) SetStart() {
 
 // control answers a request for the server itself.
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
-	if id := auth.Of(r); id.Err != nil || !slices.Contains(id.User.Groups, auth.Masters) {
+	if user, err := s.authn.Authenticate(r, time.Now()); err != nil || !auth.IsMaster(user) {
 		httpd.Error(w, httpd.Unauthorized())
 		return
 	}

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"skiff/internal/testcluster/apiserver/auth"
 )
 
 // recordLimit is how many requests are kept: more than any test sends, and little memory for a server that runs for
@@ -46,8 +44,8 @@ func (s *Server) ForgetRequests() {
 }
 
 // record records a request and returns a writer that records its answer.
-func (s *Server) record(w http.ResponseWriter, r *http.Request) *recordedWriter {
-	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), User: auth.Of(r).User.Name,
+func (s *Server) record(w http.ResponseWriter, r *request) *recordedWriter {
+	req := &Request{Method: r.Method, Path: r.URL.Path, Query: r.query, User: r.user.Name,
 		UserAgent: r.UserAgent(), ContentType: r.Header.Get("Content-Type"), Time: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -17,12 +18,13 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// request is a request with what its path says; and, once it is routed, with the kind that it is for.
+// request is a request with what its path says and who sent it; and, once it is routed, with the kind that it is for.
 type request struct {
 	*http.Request
+	parts           []string      // of the path
 	forResource     bool          // the path is that of a resource, served or not
 	asked           kube.Resource // by the path; without a kind
-	kind            *kinds.Kind   // nil before it is routed, and where nothing is served under the path
+	kind            *kinds.Kind   // nil before it is authorized, and where nothing is served under the path
 	sent            *kinds.Kind   // of what is sent and answered: kind, unless the subresource has one of its own
 	verb            string        // get list watch create update patch delete deletecollection
 	namespace, name string
@@ -34,7 +36,9 @@ type request struct {
 	accept          forms.Accept
 	warner          *httpd.Warner // made when admission needs it
 	keepBody        bool          // the body may be needed again, unchanged
+	inYAML          bool          // writer turns the answer into YAML
 	user            kinds.User
+	noUser          error // why the credentials are not good
 	query           url.Values
 }
 
@@ -54,7 +58,8 @@ func (r *request) body(sent any) any {
 // /apis/G/V/..., each followed by [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]. Another path leaves all of
 // that empty.
 func readPath(r *http.Request) *request {
-	req, parts := &request{Request: r, query: r.URL.Query()}, pathParts(r)
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	req := &request{Request: r, query: r.URL.Query(), parts: parts}
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
 		req.asked.Version, parts = parts[1], parts[2:]
@@ -89,26 +94,27 @@ func readPath(r *http.Request) *request {
 	return req
 }
 
-func pathParts(r *http.Request) []string { return strings.Split(strings.Trim(r.URL.Path, "/"), "/") }
-
 var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", http.MethodHead: "get",
 	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
-// route finds the kind of a request, and refuses what the path does not have.
-func (s *Server) route(r *request) error {
-	if !r.forResource {
-		parts := pathParts(r.Request) // of an unknown version: discovery handles the known ones
-		if parts[0] == "version" || parts[0] == "api" && len(parts) == 2 ||
-			parts[0] == "apis" && len(parts) == 3 && s.registry.builtinGroup(parts[1]) {
-			return httpd.NoResource()
-		}
-		return httpd.NoSuchPath
+// serveDocument answers a request whose path is not that of a resource.
+func (s *Server) serveDocument(r *request) error {
+	root, n := r.parts[0], len(r.parts)
+	switch {
+	case httpd.Discovery(r.writer, r.Request, s.registry.all()), s.authn.ServeOpenID(r.writer, r.Request):
+		return nil
+	case root == "version", root == "api" && n == 2, root == "apis" && n == 3 && s.registry.builtinGroup(r.parts[1]):
+		return httpd.NoResource() // an unknown version of a known group
 	}
+	return httpd.NoSuchPath
+}
+
+// route refuses what the path of a resource does not have.
+func (s *Server) route(r *request) error {
 	if r.prefix != "" && r.asked.Plural == "" {
 		return httpd.Plain{Code: http.StatusInternalServerError, Text: fmt.Sprintf("Internal Server Error: %q: "+
 			"failed to create RequestInfo: unable to determine kind and namespace from url, %s", r.RequestURI, r.URL)}
 	}
-	r.kind = s.registry.find(r.asked.Group, r.asked.Version, r.asked.Plural)
 	switch {
 	case r.kind == nil && !s.registry.builtinGroup(r.asked.Group):
 		return httpd.NoSuchPath
@@ -196,6 +202,18 @@ func (r *request) isLong() bool {
 	return r.kind != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
 }
 
+// checkTimeout refuses a timeout that cannot be read.
+func (r *request) checkTimeout() error {
+	timeout := r.query.Get("timeout")
+	if timeout == "" || r.isLong() {
+		return nil
+	}
+	if _, err := time.ParseDuration(timeout); err != nil {
+		return httpd.BadRequest("invalid timeout specified in the request URL - %v", err)
+	}
+	return nil
+}
+
 // watches reports whether the parameters of a GET ask for a watch: the real server takes any value but two as true.
 func watches(q url.Values) bool {
 	v, ok := q["watch"]
@@ -203,10 +221,9 @@ func watches(q url.Values) bool {
 }
 
 // serve serves a routed request.
-func (s *Server) serve(w http.ResponseWriter, r *request) error {
-	r.writer = w
+func (s *Server) serve(r *request) error {
 	if r.kind.Warning != "" {
-		httpd.Warn(w, r.kind.Warning)
+		httpd.Warn(r.writer, r.kind.Warning)
 	}
 	switch {
 	case r.kind.Review != nil, r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub):

@@ -214,7 +214,8 @@ func (s *Server) end(r *http.Request) {
 	s.inFlight.Done()
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request: it reads what the request is for and who sent it, lets the faults that hit it have
+// their way, and has it dispatched.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.begin(r) {
 		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
@@ -224,27 +225,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	r = r.WithContext(ctx)
-	if strings.HasPrefix(r.URL.Path, controlPath) {
-		s.control(w, s.authn.Identified(r, time.Now()))
+	if r = r.WithContext(ctx); strings.HasPrefix(r.URL.Path, controlPath) {
+		s.control(w, r)
 		return
 	}
 	req := readPath(r)
-	at := faults.Target{Replica: s.frontOf(ctx)}
-	if req.forResource {
-		at.Verb, at.Resource, at.Namespace, at.Name = req.verb, req.asked.Plural, req.namespace, req.name
-	}
-	r, done := s.faults.Pick(r, at)
+	var done func()
+	req.Request, done = s.faults.Pick(r, faults.Target{Verb: req.verb, Resource: req.asked.Plural,
+		Namespace: req.namespace, Name: req.name, Replica: s.frontOf(ctx)})
 	defer done()
-	r = s.authn.Identified(r, clock(r))
-	rec := s.record(w, r)
+	req.user, req.noUser = s.authn.Authenticate(req.Request, clock(req.Request))
+	rec := s.record(w, req)
 	defer rec.finish()
 	header := rec.Header()
 	header.Set("Audit-Id", obj.NewUID())
 	header.Set("Cache-Control", "no-cache, private")
-	faults.Serve(rec, r, at.Verb == "watch", func(w http.ResponseWriter, r *http.Request) {
-		req.Request = r
-		s.dispatch(w, req)
+	faults.Serve(rec, req.Request, req.verb == "watch", func(w http.ResponseWriter) {
+		req.writer = w
+		s.dispatch(req)
 	})
 }
 
@@ -256,41 +254,42 @@ func clock(r *http.Request) time.Time {
 	return time.Now().Add(faults.Ahead(r.Context()))
 }
 
-// dispatch authorizes, routes and serves a request.
-func (s *Server) dispatch(w http.ResponseWriter, req *request) {
-	if as := forms.InJSON(req.Request); as != nil && strings.HasPrefix(req.URL.Path, "/api") {
-		y := &forms.YAML{ResponseWriter: w}
+// dispatch answers a request, in the form that the client asks for, with the error if there is one.
+func (s *Server) dispatch(r *request) {
+	if as := forms.InJSON(r.Request); as != nil && strings.HasPrefix(r.URL.Path, "/api") {
+		y := &forms.YAML{ResponseWriter: r.writer}
 		defer y.Close()
-		w, req.Request = y, as
+		r.writer, r.Request, r.inYAML = y, as, true
 	}
-	err := s.admitUser(req)
-	if _, inYAML := w.(*forms.YAML); err == nil && inYAML && watches(req.query) {
-		err = forms.NoWatch()
-	}
-	if err != nil {
-		httpd.Error(w, err)
-		return
-	}
-	err = s.route(req)
-	if timeout := req.query.Get("timeout"); timeout != "" && !req.isLong() {
-		if _, err := time.ParseDuration(timeout); err != nil {
-			httpd.Error(w, httpd.BadRequest("invalid timeout specified in the request URL - %v", err))
-			return
-		}
-	}
-	if httpd.Discovery(w, req.Request, s.registry.all()) || s.authn.ServeOpenID(w, req.Request) {
-		return
-	}
-	if err == nil {
-		err = s.serve(w, req)
-	}
+	err := s.answer(r)
 	switch {
 	case err == nil:
-	case req.kind != nil && prefersProtobuf(req):
-		forms.WriteProtobufError(w, err)
+	case r.kind != nil && prefersProtobuf(r):
+		forms.WriteProtobufError(r.writer, err)
 	default:
-		httpd.Error(w, err)
+		httpd.Error(r.writer, err)
 	}
+}
+
+// answer authorizes, routes and serves a request. The error is the answer, if nothing was written.
+func (s *Server) answer(r *request) error {
+	if err := s.authorizeRequest(r); err != nil {
+		return err
+	}
+	if r.inYAML && watches(r.query) {
+		return forms.NoWatch()
+	}
+	r.kind = s.registry.find(r.asked.Group, r.asked.Version, r.asked.Plural)
+	if err := r.checkTimeout(); err != nil {
+		return err
+	}
+	if !r.forResource {
+		return s.serveDocument(r)
+	}
+	if err := s.route(r); err != nil {
+		return err
+	}
+	return s.serve(r)
 }
 
 // SetToken changes Options.Token. Open requests continue.

@@ -8,7 +8,6 @@
 package auth
 
 import (
-	"context"
 	"crypto"
 	"crypto/x509"
 	"net/http"
@@ -57,29 +56,9 @@ func (a *Authenticator) admin() string {
 // administrator is the user of Options.Token, and of every request where the server asks for no credentials.
 var administrator = kinds.User{Name: "admin", Groups: []string{Masters, Authenticated}}
 
-// Identity is who sent a request, or why that is not known. It is in the context of the request.
-type Identity struct {
-	User kinds.User
-	Err  error
-}
-
-type identityKey struct{}
-
-// Identified returns the request with the identity that its sender has at a time, which Of finds there.
-func (a *Authenticator) Identified(r *http.Request, at time.Time) *http.Request {
-	user, err := a.authenticate(r, at)
-	return r.WithContext(context.WithValue(r.Context(), identityKey{}, Identity{user, err}))
-}
-
-// Of returns the identity of a request that went through Identified.
-func Of(r *http.Request) Identity {
-	id, _ := r.Context().Value(identityKey{}).(Identity)
-	return id
-}
-
-// authenticate returns who sent a request, by its client certificate or else its bearer token. An error means that it
-// has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
-func (a *Authenticator) authenticate(r *http.Request, at time.Time) (kinds.User, error) {
+// Authenticate returns who sent a request at a time, by its client certificate or else its bearer token. An error means
+// that it has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
+func (a *Authenticator) Authenticate(r *http.Request, at time.Time) (kinds.User, error) {
 	token := a.admin()
 	if token == "" && a.ClientCA == nil && len(a.Users) == 0 && !a.Roles {
 		return administrator, nil

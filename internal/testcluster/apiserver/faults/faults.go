@@ -232,16 +232,16 @@ func Ahead(ctx context.Context) (d time.Duration) {
 }
 
 // Serve serves a request with the faults that Pick found for it.
-func Serve(w http.ResponseWriter, r *http.Request, watch bool, next http.HandlerFunc) {
+func Serve(w http.ResponseWriter, r *http.Request, watch bool, next func(http.ResponseWriter)) {
 	zip := httpd.Compress(w, r)
 	serve(zip, r, watch, next)
 	zip.Close() // not after a panic: the answer of a cut has no end
 }
 
-func serve(zip *httpd.Compressor, r *http.Request, watch bool, next http.HandlerFunc) {
+func serve(zip *httpd.Compressor, r *http.Request, watch bool, next func(http.ResponseWriter)) {
 	hits := hitsOf(r.Context())
 	if len(hits) == 0 {
-		next(zip, r)
+		next(zip)
 		return
 	}
 	if d := Ahead(r.Context()); d != 0 {
@@ -277,7 +277,7 @@ func serve(zip *httpd.Compressor, r *http.Request, watch bool, next http.Handler
 		fw.add(h)
 		zip.How = max(zip.How, h.Gzip)
 	}
-	next(fw, r)
+	next(fw)
 	fw.close()
 }
 

@@ -3,7 +3,7 @@ package kubeconfig
 import "skiff/internal/runtime/kube"
 
 // credential says what the server is asked with, and what helps when the server refuses it: that depends on whether
-// skiff reads the credential again, and on who can renew it.
+// skiff reads the credential again, and on what renews it.
 func (u *user) credential(p *plugin) kube.Credential {
 	field := u.credentialField()
 	at := u.origin.at(field)

@@ -180,7 +180,7 @@ func TestATokenThatExpiresDoesNotEndAWatchAndTheNextRequestHasTheNewOne(t *testi
 	}
 	defer w.Close()
 	b.write("tok", "new")
-	cfg.Credentials.(*tokenFile).read = time.Now().Add(-tokenMaxAge) // the old one has expired meanwhile
+	cfg.Credentials.(*tokenFile).Invalidate(time.Now()) // the old one has expired meanwhile
 	if _, err := get(t, c); err != nil {
 		t.Fatal(err)
 	}

@@ -141,7 +141,7 @@ func (t *target) plugin(server *url.URL, env Env) (*plugin, error) {
 	return p, p.describe(info)
 }
 
-// execCluster is what a plugin with provideClusterInfo is told about the cluster.
+// execCluster is what a plugin with provideClusterInfo gets to know of the cluster.
 type execCluster struct {
 	Server        string `json:"server"`
 	TLSServerName string `json:"tls-server-name,omitzero"`

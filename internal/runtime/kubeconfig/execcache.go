@@ -82,7 +82,7 @@ func (p *plugin) refresh(ctx context.Context) {
 	cred, err := (*credential)(nil), errors.New("it panicked")
 	p.env.contained(p.where, func() { cred, err = p.run(ctx) })
 	if p.keep(cred, err) {
-		p.conns.closeAll() // the server judges a connection by the certificate that opened it
+		p.conns.closeAll() // the server goes by the certificate that opened a connection
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

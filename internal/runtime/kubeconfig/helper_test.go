@@ -1,6 +1,7 @@
 package kubeconfig
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -112,4 +113,26 @@ func wantMessage(t *testing.T, err error, message string) {
 	if err == nil || err.Error() != message {
 		t.Errorf("error is %v\nwant     %s", err, message)
 	}
+}
+
+// caFile follows the file ca.crt, which has a CA to begin with.
+func (b *box) caFile(first *ca) *caFile {
+	b.t.Helper()
+	c := cluster{CA: b.write("ca.crt", string(first.pem))}
+	f, err := c.caFile(b.env())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+// keyPair follows the files tls.crt and tls.key, which have an identity to begin with.
+func (b *box) keyPair(first identity) *keyPair {
+	b.t.Helper()
+	u := user{ClientCert: b.write("tls.crt", string(first.cert)), ClientKey: b.write("tls.key", string(first.key))}
+	cfg := kube.Config{TLS: &tls.Config{}}
+	if err := u.clientCertificate(&cfg, b.env()); err != nil {
+		b.t.Fatal(err)
+	}
+	return cfg.Credentials.(*keyPair)
 }

@@ -3,9 +3,10 @@ package kubeconfig
 import (
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"slices"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -13,71 +14,96 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// keyPair is a client certificate whose files may be rotated under us. The server looks at the certificate of the
-// connection on every request, so a new one must also end the connections that were opened with the old one. kube
-// asks for credentials before each request and tells of each 401; keyPair uses these two moments to look at its
-// files.
-type keyPair struct {
-	cert, key pemSource
-	env       Env
-	header    kube.Credentials // a token or password sent beside the certificate; nil = none
-	conns     connTracker
-	reread    reread
-
-	mu      sync.Mutex // guards the rest; never held while reading
-	pair    *tls.Certificate
-	checked time.Time // zero = look at the files before the next request
+// pemSource is one half of a client certificate: a file, or data that was in the kubeconfig.
+type pemSource struct {
+	path, where string
+	data        Secret
 }
 
-// get is asked for during a handshake. It does not look at the files: Authorization has just done so for the request
-// that needs the connection, and a change found here would close that very connection.
-func (p *keyPair) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pair, nil
-}
-
-// Authorization implements kube.Credentials.
-func (p *keyPair) Authorization(ctx context.Context) (string, error) {
-	if p.reread.do(ctx, p.due, func() { p.env.contained(p.cert.where, p.refresh) }) {
-		p.env.warnf("%s with %s: the files take longer than %s to read: does their disk hang? "+
-			"The certificate read before is used", p.cert.where, p.key.where, rereadWait)
+func (s pemSource) read() ([]byte, error) {
+	if s.path == "" {
+		return []byte(s.data.reveal()), nil
 	}
-	if p.header == nil {
-		return "", nil
-	}
-	return p.header.Authorization(ctx)
-}
-
-// Invalidate implements kube.Credentials: the server refused the certificate or the header of a request sent at t.
-func (p *keyPair) Invalidate(t time.Time) {
-	p.mu.Lock()
-	if p.checked.Before(t) {
-		p.checked = time.Time{}
-	}
-	p.mu.Unlock()
-	if p.header != nil {
-		p.header.Invalidate(t)
-	}
-}
-
-// due says whether to look at the files before the next request.
-func (p *keyPair) due() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Since(p.checked) >= recheckEvery
-}
-
-// refresh looks at the files, and on a new pair closes the connections of the old. A pair that does not fit together
-// is half written: the old one stays in use.
-func (p *keyPair) refresh() {
-	changed, err := p.reload()
+	data, err := ReadFile(s.path)
 	if err != nil {
-		p.env.warnf("%s; the certificate read before is used", err)
+		return nil, fmt.Errorf("%s: %w", s.where, err)
 	}
-	if changed {
-		p.conns.closeAll()
+	return data, nil
+}
+
+// half picks the source of a certificate or key: data wins over a file, with a warning. ok is false when neither is
+// set.
+func (u *user) half(field, path string, data Secret, env Env) (s pemSource, ok bool, err error) {
+	if !data.isSet() {
+		return pemSource{path: path, where: u.origin.at(field)}, path != "", nil
 	}
+	if path != "" {
+		env.warnf("%s: ignored, %s-data is set too", u.origin.at(field), field)
+	}
+	where := u.origin.at(field + "-data")
+	pem, err := base64.StdEncoding.DecodeString(data.reveal())
+	if err != nil {
+		return pemSource{}, false, fmt.Errorf("%s: %w", where, err)
+	}
+	return pemSource{where: where, data: NewSecret(string(pem))}, true, nil
+}
+
+// clientCertificate puts the user's client certificate into cfg, and what follows its files.
+func (u *user) clientCertificate(cfg *kube.Config, env Env) error {
+	cert, haveCert, err := u.half("client-certificate", u.ClientCert, u.ClientCertData, env)
+	if err != nil {
+		return err
+	}
+	key, haveKey, err := u.half("client-key", u.ClientKey, u.ClientKeyData, env)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !haveCert && !haveKey:
+		return nil
+	case !haveCert:
+		return fmt.Errorf("%s: there is a key but no client-certificate for it", key.where)
+	case !haveKey:
+		return fmt.Errorf("%s: there is a certificate but no client-key for it", cert.where)
+	}
+	p := &keyPair{header: cfg.Credentials, rotated: rotated[*tls.Certificate]{env: env,
+		where: cert.where + " with " + key.where, kept: "the certificate read before is used",
+		age: recheckEvery, retry: recheckEvery}}
+	p.read = func() (*tls.Certificate, error) { return readPair(cert, key) }
+	if err := p.load(); err != nil {
+		return err
+	}
+	cfg.TLS.GetClientCertificate = p.certificate
+	if cert.path != "" || key.path != "" {
+		p.changed = func(before, now *tls.Certificate) {
+			if !sameCertificate(before, now) {
+				p.conns.closeAll()
+			}
+		}
+		cfg.Credentials = p
+		cfg.DialContext = p.conns.dial
+	}
+	return nil
+}
+
+func readPair(cert, key pemSource) (*tls.Certificate, error) {
+	certPEM, err := cert.read()
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := key.read()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted(keyPEM) {
+		return nil, fmt.Errorf("%s: the key is encrypted, and skiff has no way to ask for the passphrase: "+
+			"write it without one (openssl pkey -in KEY -out NEW)", key.where)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil { // perhaps it is half written
+		return nil, fmt.Errorf("%s with %s: %w", cert.where, key.where, err)
+	}
+	return &pair, nil
 }
 
 // encrypted says whether a private key needs a passphrase (PKCS #8, or RFC 1421 as OpenSSL wrote it before).
@@ -90,31 +116,94 @@ func encrypted(key []byte) bool {
 	return false
 }
 
-func (p *keyPair) reload() (changed bool, err error) {
-	p.mu.Lock()
-	p.checked = time.Now()
-	p.mu.Unlock()
-	cert, err := p.cert.read()
+// keyPair is a client certificate whose files another program rotates. The server looks at the certificate of the
+// connection on every request, so a new one must also end the connections that were opened with the old one. kube
+// asks for credentials before each request and reports each 401; keyPair uses these two moments to look at its files.
+type keyPair struct {
+	rotated[*tls.Certificate]
+	header kube.Credentials // a token or password sent beside the certificate; nil = none
+	conns  connTracker
+}
+
+// certificate is asked for during a handshake. It does not look at the files: Authorization has just done so for the
+// request that needs the connection, and a change found here would close that very connection.
+func (p *keyPair) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return p.current(), nil
+}
+
+// Authorization implements kube.Credentials.
+func (p *keyPair) Authorization(ctx context.Context) (string, error) {
+	p.get(ctx)
+	if p.header == nil {
+		return "", nil
+	}
+	return p.header.Authorization(ctx)
+}
+
+// Invalidate implements kube.Credentials: the server refused the certificate or the header of a request sent at t.
+func (p *keyPair) Invalidate(t time.Time) {
+	p.rotated.Invalidate(t)
+	if p.header != nil {
+		p.header.Invalidate(t)
+	}
+}
+
+// closeWait bounds how long closeAll waits for the transport, which notices at once that a connection is closed.
+const closeWait = time.Second
+
+// connTracker dials as kube does and remembers what is open.
+type connTracker struct {
+	mu   sync.Mutex // guards open
+	open map[*trackedConn]struct{}
+}
+
+type trackedConn struct {
+	net.Conn
+	tracker *connTracker
+	once    sync.Once
+	dropped chan struct{} // closed when the transport has closed the connection
+}
+
+func (t *connTracker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := kube.Dialer().DialContext(ctx, network, addr)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	key, err := p.key.read()
-	if err != nil {
-		return false, err
+	tracked := &trackedConn{Conn: conn, tracker: t, dropped: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = map[*trackedConn]struct{}{}
 	}
-	if encrypted(key) {
-		return false, fmt.Errorf("%s: the key is encrypted, and skiff has no way to ask for the passphrase: "+
-			"write it without one (openssl pkey -in KEY -out NEW)", p.key.where)
+	t.open[tracked] = struct{}{}
+	return tracked, nil
+}
+
+func (c *trackedConn) Close() error {
+	c.tracker.mu.Lock()
+	delete(c.tracker.open, c)
+	c.tracker.mu.Unlock()
+	c.once.Do(func() { close(c.dropped) })
+	return c.Conn.Close()
+}
+
+// closeAll closes all connections and waits until the transport has noticed, so that the next request opens a new
+// one.
+func (t *connTracker) closeAll() {
+	t.mu.Lock()
+	open := t.open
+	t.open = nil
+	t.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close() // its reader gets the error, which ends the requests on it
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, fmt.Errorf("%s with %s: %w", p.cert.where, p.key.where, err)
+	timeout := time.NewTimer(closeWait)
+	defer timeout.Stop()
+	for c := range open {
+		select {
+		case <-c.dropped:
+		case <-timeout.C:
+			return
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	changed = p.pair == nil || !slices.EqualFunc(pair.Certificate, p.pair.Certificate, slices.Equal)
-	if changed {
-		p.pair = &pair
-	}
-	return changed, nil
 }

@@ -43,7 +43,7 @@ func (b *box) hang(name string) (answer func(content string)) {
 }
 
 // underWay returns what is closed when the read under way has ended.
-func (r *reread) underWay(t *testing.T) <-chan struct{} {
+func underWay[T any](t *testing.T, r *rotated[T]) <-chan struct{} {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +55,7 @@ func (r *reread) underWay(t *testing.T) <-chan struct{} {
 
 func wantOneHangWarning(t *testing.T, b *box) {
 	t.Helper()
-	if len(b.warnings) != 1 || !strings.Contains(b.warnings[0], "does its disk hang?") &&
-		!strings.Contains(b.warnings[0], "does their disk hang?") {
+	if len(b.warnings) != 1 || !strings.Contains(b.warnings[0], "does its disk hang?") {
 		t.Errorf("warnings %q, want one that the disk hangs", b.warnings)
 	}
 }
@@ -93,13 +92,10 @@ func TestATokenFileOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 	}
 	wantOneHangWarning(t, b)
 
-	ended := f.reread.underWay(t)
+	ended := underWay(t, &f.rotated)
 	answer("two")
 	<-ended
-	f.mu.Lock()
-	got := f.last.reveal()
-	f.mu.Unlock()
-	if got != "two" {
+	if got := f.current().reveal(); got != "two" {
 		t.Errorf("the token is %q after the disk has answered, want two", got)
 	}
 }
@@ -110,11 +106,7 @@ func TestAClientCertificateOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 	b := newBox(t)
 	ca := newCA(t, "ca")
 	pair, renewed := ca.issue("client"), ca.issue("renewed")
-	p := &keyPair{cert: pemSource{path: b.write("tls.crt", string(pair.cert)), where: "client-certificate"},
-		key: pemSource{path: b.write("tls.key", string(pair.key)), where: "client-key"}, env: b.env()}
-	if _, err := p.reload(); err != nil {
-		t.Fatal(err)
-	}
+	p := b.keyPair(pair)
 	answer := b.hang("tls.crt")
 	b.write("tls.key", string(renewed.key))
 	p.Invalidate(time.Now())
@@ -124,10 +116,10 @@ func TestAClientCertificateOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 		}
 	}
 	wantOneHangWarning(t, b)
-	ended := p.reread.underWay(t)
+	ended := underWay(t, &p.rotated)
 	answer(string(renewed.cert))
 	<-ended
-	if got, err := p.get(nil); err != nil || got.Leaf.Subject.CommonName != "renewed" {
+	if got, err := p.certificate(nil); err != nil || got.Leaf.Subject.CommonName != "renewed" {
 		t.Errorf("certificate of %v, error %v, want the renewed one", got.Leaf.Subject, err)
 	}
 }
@@ -136,20 +128,17 @@ func TestAClientCertificateOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 func TestACertificateAuthorityOnADiskThatHangsHoldsUpNoHandshake(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	f := &caFile{path: b.write("ca.crt", string(newCA(t, "old").pem)), where: "--certificate-authority", env: b.env()}
-	if err := f.reload(); err != nil {
-		t.Fatal(err)
-	}
+	f := b.caFile(newCA(t, "old"))
 	before := f.current()
 	answer := b.hang("ca.crt")
-	f.checked = time.Time{}
+	f.Invalidate(time.Now())
 	for range 3 {
-		if f.current() != before {
+		if f.get(t.Context()) != before {
 			t.Error("another pool than before")
 		}
 	}
 	wantOneHangWarning(t, b)
-	ended := f.reread.underWay(t)
+	ended := underWay(t, &f.rotated)
 	answer(string(newCA(t, "new").pem))
 	<-ended
 	if f.current() == before {

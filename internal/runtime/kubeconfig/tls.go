@@ -1,7 +1,7 @@
 package kubeconfig
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,10 +10,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"sync"
 	"time"
-
-	"skiff/internal/runtime/kube"
 )
 
 // recheckEvery is how long a CA or client certificate file is trusted to be unchanged. client-go's number: these
@@ -48,14 +45,11 @@ func (t *target) tlsConfig(host string, env Env) (*tls.Config, error) {
 			env.warnf("%s: ignored, certificate-authority-data is set too", c.origin.at("certificate-authority"))
 		}
 	case c.CA != "":
-		name := c.TLSServerName
-		if name == "" {
-			name = host
-		}
-		f := &caFile{path: c.CA, where: c.origin.at("certificate-authority"), env: env}
-		if err := f.verifyFor(cfg, name); err != nil {
+		f, err := c.caFile(env)
+		if err != nil {
 			return nil, err
 		}
+		f.verifyFor(cfg, cmp.Or(c.TLSServerName, host))
 	}
 	return cfg, nil
 }
@@ -84,169 +78,59 @@ func parseCA(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// caFile verifies servers against a CA file that may be rotated under us. tls.Config.RootCAs is fixed for the life of
-// a configuration, so the check is done in VerifyConnection, with the same options that crypto/tls would use.
-type caFile struct {
-	path, where string
-	env         Env
-	reread      reread
+// caFile follows a CA file that another program rotates. tls.Config.RootCAs is fixed once a configuration is used, so
+// the check is done in VerifyConnection, with the same options that crypto/tls would use.
+type caFile struct{ rotated[*x509.CertPool] }
 
-	mu      sync.Mutex // guards the rest; never held while reading
-	pem     []byte
-	pool    *x509.CertPool
-	checked time.Time
+func (c *cluster) caFile(env Env) (*caFile, error) {
+	where := c.origin.at("certificate-authority")
+	f := &caFile{rotated[*x509.CertPool]{env: env, where: where + ": " + c.CA,
+		kept: "the certificates read before are used", age: recheckEvery, retry: recheckEvery}}
+	f.read = func() (*x509.CertPool, error) {
+		pem, err := ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		pool, err := parseCA(pem)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s %w", where, c.CA, err)
+		}
+		return pool, nil
+	}
+	return f, f.load()
 }
 
 // verifyFor installs the check in cfg. name is what the certificate must be for where the handshake sends no server
 // name, which is the case for IP addresses.
-func (f *caFile) verifyFor(cfg *tls.Config, name string) error {
-	if err := f.reload(); err != nil {
-		return err
-	}
+func (f *caFile) verifyFor(cfg *tls.Config, name string) {
 	cfg.InsecureSkipVerify = true // only crypto/tls's own check is off; VerifyConnection below replaces it
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
-		serverName := cs.ServerName // an https proxy has another one than the API server
-		if serverName == "" {
-			serverName = name
-		}
-		return f.verify(cs.PeerCertificates, serverName)
+		// An https proxy has another server name than the API server.
+		return f.verify(cs.PeerCertificates, cmp.Or(cs.ServerName, name))
 	}
-	return nil
 }
 
+// verify has no context: rereadWait bounds it.
 func (f *caFile) verify(certs []*x509.Certificate, serverName string) error {
 	if len(certs) == 0 {
 		return errors.New("the server sent no certificate")
 	}
-	opts := x509.VerifyOptions{Roots: f.current(), DNSName: serverName, Intermediates: x509.NewCertPool()}
+	opts := x509.VerifyOptions{DNSName: serverName, Intermediates: x509.NewCertPool()}
 	for _, c := range certs[1:] {
 		opts.Intermediates.AddCert(c)
 	}
-	_, err := certs[0].Verify(opts)
-	var unknown x509.UnknownAuthorityError
-	if errors.As(err, &unknown) {
-		// Perhaps the server was first to have its new certificate: look at the file at once.
-		f.refresh(func() bool { return true })
-		opts.Roots = f.current()
+	check := func() (err error) {
+		opts.Roots = f.get(context.Background())
 		_, err = certs[0].Verify(opts)
+		return err
+	}
+	err := check()
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		f.Invalidate(time.Now()) // the server may have its new certificate before the file is there
+		err = check()
 	}
 	if err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
-	}
-	return nil
-}
-
-// current returns the CA pool, from the file if that was last looked at too long ago.
-func (f *caFile) current() *x509.CertPool {
-	f.refresh(f.stale)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.pool
-}
-
-func (f *caFile) stale() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Since(f.checked) >= recheckEvery
-}
-
-// refresh reads the file again if due says so, and keeps the pool in use if that fails. A handshake's check has no
-// context; rereadWait bounds it.
-func (f *caFile) refresh(due func() bool) {
-	slow := f.reread.do(context.Background(), due, func() {
-		f.env.contained(f.where, func() {
-			if err := f.reload(); err != nil {
-				f.env.warnf("%s; the certificates read before are used", err)
-			}
-		})
-	})
-	if slow {
-		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The certificates read before are used",
-			f.where, f.path, rereadWait)
-	}
-}
-
-func (f *caFile) reload() error {
-	f.mu.Lock()
-	f.checked = time.Now()
-	f.mu.Unlock()
-	pem, err := ReadFile(f.path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.where, err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.pool != nil && bytes.Equal(pem, f.pem) {
-		return nil
-	}
-	pool, err := parseCA(pem)
-	if err != nil {
-		return fmt.Errorf("%s: %s %w", f.where, f.path, err)
-	}
-	f.pem, f.pool = pem, pool
-	return nil
-}
-
-// pemSource is one half of a client certificate: a file, or data that was in the kubeconfig.
-type pemSource struct {
-	path, where string
-	data        Secret
-}
-
-func (s pemSource) read() ([]byte, error) {
-	if s.path == "" {
-		return []byte(s.data.reveal()), nil
-	}
-	data, err := ReadFile(s.path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.where, err)
-	}
-	return data, nil
-}
-
-// half picks the source of a certificate or key: data wins over a file, with a warning. ok is false when neither is
-// set.
-func (u *user) half(field, path string, data Secret, env Env) (s pemSource, ok bool, err error) {
-	if !data.isSet() {
-		return pemSource{path: path, where: u.origin.at(field)}, path != "", nil
-	}
-	if path != "" {
-		env.warnf("%s: ignored, %s-data is set too", u.origin.at(field), field)
-	}
-	where := u.origin.at(field + "-data")
-	pem, err := base64.StdEncoding.DecodeString(data.reveal())
-	if err != nil {
-		return pemSource{}, false, fmt.Errorf("%s: %w", where, err)
-	}
-	return pemSource{where: where, data: NewSecret(string(pem))}, true, nil
-}
-
-// clientCertificate puts the user's client certificate into cfg, and whatever it takes to follow its files.
-func (u *user) clientCertificate(cfg *kube.Config, env Env) error {
-	cert, haveCert, err := u.half("client-certificate", u.ClientCert, u.ClientCertData, env)
-	if err != nil {
-		return err
-	}
-	key, haveKey, err := u.half("client-key", u.ClientKey, u.ClientKeyData, env)
-	if err != nil {
-		return err
-	}
-	switch {
-	case !haveCert && !haveKey:
-		return nil
-	case !haveCert:
-		return fmt.Errorf("%s: there is a key but no client-certificate for it", key.where)
-	case !haveKey:
-		return fmt.Errorf("%s: there is a certificate but no client-key for it", cert.where)
-	}
-	p := &keyPair{cert: cert, key: key, env: env, header: cfg.Credentials}
-	if _, err := p.reload(); err != nil {
-		return err
-	}
-	cfg.TLS.GetClientCertificate = p.get
-	if cert.path != "" || key.path != "" {
-		cfg.Credentials = p
-		cfg.DialContext = p.conns.dial
 	}
 	return nil
 }

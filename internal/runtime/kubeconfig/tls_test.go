@@ -200,26 +200,22 @@ func TestARotatedCAFileIsFollowed(t *testing.T) {
 func TestTheCAFileIsCheckedEveryFiveMinutes(t *testing.T) {
 	b := newBox(t)
 	first, second := newCA(t, "first"), newCA(t, "second")
-	path := b.write("ca.crt", string(first.pem))
 	synctest.Test(t, func(t *testing.T) {
-		f := &caFile{path: path, where: "--certificate-authority", env: b.env()}
-		if err := f.reload(); err != nil {
-			t.Fatal(err)
-		}
+		f := b.caFile(first)
 		before := f.current()
 		b.write("ca.crt", string(second.pem))
 		time.Sleep(recheckEvery - time.Second)
-		if f.current() != before {
+		if f.get(t.Context()) != before {
 			t.Error("the file was read too early")
 		}
 		time.Sleep(time.Second)
-		after := f.current()
+		after := f.get(t.Context())
 		if after == before {
 			t.Error("the withdrawn CA is still trusted after five minutes")
 		}
 		b.write("ca.crt", "")
 		time.Sleep(recheckEvery)
-		if f.current() != after || len(b.warnings) != 1 {
+		if f.get(t.Context()) != after || len(b.warnings) != 1 {
 			t.Errorf("an empty file: want the old CA and one warning, got %q", b.warnings)
 		}
 	})
@@ -279,19 +275,15 @@ func TestTheClientCertificateIsCheckedEveryFiveMinutes(t *testing.T) {
 	b := newBox(t)
 	ca := newCA(t, "ca")
 	old, renewed := ca.issue("old"), ca.issue("renewed")
-	cert, key := b.write("tls.crt", string(old.cert)), b.write("tls.key", string(old.key))
 	synctest.Test(t, func(t *testing.T) {
-		p := &keyPair{cert: pemSource{path: cert}, key: pemSource{path: key}, env: b.env()}
-		if _, err := p.reload(); err != nil {
-			t.Fatal(err)
-		}
+		p := b.keyPair(old)
 		b.write("tls.crt", string(renewed.cert))
 		b.write("tls.key", string(renewed.key))
 		who := func() string {
 			if _, err := p.Authorization(t.Context()); err != nil {
 				t.Error(err)
 			}
-			pair, err := p.get(nil)
+			pair, err := p.certificate(nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -29,8 +28,7 @@ func (u *user) authorization(env Env) (kube.Credentials, error) {
 	case u.basic():
 		return u.basicAuth()
 	case u.TokenFile != "":
-		f := &tokenFile{path: u.TokenFile, where: u.origin.at("tokenFile"), env: env, last: u.Token}
-		return f, f.load()
+		return u.tokenFile(env)
 	case u.Token.isSet():
 		if err := validToken(u.Token.reveal()); err != nil {
 			return nil, fmt.Errorf("%s: %w", u.origin.at("token"), err)
@@ -67,70 +65,33 @@ type fixedAuth struct{ header Secret }
 func (a *fixedAuth) Authorization(context.Context) (string, error) { return a.header.reveal(), nil }
 func (a *fixedAuth) Invalidate(time.Time)                          {} // there is no other
 
-// tokenFile is a token that something else rotates on disk.
-type tokenFile struct {
-	path, where string
-	env         Env
+// tokenFile is a token that another program rotates on disk.
+type tokenFile struct{ rotated[Secret] }
 
-	reread reread // one read for many requests
-
-	mu   sync.Mutex // guards the rest; never held while reading
-	last Secret     // the last good token
-	read time.Time  // when it was read; zero = not yet, or invalidated
-	next time.Time  // not read again before, after a failure
+func (u *user) tokenFile(env Env) (kube.Credentials, error) {
+	where := u.origin.at("tokenFile")
+	f := &tokenFile{rotated[Secret]{env: env, where: where + ": " + u.TokenFile, kept: "the last good token is used",
+		age: tokenMaxAge, retry: tokenRetry, refused: tokenRetry, value: u.Token}}
+	f.read = func() (Secret, error) {
+		token, err := readToken(u.TokenFile)
+		if err != nil {
+			return Secret{}, fmt.Errorf("%s: %w", where, err)
+		}
+		return NewSecret(token), nil
+	}
+	if err := f.load(); err != nil {
+		if !u.Token.isSet() {
+			return nil, err
+		}
+		f.warn(err)
+	}
+	return f, nil
 }
 
-// Authorization returns the file's token, at most a minute old. While the file is missing, empty or broken, or its
-// disk hangs, the last good token is used: a volume that is remounted must not fail requests that the server would
-// still accept.
+// Authorization returns the file's token, at most a minute old. A volume that is remounted must not fail requests that
+// the server would still accept, so the last good token is used meanwhile.
 func (f *tokenFile) Authorization(ctx context.Context) (string, error) {
-	slow := f.reread.do(ctx, f.due, func() {
-		// There is a last good token, so load has warned instead of returning an error.
-		f.env.contained(f.where, func() { _ = f.load() })
-	})
-	if slow {
-		f.env.warnf("%s: %s takes longer than %s to read: does its disk hang? The last good token is used",
-			f.where, f.path, rereadWait)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return "Bearer " + f.last.reveal(), nil
-}
-
-// due says whether the file must be read before the next request.
-func (f *tokenFile) due() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	return now.Sub(f.read) >= tokenMaxAge && !now.Before(f.next)
-}
-
-// load reads the file, and warns if it cannot but there is a token to use.
-func (f *tokenFile) load() error {
-	began := time.Now()
-	token, err := readToken(f.path)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err == nil {
-		f.last, f.read, f.next = NewSecret(token), began, time.Time{}
-		return nil
-	}
-	err = fmt.Errorf("%s: %w", f.where, err)
-	if !f.last.isSet() {
-		return err
-	}
-	f.env.warnf("%s; the last good token is used", err)
-	f.next = time.Now().Add(tokenRetry)
-	return nil
-}
-
-// Invalidate makes the next request read the file, unless the token was read after t already.
-func (f *tokenFile) Invalidate(t time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.read.Before(t) {
-		f.read = time.Time{}
-	}
+	return bearer(f.get(ctx)), nil
 }
 
 func readToken(path string) (string, error) {

@@ -56,12 +56,8 @@ func (o devOptions) makeCertificate() (tls.Certificate, []byte, error) {
 	return cert, ca, err
 }
 
-// readPool reads the certificates of a file.
-func readPool(file string) (*x509.CertPool, error) {
-	text, err := kubeconfig.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+// parsePool reads the certificates of a file with this text.
+func parsePool(file string, text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s has no certificate in PEM", file)
@@ -69,16 +65,7 @@ func readPool(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readKey reads the first private key of a file, in any of the forms that kube-apiserver takes.
-func readKey(file string) (crypto.Signer, error) {
-	text, err := kubeconfig.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return parseKey(file, text)
-}
-
-// parseKey is readKey for the text of the file.
+// parseKey reads the first private key of a file with this text, in any of the forms that kube-apiserver takes.
 func parseKey(file string, text []byte) (crypto.Signer, error) {
 	var err error
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -102,16 +89,7 @@ func parseKey(file string, text []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%s has no private key in PEM", file)
 }
 
-// readUsers reads a file of tokens as kube-apiserver does: token,user,uid,"group1,group2" in each line.
-func readUsers(file string) (map[string]apiserver.User, error) {
-	text, err := kubeconfig.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return parseUsers(file, text)
-}
-
-// parseUsers is readUsers for the text of the file.
+// parseUsers reads a file of tokens as kube-apiserver does: token,user,uid,"group1,group2" in each line.
 func parseUsers(file string, text []byte) (map[string]apiserver.User, error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace = -1, true

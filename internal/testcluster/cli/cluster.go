@@ -224,8 +224,13 @@ func (d *devCluster) waitReady(ctx context.Context, client *kube.Client) error {
 	}
 }
 
-// setFaults injects the faults of --faults.
-func (d *devCluster) setFaults() error {
+// begin waits until the cluster is ready, makes what it has now the state that a reset brings back, and injects the
+// faults of --faults.
+func (d *devCluster) begin(ctx context.Context, client *kube.Client) error {
+	if err := d.waitReady(ctx, client); err != nil {
+		return err
+	}
+	d.api.SetStart()
 	if err := d.api.SetFaults(d.faults); err != nil {
 		return fmt.Errorf("--faults: %s: %w", d.o.faults, err)
 	}
@@ -273,15 +278,18 @@ func (d *devCluster) connect(name string) (*kube.Client, error) {
 	return kube.New(to)
 }
 
-// run simulates the cluster while work runs. The context of work is cancelled when ctx is done or the simulation
-// fails. When work has returned, run stops everything and removes the files: controllers that finish their last
-// reconciles still need a cluster.
-func (d *devCluster) run(ctx context.Context, work func(ctx context.Context) error) error {
-	client, err := d.connect(apiserver.Simulation)
-	if err == nil {
-		d.cluster = simulate.New(client, d.o.simulate)
-		err = cli.During(ctx, d.cluster.Run, work)
+// run simulates the cluster while work runs, which gets a client with a user agent (see connect). The context of work
+// is cancelled when ctx is done or the simulation fails. When work has returned, run stops everything and removes the
+// files: controllers that finish their last reconciles still need a cluster.
+func (d *devCluster) run(ctx context.Context, agent string,
+	work func(ctx context.Context, client *kube.Client) error) error {
+	own, err := d.connect(apiserver.Simulation)
+	client, err2 := d.connect(agent)
+	if err = errors.Join(err, err2); err == nil {
+		d.cluster = simulate.New(own, d.o.simulate)
+		err = cli.During(ctx, d.cluster.Run, func(ctx context.Context) error { return work(ctx, client) })
 		client.Close()
+		own.Close()
 	}
 	return errors.Join(err, d.close(), d.removeFiles())
 }

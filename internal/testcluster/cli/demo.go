@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/cobra"
 
 	"skiff/internal/cli"
@@ -22,8 +28,8 @@ import (
 const (
 	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
 	demoPatience = 15 * time.Second
-	// demoLook is how often the tour looks whether a step has come true: a person waits no longer for it, and it is
-	// little work.
+	// demoLook is how often the tour looks whether a step is done: a user waits no longer for it, and it is little
+	// work.
 	demoLook = 50 * time.Millisecond
 	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an
 	// order.
@@ -39,7 +45,7 @@ func newDemo() *cobra.Command {
 		Short: "Show what the controllers do, step by step, on an embedded API server",
 		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
 Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
-does not come true.`,
+fails.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "skiff-demo-")
@@ -57,7 +63,7 @@ does not come true.`,
 	}
 }
 
-// tour runs steps on a cluster and tells of them.
+// tour runs steps on a cluster and prints what happened.
 type tour struct {
 	out      io.Writer
 	patience time.Duration // for each step
@@ -66,7 +72,7 @@ type tour struct {
 	log      *actionLog
 }
 
-// runDemo runs the steps on a new cluster. log gets what skiff logs. The error names the step that did not come true.
+// runDemo runs the steps on a new cluster. log gets what skiff logs. The error names the step that failed.
 func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration,
 	steps []step) error {
 	began := time.Now()
@@ -86,12 +92,7 @@ func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, 
 // onDemoCluster gives work a tour of a new cluster, in which none of skiff's controllers runs yet.
 func onDemoCluster(ctx context.Context, d *devCluster, log *actionLog,
 	work func(ctx context.Context, t *tour) error) error {
-	return d.run(ctx, func(ctx context.Context) error {
-		user, err := d.connect("skiff-demo")
-		if err != nil {
-			return err
-		}
-		defer user.Close()
+	return d.run(ctx, "skiff-demo", func(ctx context.Context, user *kube.Client) error {
 		if err := definitions.Ensure(ctx, user, demoPatience); err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (t *tour) walk(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// take does one step, waits until it has come true, and tells what happened meanwhile.
+// take does one step, waits until it is done, and prints what happened meanwhile.
 func (t *tour) take(ctx context.Context, s step) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, fmt.Errorf("not within %s", t.patience))
 	defer cancel()
@@ -173,7 +174,7 @@ func (t *tour) take(ctx context.Context, s step) error {
 	return errors.Join(err, printed)
 }
 
-// await looks at the cluster until the step has come true, or ctx ends. It returns the last that was seen, and what
+// await looks at the cluster until the step is done, or ctx ends. It returns the last that was seen, and what
 // that lacks. The error is that of a look.
 func (t *tour) await(ctx context.Context, s step, before snapshot) (now snapshot, missing string, err error) {
 	now, missing = before, "nothing was seen yet"
@@ -202,4 +203,71 @@ func labelled(label string, lines []string) string {
 		label = ""
 	}
 	return b.String()
+}
+
+// actionLog is a log sink that keeps what the tour retells: each write of a controller with its cause, and the last
+// error.
+type actionLog struct {
+	mu      sync.Mutex // guards the rest
+	lines   []string   // each cause once, below what it led to
+	failure string
+	started int // controllers, which follow the server from then on
+}
+
+// read returns the writes since the last forget, and the last error.
+func (l *actionLog) read() (lines []string, failure string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.lines) == 0 {
+		return []string{"no write was needed"}, l.failure
+	}
+	return slices.Clone(l.lines), l.failure
+}
+
+func (l *actionLog) starts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.started
+}
+
+func (l *actionLog) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = nil
+}
+
+// logger returns a log that writes to l. It reads lines as JSON: with the fields that any of the loggers has added.
+func (l *actionLog) logger() logr.Logger {
+	return funcr.NewJSON(func(text string) {
+		var line struct {
+			Msg, Key, Cause, Child, Pod, Target, Differences, Note, Error string
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			line.Error = fmt.Sprintf("read the log line %s: %v", text, err)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if line.Msg == "started" {
+			l.started++
+		}
+		if line.Error != "" {
+			l.failure = fmt.Sprintf("%s %s: %s", line.Msg, line.Key, line.Error)
+			return
+		}
+		if line.Pod != "" {
+			line.Pod = "pod " + line.Pod
+		}
+		written := cmp.Or(line.Pod, line.Child, line.Target)
+		if line.Cause == "" || written == "" {
+			return
+		}
+		what, cause := line.Msg+" "+written, "  because "+line.Cause
+		if why := cmp.Or(line.Differences, line.Note); why != "" {
+			what += ": " + why
+		}
+		if last := len(l.lines) - 1; last >= 0 && l.lines[last] == cause {
+			l.lines = l.lines[:last]
+		}
+		l.lines = append(l.lines, what, cause)
+	}, funcr.Options{Verbosity: 9})
 }

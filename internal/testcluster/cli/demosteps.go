@@ -17,7 +17,7 @@ type object = map[string]any
 // demoNote is an annotation that skiff knows nothing of.
 const demoNote = "example.com/note"
 
-// step is one station of the tour. It has come true when a snapshot has all that it names; * stands there for what
+// step is one station of the tour. It is done when a snapshot has all that it names; * stands there for what
 // differs from tour to tour.
 type step struct {
 	part  string // title of the part of the tour that begins here
@@ -29,10 +29,10 @@ type step struct {
 	// of what was there before and still is must be the same objects.
 	replaced []string
 	event    string // reason of a new Event; "" for none
-	proof    string // what has come true then
+	proof    string // what is shown by that
 }
 
-// missing says what a step still lacks, "" if it has come true.
+// missing returns what a step still lacks, "" if it is done.
 func (s *step) missing(before, now snapshot) string {
 	if !matches(now.lines, s.now) {
 		return fmt.Sprintf("there is\n%s\nwant\n%s", strings.Join(now.lines, "\n"), strings.Join(s.now, "\n"))
@@ -53,7 +53,7 @@ func (s *step) missing(before, now snapshot) string {
 	return ""
 }
 
-// matches says whether each line has a pattern of its own, and each pattern a line.
+// matches reports whether each line has a pattern of its own, and each pattern a line.
 func matches(lines, patterns []string) bool {
 	rest := slices.Clone(lines)
 	for _, pattern := range patterns {

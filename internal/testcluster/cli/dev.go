@@ -211,12 +211,7 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	var commandErr error
-	err = d.run(cmd.Context(), func(ctx context.Context) error {
-		client, err := d.connect("")
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	err = d.run(cmd.Context(), "", func(ctx context.Context, client *kube.Client) (err error) {
 		if err := f.prepare(ctx, d, client, append(crds, objects...)); err != nil {
 			return cli.Ended(ctx, err)
 		}
@@ -286,11 +281,7 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 	if err := loadManifests(ctx, client, objects); err != nil {
 		return err
 	}
-	if err := d.waitReady(ctx, client); err != nil {
-		return err
-	}
-	d.api.SetStart()
-	if err := d.setFaults(); err != nil {
+	if err := d.begin(ctx, client); err != nil {
 		return err
 	}
 	return d.writeReadyFile()

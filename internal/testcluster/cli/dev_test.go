@@ -38,7 +38,7 @@ func TestASecondDevLeavesTheKubeconfigOfTheFirstAlone(t *testing.T) {
 		t.Errorf("the first has %s, the second %s; then %v, %s", path, other, err, after)
 	}
 	first.Stop()
-	// A file that is left behind by one that was killed is in nobody's way.
+	// A file that is left behind by one that was killed does no harm.
 	if err := os.WriteFile(path, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +120,7 @@ func TestDevDoesNotRemoveAKubeconfigThatAnotherProcessWrote(t *testing.T) {
 	if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err = d.run(t.Context(), func(ctx context.Context) error {
-		client, err := d.connect("")
-		if err != nil {
-			return err
-		}
-		defer client.Close()
+	err = d.run(t.Context(), "", func(ctx context.Context, client *kube.Client) error {
 		return client.Create(ctx, configMaps, "default", named("alive"), nil, kube.WriteOptions{})
 	})
 	if err != nil {
@@ -173,7 +168,8 @@ func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 		}
 	}
 	for title, want := range map[string]string{"Flags": "help version ",
-		"Cluster flags": "bare crds load rbac simulate ", "Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
+		"Cluster flags": "bare crds load rbac simulate ",
+		"Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
 		if groups[title] != want {
 			t.Errorf("%s: %s, want %s", title, groups[title], want)
 		}

@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Whatever the flags of envtest are, each has the values that it was given, and no other has any.
+// Each flag has the values that it was given, and no other has any.
 func FuzzProgramFlags(f *testing.F) {
 	for _, args := range []string{"--cert-dir=/tmp\n--secure-port\n0", "-v\n--a=b=c\n--a", "x", "-", "--=",
 		"--a\n\n-1"} {

@@ -20,6 +20,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -178,22 +180,29 @@ func runAPIServer(ctx context.Context, f programFlags, cel *apiserver.CEL) (err 
 	if err != nil {
 		return err
 	}
-	return d.run(ctx, func(ctx context.Context) error {
-		client, err := d.connect("")
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		if err := d.waitReady(ctx, client); err != nil {
+	return d.run(ctx, "", func(ctx context.Context, client *kube.Client) error {
+		if err := d.begin(ctx, client); err != nil {
 			return cli.Ended(ctx, err)
-		}
-		d.api.SetStart()
-		if err := d.setFaults(); err != nil {
-			return err
 		}
 		<-ctx.Done()
 		return nil
 	})
+}
+
+// readFlag parses the file that a flag names, if it is set.
+func readFlag[T any](f programFlags, flag string, parse func(file string, text []byte) (T, error), into *T) error {
+	file := f.get(flag)
+	if file == "" {
+		return nil
+	}
+	text, err := kubeconfig.ReadFile(file)
+	if err == nil {
+		*into, err = parse(file, text)
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
 }
 
 // apiServerOptions are those that the flags of kube-apiserver ask for; dir is its --cert-dir.
@@ -202,20 +211,10 @@ func apiServerOptions(f programFlags, dir string) (o devOptions, err error) {
 	o.kubeconfig, o.faults = filepath.Join(dir, "skiff.kubeconfig"), f.get("faults")
 	o.certFile = cmp.Or(f.get("tls-cert-file"), filepath.Join(dir, "apiserver.crt"))
 	o.keyFile = cmp.Or(f.get("tls-private-key-file"), filepath.Join(dir, "apiserver.key"))
-	if file := f.get("client-ca-file"); file != "" {
-		if o.api.ClientCA, err = readPool(file); err != nil {
-			return o, fmt.Errorf("--client-ca-file: %w", err)
-		}
-	}
-	if file := f.get("token-auth-file"); file != "" {
-		if o.api.Users, err = readUsers(file); err != nil {
-			return o, fmt.Errorf("--token-auth-file: %w", err)
-		}
-	}
-	if file := f.get("service-account-signing-key-file"); file != "" {
-		if o.api.TokenKey, err = readKey(file); err != nil {
-			return o, fmt.Errorf("--service-account-signing-key-file: %w", err)
-		}
+	if err := errors.Join(readFlag(f, "client-ca-file", parsePool, &o.api.ClientCA),
+		readFlag(f, "token-auth-file", parseUsers, &o.api.Users),
+		readFlag(f, "service-account-signing-key-file", parseKey, &o.api.TokenKey)); err != nil {
+		return o, err
 	}
 	o.api.Issuer = f.get("service-account-issuer")
 	o.api.RBAC = strings.Contains(f.get("authorization-mode"), "RBAC")

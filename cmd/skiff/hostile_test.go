@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,8 +55,6 @@ func hostileValues() map[string]string {
 type hostileServer struct {
 	api              *apiserver.Server
 	collection, list string
-	mu               sync.Mutex // guards lists
-	lists            int
 }
 
 func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -80,9 +75,6 @@ func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	default:
-		s.mu.Lock()
-		s.lists++
-		s.mu.Unlock()
 		io.WriteString(w, s.list)
 	}
 }
@@ -94,25 +86,16 @@ func peak(t *testing.T, pid int) int {
 	if err != nil {
 		t.Skip("there is no /proc here")
 	}
-	for line := range strings.Lines(string(status)) {
-		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.Atoi(strings.Fields(kib)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n >> 10
-		}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatalf("no VmHWM in %s: %v", status, err)
 	}
-	t.Fatal("no VmHWM")
-	return 0
+	return kib >> 10
 }
 
 func TestHostileObjectsCostLittleMemory(t *testing.T) {
-	// The race detector, which may be in the test binary, multiplies memory.
-	binary := path.Join(t.TempDir(), "skiff")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build skiff: %v\n%s", err, out)
-	}
+	binary := build(t)
 	for _, kind := range []string{"WebServer", "Redis", "RestartTrigger"} {
 		for name, value := range hostileValues() {
 			t.Run(kind+"/"+name, func(t *testing.T) {
@@ -145,19 +128,13 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 	cmd := command(t, "run", "--server", front.URL, "--controllers", controller)
 	cmd.Path = "/bin/sh"
 	cmd.Args = append([]string{"sh", "-c", `ulimit -v 3000000; exec "$0" "$@"`, binary}, cmd.Args[1:]...)
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	lines := start(t, cmd)
+	lines.Buffer(nil, 8<<20)
 	var log strings.Builder
 	var reading sync.WaitGroup
 	settled := make(chan struct{})
 	reading.Go(func() {
-		lines, once := bufio.NewScanner(out), sync.Once{}
-		lines.Buffer(nil, 8<<20)
+		var once sync.Once
 		for lines.Scan() {
 			log.WriteString(lines.Text() + "\n")
 			if strings.Contains(lines.Text(), "evil") {
@@ -173,7 +150,7 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 	}
 	<-time.After(time.Second) // for what follows from it
 	cost := peak(t, cmd.Process.Pid)
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	signal(t, cmd, syscall.SIGTERM)
 	reading.Wait()
 	exitCode(t, cmd)
 	if !said {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +19,6 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/cli"
-	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -50,12 +51,43 @@ func server(t *testing.T) (*apiserver.Server, string) {
 	return api, s.URL
 }
 
+// build builds the program: the race detector, which may be in the test binary, multiplies memory.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "skiff")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build skiff: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// start starts a process and returns the lines of its log.
+func start(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewScanner(stderr)
+}
+
+func signal(t *testing.T, cmd *exec.Cmd, s os.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func exitCode(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
-	if err := cmd.Wait(); err != nil {
-		if _, ok := err.(*exec.ExitError); !ok {
-			t.Fatal(err)
-		}
+	var code *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &code) {
+		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode()
 }
@@ -72,6 +104,29 @@ func waitForLine(t *testing.T, r *bufio.Scanner, text string) {
 	t.Fatalf("the output ended without %q: %q", text, seen)
 }
 
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 seconds: %s", what)
+		}
+	}
+}
+
+// post creates an object.
+func post(t *testing.T, url, body string) {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		t.Fatalf("POST %s %s: %s", url, body, resp.Status)
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	_, url := server(t)
 	for _, tt := range []struct {
@@ -81,6 +136,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"version", 0, "skiff "},
 		{"--help", 0, "Usage:"},
+		{"crds print", 0, string(crds.All()[0])},
 		{"crds install --server " + url, 0, "webservers.skiff.dev created"},
 		{"crds install --server " + url, 0, "webservers.skiff.dev unchanged"},
 		{"crds diff --server " + url, 0, ""},
@@ -98,76 +154,61 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestSignalsDrainAndExitWith0(t *testing.T) {
-	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	for _, s := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		_, url := server(t)
 		cmd := command(t, "run", "--server", url)
-		stderr, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		log := bufio.NewScanner(stderr)
+		log := start(t, cmd)
 		waitForLine(t, log, "starting")
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		signal(t, cmd, s)
 		waitForLine(t, log, "stopped")
 		if code := exitCode(t, cmd); code != 0 {
-			t.Errorf("after %s: exit code %d", signal, code)
+			t.Errorf("after %s: exit code %d", s, code)
 		}
+	}
+}
+
+func TestAReadOnlyDirectoryAndNoHomeAreFine(t *testing.T) {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("there is no /proc here: ", err)
+	}
+	_, url := server(t)
+	cmd := command(t, "run", "--server", url, "--leader-elect", "--leader-election-namespace", "default")
+	cmd.Env = []string{"SKIFF_TEST_RUN_MAIN=1", "GORACE=atexit_sleep_ms=0", "TMPDIR=/proc"}
+	cmd.Dir = "/proc" // not even root can write there
+	log := start(t, cmd)
+	waitForLine(t, log, "leading")
+	signal(t, cmd, syscall.SIGTERM)
+	waitForLine(t, log, "stopped")
+	if code := exitCode(t, cmd); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 
 // Rules: MGR-03
 func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 	api, url := server(t)
-	client, err := kube.New(kube.Config{Server: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	if out, err := command(t, "crds", "install", "--server", url).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	webservers := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "webservers", Kind: "WebServer"}
-	if err := client.Create(t.Context(), webservers, "default",
-		map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer",
-			"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"image": "nginx"}}, nil,
-		kube.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	post(t, url+"/apis/skiff.dev/v1alpha1/namespaces/default/webservers",
+		`{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx"}}`)
 	// The reconcile hangs: its POST gets no answer.
 	api.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", Cut: apiserver.Blackhole})
 	cmd := command(t, "run", "--server", url)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for hangs := false; !hangs; {
-		for _, r := range api.Requests() {
-			hangs = hangs || r.Method == "POST" && strings.HasSuffix(r.Path, "/deployments")
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the reconcile did not begin")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	log := start(t, cmd)
+	eventually(t, "the reconcile begins", func() bool {
+		return slices.ContainsFunc(api.Requests(), func(r apiserver.Request) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/deployments")
+		})
+	})
 	for range 2 { // as timeout(1) does, to the process and to its group
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		signal(t, cmd, syscall.SIGTERM)
 	}
-	lines, gone := bufio.NewScanner(stderr), make(chan struct{})
-	waitForLine(t, lines, "stopping")
+	waitForLine(t, log, "stopping")
+	gone := make(chan struct{})
 	go func() { // until the process ends
 		defer close(gone)
-		for lines.Scan() {
+		for log.Scan() {
 		}
 	}()
 	select {
@@ -176,15 +217,10 @@ func TestASecondSignalExitsAtOnceWith1(t *testing.T) {
 	case <-time.After(2 * cli.SameSignal):
 	}
 	second := time.Now()
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	signal(t, cmd, syscall.SIGTERM)
 	<-gone
-	if code := exitCode(t, cmd); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	if took := time.Since(second); took > 5*time.Second {
-		t.Errorf("the second signal took %s", took)
+	if code, took := exitCode(t, cmd), time.Since(second); code != 1 || took > 5*time.Second {
+		t.Errorf("the second signal took %s, exit code %d, want 1", took, code)
 	}
 }
 
@@ -192,22 +228,18 @@ func TestACredentialPluginThatHangsEndsWithSkiff(t *testing.T) {
 	_, url := server(t)
 	for _, signals := range []int{1, 2} {
 		dir := t.TempDir()
-		children := filepath.Join(dir, "children")
-		if err := os.WriteFile(filepath.Join(dir, "plugin.sh"), []byte("sleep 1000 >/dev/null 2>&1 & echo $! $$ > "+
-			children+".new; mv "+children+".new "+children+"; sleep 1000\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, "kubeconfig")
-		if err := os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q}}]
-users:
-- name: u
-  user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [%q]}}
-contexts: [{name: c, context: {cluster: c, user: u}}]
-current-context: c
-`, url, filepath.Join(dir, "plugin.sh")), 0o600); err != nil {
-			t.Fatal(err)
+		children, plugin, path := filepath.Join(dir, "children"), filepath.Join(dir, "plugin.sh"),
+			filepath.Join(dir, "kubeconfig")
+		for file, text := range map[string]string{
+			plugin: strings.ReplaceAll("sleep 1000 >/dev/null 2>&1 & echo $! $$ > F.new; mv F.new F; sleep 1000\n", "F",
+				children),
+			path: fmt.Sprintf(`{clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {exec: {
+				apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [%q]}}}],
+				contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c}`, url, plugin),
+		} {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		cmd := command(t, "run", "--kubeconfig", path, "--insecure-loopback-http")
 		cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
@@ -215,28 +247,22 @@ current-context: c
 			t.Fatal(err)
 		}
 		var pids []string
-		for deadline := time.Now().Add(30 * time.Second); len(pids) == 0; <-time.After(10 * time.Millisecond) {
+		eventually(t, "the plugin begins", func() bool {
 			text, err := os.ReadFile(children)
-			if err != nil && !os.IsNotExist(err) || time.Now().After(deadline) {
-				t.Fatalf("the plugin did not begin: %v", err)
-			}
-			pids = strings.Fields(string(text))
-		}
-		for i := range signals {
-			if i > 0 {
-				<-time.After(2 * cli.SameSignal)
-			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && i == 0 {
+			if err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}
+			pids = strings.Fields(string(text))
+			return len(pids) > 0
+		})
+		signal(t, cmd, syscall.SIGTERM)
+		if signals == 2 {
+			<-time.After(2 * cli.SameSignal)
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		}
 		exitCode(t, cmd)
 		for _, pid := range pids {
-			for deadline := time.Now().Add(10 * time.Second); running(t, pid); <-time.After(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("after %d signals: process %s of the plugin is still there", signals, pid)
-				}
-			}
+			eventually(t, "process "+pid+" of the plugin ends", func() bool { return !running(t, pid) })
 		}
 	}
 }
@@ -260,34 +286,20 @@ func TestAReaderThatGoesAwayEndsWatchWith0(t *testing.T) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = io.ReadFull(stdout, make([]byte, 10))
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(stdout, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
 	stdout.Close()
-	client, err := kube.New(kube.Config{Server: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	// Something to print, until it is noticed that nobody reads.
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for i := 0; ; i++ {
-		err := client.Patch(t.Context(), kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace",
-			ClusterScoped: true},
-			kube.Key{Name: "default"}, kube.MergePatch,
-			map[string]any{"metadata": map[string]any{"labels": map[string]any{"round": strings.Repeat("x",
-				i%50)}}},
-			nil, kube.WriteOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for i := 0; ; i++ { // something to print, until the broken pipe is noticed
+		post(t, url+"/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"n%d"}}`, i))
 		select {
 		case err := <-ended:
 			if err != nil || stderr.String() != "" {
@@ -296,35 +308,5 @@ func TestAReaderThatGoesAwayEndsWatchWith0(t *testing.T) {
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-}
-
-func TestTheBinaryHoldsItsDefinitions(t *testing.T) {
-	out, err := command(t, "crds", "print").Output()
-	if err != nil || !strings.Contains(string(out), string(crds.All()[0])) {
-		t.Errorf("%v: %.200s", err, out)
-	}
-}
-
-func TestAReadOnlyDirectoryAndNoHomeAreFine(t *testing.T) {
-	_, url := server(t)
-	cmd := command(t, "run", "--server", url, "--leader-elect", "--leader-election-namespace", "default")
-	cmd.Env = []string{"SKIFF_TEST_RUN_MAIN=1", "GORACE=atexit_sleep_ms=0", "TMPDIR=/proc"}
-	cmd.Dir = "/proc" // nobody can write there, not even root
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Skip("there is no /proc here: ", err)
-	}
-	log := bufio.NewScanner(stderr)
-	waitForLine(t, log, "leading")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	waitForLine(t, log, "stopped")
-	if code := exitCode(t, cmd); code != 0 {
-		t.Errorf("exit code %d", code)
 	}
 }

@@ -59,10 +59,7 @@ func (s series) queryable(t *testing.T) storage.Queryable {
 		_ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		var found allSeries
 		for name, at := range s {
-			lset, err := parser.ParseMetric(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lset := must(parser.ParseMetric(name))(t)
 			if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(lset.Get(m.Name)) }) {
 				continue
 			}

@@ -13,10 +13,7 @@ import (
 
 func monitoring(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "examples", "monitoring", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join(repository, "examples", "monitoring", name)))(t)
 	return text
 }
 

@@ -62,10 +62,7 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 			if err := good.Write(path); err != nil {
 				t.Fatal(err)
 			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(os.ReadFile(path))(t)
 			writeFile(t, path, tt.edit(string(text)))
 		}
 		for _, command := range [][]string{{"run", "--controllers=webserver", "--health-probe-bind-address=0",
@@ -86,10 +83,7 @@ func replace(old, by string) func(string) string {
 // on trying without a storm, and still stops well.
 func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 	s := newScope(t)
-	closed, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := must(freePort())(t)
 	html := htmlServer(t, http.StatusOK)
 	badGateway := htmlServer(t, http.StatusBadGateway)
 	for _, tt := range []struct {

@@ -191,10 +191,7 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 func relaxCRD(t *testing.T, s *Scope, plural string) {
 	t.Helper()
 	path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + plural + ".skiff.dev"
-	crd, err := s.c.Admin.Get(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	crd := must(s.c.Admin.Get(t.Context(), path))(t)
 	schema, ok := crd.At("spec", "versions", "0", "schema", "openAPIV3Schema").(map[string]any)
 	if !ok {
 		t.Fatalf("the CRD has no schema: %s", crd)

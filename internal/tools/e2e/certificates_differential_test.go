@@ -18,80 +18,9 @@ import (
 	"skiff/internal/testcluster/apiserver"
 )
 
-// certificatesScript asks for certificates, approves, denies and signs, by users with and without the rights.
-func certificatesScript(t *testing.T) Script {
-	masters, certificate := pkixRequest(t, "system:masters"), certificatePEM(t)
-	const mine = csrs + "/c"
-	approval := func(step, as, conditions string) Step {
-		return Step{Name: "approval: " + step, Method: "PATCH", Type: mergePatch, Path: mine + "/approval", As: as,
-			Body: `{"status":{"conditions":` + conditions + `}}`}
-	}
-	status := func(step, as, body string) Step {
-		return Step{Name: "status: " + step, Method: "PATCH", Type: mergePatch, Path: mine + "/status", As: as,
-			Body: `{"status":` + body + `}`}
-	}
-	condition := func(kind, status string) string {
-		return `{"type":"` + kind + `","status":"` + status + `","reason":"R","message":"m"}`
-	}
-	of := func(signer, request string) string {
-		return `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"of"},"spec":{
-			"signerName":"` + signer + `","request":"` + request + `","usages":["client auth"]}}`
-	}
-	role := func(name, rules string) []Step {
-		const path = "/apis/rbac.authorization.k8s.io/v1/"
-		return []Step{{Name: "role " + name, Method: "POST", Path: path + "clusterroles", Body: `{"metadata":{"name":"` +
-			name + `"},"rules":[` + rules + `]}`}, {Name: "bind " + name, Method: "POST", Path: path +
-			"clusterrolebindings", Body: `{"metadata":{"name":"` + name + `"},"roleRef":{"kind":"ClusterRole","name":"` +
-			name + `","apiGroup":"rbac.authorization.k8s.io"},"subjects":[{"kind":"User","name":"` + name +
-			`","apiGroup":"rbac.authorization.k8s.io"}]}`}}
-	}
-	const all = `{"apiGroups":["certificates.k8s.io"],"resources":["certificatesigningrequests",
-		"certificatesigningrequests/approval","certificatesigningrequests/status"],"verbs":["*"]}`
-	signers := func(verb, name string) string {
-		return all + `,{"apiGroups":["certificates.k8s.io"],"resources":["signers"],"verbs":["` + verb +
-			`"],"resourceNames":["` + name + `"]}`
-	}
-	return Script{Name: "certificates", Steps: slicesOf(role("plain", all), role("approver",
-		signers("approve", "example.com/*")), role("signer", signers("sign", "example.com/scripted")), []Step{
-		{Name: "create", Method: "POST", Path: csrs, Body: csrBody("c", csrPEM, `"usages":["client auth"]`)},
-		{Name: "rights are there", Path: csrs, As: "signer", Until: "List"},
-		{Name: "of nobody", Method: "POST", Path: csrs, Body: of("kubernetes.io/kube-apiserver-client", masters)},
-		{Name: "of another signer", Method: "POST", Path: csrs + "?dryRun=All", Body: of("example.com/x", masters)},
-		{Name: "bad signer", Method: "POST", Path: csrs, Body: of("example", csrPEM)},
-		{Name: "no PEM", Method: "POST", Path: csrs, Body: of("example.com/x", "aGVsbG8=")},
-		status("denied", "", `{"conditions":[`+condition("Denied", "True")+`]}`),
-		approval("without the right", "plain", `[`+condition("Approved", "True")+`]`),
-		approval("unknown status", "", `[`+condition("Approved", "Maybe")+`]`),
-		approval("false", "", `[`+condition("Approved", "False")+`]`),
-		approval("no type", "", `[{"status":"True"}]`),
-		approval("another condition", "approver", `[`+condition("Other", "True")+`]`),
-		approval("twice", "", `[`+condition("Approved", "True")+`,`+condition("Approved", "True")+`]`),
-		approval("both", "", `[`+condition("Approved", "True")+`,`+condition("Denied", "True")+`]`),
-		approval("by a right for the domain", "approver", `[`+condition("Approved", "True")+`]`),
-		approval("denied after that", "", `[`+condition("Denied", "True")+`]`),
-		approval("taken back", "", `[]`),
-		approval("its message", "", `[{"type":"Approved","status":"True","reason":"S","message":"n"}]`),
-		{Name: "the whole object", Method: "PUT", Path: mine + "/approval", Body: `{"apiVersion":"certificates.k8s.io/v1",
-			"kind":"CertificateSigningRequest","metadata":{"name":"c"},"status":{"certificate":"` + certificate +
-			`","conditions":[` + condition("Approved", "True") + `]}}`},
-		{Name: "get", Path: mine + "/approval"},
-		status("without the right", "approver", `{"certificate":"`+certificate+`"}`),
-		status("no certificate", "", `{"certificate":"aGVsbG8="}`),
-		status("not approved any more", "", `{"conditions":[`+condition("Failed", "True")+`]}`),
-		status("failed", "signer", `{"conditions":[`+condition("Approved", "True")+`,`+condition("Failed", "True")+`]}`),
-		status("false", "signer", `{"conditions":[`+condition("Approved", "True")+`,`+condition("Failed", "False")+`]}`),
-		status("signed", "signer", `{"certificate":"`+certificate+`"}`),
-		status("changed", "signer", `{"certificate":"`+base64.StdEncoding.EncodeToString([]byte("x"))+`"}`),
-		{Name: "delete", Method: "DELETE", Path: mine},
-	})}
-}
-
 // pkixRequest returns a certificate request for a member of a group, as the API has it.
 func pkixRequest(t *testing.T, group string) string {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: []string{group}}}, key)
 	if err != nil {
@@ -101,15 +30,9 @@ func pkixRequest(t *testing.T, group string) string {
 }
 
 func certificatePEM(t *testing.T) string {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
@@ -124,27 +47,21 @@ func TestEmbeddedServerTreatsCertificatesAndKeysAsTheRealOne(t *testing.T) {
 		server.Close()
 		web.Close()
 	})
-	fake, err := NewAPI(web.URL, "", admin.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed, err := ReadAllowances(filepath.Join("testdata", "differential-allowed.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fake := must(NewAPI(web.URL, "", admin.Token))(t)
+	allowed := must(ReadAllowances(filepath.Join("testdata", "differential-allowed.json")))(t)
 	for _, a := range allowed {
 		if a.Script == "csr" {
 			a.Script = "certificates"
 		}
 	}
-	runDifferential(t, certificatesScript(t), cluster.Admin, fake, allowed)
+	certificates := readScript(t, "users/certificates.txtar", Vars{"masters": pkixRequest(t, "system:masters"),
+		"certificate": certificatePEM(t)})
+	runDifferential(t, certificates, cluster.Admin, fake, allowed)
 
 	var documents [2][2]map[string]any
 	for i, api := range []*API{cluster.Admin, fake} {
 		for j, path := range []string{"/.well-known/openid-configuration", "/openid/v1/jwks"} {
-			if documents[i][j], err = api.Get(t.Context(), path); err != nil {
-				t.Fatal(err)
-			}
+			documents[i][j] = must(api.Get(t.Context(), path))(t)
 		}
 	}
 	for j := range documents[0] {

@@ -23,10 +23,7 @@ func TestChaosConverges(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("again with -chaos-seed=%d", seed)
-	proxy, err := StartFaultProxy(s.c.Server, s.c.CAFile, t.TempDir(), seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must(StartFaultProxy(s.c.Server, s.c.CAFile, t.TempDir(), seed))(t)
 	t.Cleanup(proxy.Close)
 	kubeconfig := s.c.path("chaos.kubeconfig")
 	if err := (Kubeconfig{Server: proxy.Server, CAFile: proxy.CAFile,

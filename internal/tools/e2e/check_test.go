@@ -66,10 +66,7 @@ func TestCheckNamesTheRightsThatAServiceAccountLacks(t *testing.T) {
 // As an administrator nothing is missing, and definitions are compared.
 func TestCheckComparesDefinitions(t *testing.T) {
 	s := newScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	r := runSkiff(t, s, "check", "--kubeconfig", kubeconfig, "--leader-elect", "--leader-election-namespace", s.NS)
 	if r.Code != 0 || strings.Count(r.Stdout, ": installed, the same as in this skiff\n") != 3 ||
 		!strings.HasSuffix(r.Stdout, "nothing is missing\n") {

@@ -133,10 +133,7 @@ type parent struct {
 
 func newParent(s *Scope, r kube.Resource) *parent {
 	p := &parent{Scope: s, began: time.Now()}
-	path, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		s.Fatal(err)
-	}
+	path := must(s.c.Kubeconfig(admin))(s)
 	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
 	if err != nil {
 		s.Fatal(err)
@@ -293,23 +290,11 @@ func (p *parent) settled(path string) string {
 
 // The errors of a real server whose range of node ports is in use, of a POST and of a change of the type.
 func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := StartControlPlane(t.Context(), bins, "--service-node-port-range=30000-30001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bins := must(binaries())(t)
+	path := must(kubectlPath())(t)
+	c := must(StartControlPlane(t.Context(), bins, "--service-node-port-range=30000-30001"))(t)
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	kubectl, err := c.Kubectl(path, admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubectl := must(c.Kubectl(path, admin))(t)
 	p := newParent(NewScope(t, c, kubectl), childKinds[3].r)
 	service := func(name, kind string) apply.Child {
 		return p.child(name, `"spec":{"type":"`+kind+`","selector":{"a":"b"},"ports":[{"port":80,"protocol":"TCP"}]}`)

@@ -27,10 +27,7 @@ const longPlugin = 90 * time.Second
 const noticed = 30 * time.Second
 
 func (d drill) run(t *testing.T, c *Cluster, id string) {
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must(freePort())(t)
 	metrics := "http://" + loopback(port) + "/metrics"
 	sk, _ := startMeasured(t, c, d.kubeconfig, id, "run", "--controllers", "webserver", "--leader-elect",
 		"--leader-election-id", id, "--leader-election-namespace", "default", "--metrics-bind-address="+loopback(port))
@@ -38,10 +35,7 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 		_, text, err := sk.probe("/readyz?verbose")
 		return strings.Contains(text, "this process leads; it renewed the lease at "), fmt.Sprint(text, err)
 	})
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
 	status := func() Result {
 		t.Helper()
 		r, err := runCommand(t.Context(), []string{"HOME=" + c.Dir}, "", binary, "status",
@@ -134,10 +128,7 @@ func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 	t.Run("both", func(t *testing.T) {
 		t.Run("network", func(t *testing.T) {
 			t.Parallel()
-			proxy, err := StartTCPProxy(strings.TrimPrefix(c.Server, "https://"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proxy := must(StartTCPProxy(strings.TrimPrefix(c.Server, "https://")))(t)
 			t.Cleanup(proxy.Close)
 			path := c.path("frozen.kubeconfig")
 			if err := (Kubeconfig{Server: "https://" + proxy.Addr, CAFile: c.CAFile, Token: admin.Token}).
@@ -171,10 +162,7 @@ func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 				}
 			}
 		}
-		path, err := c.Kubeconfig(admin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must(c.Kubeconfig(admin))(t)
 		drill{path, signal(syscall.SIGSTOP), signal(syscall.SIGCONT), "    ! no answer from " + c.Server + " for ",
 			"no answer from", 30 * time.Second}.run(t, c, "storage")
 	})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,7 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	vars := map[string]string{"ns": "namespaces/" + namespace, "NS": namespace}
+	vars := Vars{"ns": "namespaces/" + namespace, "NS": namespace}
 	var answers []Answer
 	for _, step := range s.Steps {
 		a, err := runStep(ctx, api, step, vars)
@@ -105,7 +106,7 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 }
 
 // settled waits until the server's cache has what the step has written.
-func settled(ctx context.Context, api *API, step Step, a Answer, vars map[string]string) error {
+func settled(ctx context.Context, api *API, step Step, a Answer, vars Vars) error {
 	body, _ := a.Body.(map[string]any)
 	version := Object(body).Str("metadata", "resourceVersion")
 	path, _, _ := strings.Cut(step.Path, "?")
@@ -124,7 +125,7 @@ func (s Script) namespace() string {
 	return strings.ToLower(strings.NewReplacer("/", "-", " ", "-", ".", "-").Replace(s.Name))
 }
 
-func runStep(ctx context.Context, api *API, step Step, vars map[string]string) (Answer, error) {
+func runStep(ctx context.Context, api *API, step Step, vars Vars) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
 	for {
@@ -140,23 +141,36 @@ func runStep(ctx context.Context, api *API, step Step, vars map[string]string) (
 	}
 }
 
-var variable = regexp.MustCompile(`\$\{(\w+)\}`)
+// Vars are the values of ${NAME} in a script.
+type Vars map[string]string
 
-func substitute(text string, vars map[string]string) string {
-	return variable.ReplaceAllStringFunc(text, func(v string) string { return vars[v[2:len(v)-1]] })
+var variable = regexp.MustCompile(`\$\{\w+(\*\d+)?\}`)
+
+// expand puts in the values that are known. ${x*100} is a hundred times the letter x.
+func (vars Vars) expand(text string) string {
+	return variable.ReplaceAllStringFunc(text, func(v string) string {
+		name, times, repeated := strings.Cut(v[2:len(v)-1], "*")
+		if n, err := strconv.Atoi(times); repeated && err == nil {
+			return strings.Repeat(name, n)
+		}
+		if value, ok := vars[name]; ok {
+			return value
+		}
+		return v
+	})
 }
 
-func sendStep(ctx context.Context, api *API, step Step, vars map[string]string) (Answer, error) {
+func sendStep(ctx context.Context, api *API, step Step, vars Vars) (Answer, error) {
 	header := http.Header{}
 	if step.Body != "" {
 		header.Set("Content-Type", or(step.Type, "application/json"))
 	}
 	header.Set("Accept", or(step.Accept, "application/json"))
 	if step.As != "" {
-		header.Set("Impersonate-User", substitute(step.As, vars))
+		header.Set("Impersonate-User", vars.expand(step.As))
 	}
-	resp, err := api.send(ctx, or(step.Method, http.MethodGet), substitute(step.Path, vars), header,
-		[]byte(substitute(step.Body, vars)))
+	resp, err := api.send(ctx, or(step.Method, http.MethodGet), vars.expand(step.Path), header,
+		[]byte(vars.expand(step.Body)))
 	if err != nil {
 		return Answer{}, err
 	}

@@ -19,10 +19,8 @@ func TestEmbeddedServerAnswersAsTheRealOne(t *testing.T) {
 	fake := startFake(t)
 	installForScripts(t, cluster.Admin)
 	installForScripts(t, fake)
-	allowed, err := ReadAllowances(filepath.Join("testdata", "differential-allowed.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	allowed := must(ReadAllowances(filepath.Join("testdata", "differential-allowed.json")))(t)
+	scripts := slices.Concat(readScripts(t, "scripts", nil), kindScripts(t), refusedScripts(t))
 	for _, script := range scripts {
 		t.Run(script.Name, func(t *testing.T) {
 			if !script.Alone {
@@ -89,10 +87,7 @@ func installForScripts(t *testing.T, api *API) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), settle)
 	defer cancel()
-	crd, err := os.ReadFile(filepath.Join(repository, "crds", "webserver.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	crd := must(os.ReadFile(filepath.Join(repository, "crds", "webserver.yaml")))(t)
 	if _, err := api.Do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml",
 		string(crd)); err != nil {
 		t.Fatal(err)

@@ -46,9 +46,10 @@ func TestDiscoveryIsThatOfTheRealServer(t *testing.T) {
 // discovered returns what aggregated discovery says of each resource and subresource.
 func discovered(t *testing.T, api *API) map[string]string {
 	t.Helper()
+	_, _, shared := testdata(t, "scripts/discovery.txtar", nil)
 	out := map[string]string{}
 	for _, path := range []string{"/api", "/apis"} {
-		a, err := sendStep(t.Context(), api, Step{Path: path, Accept: asAggregated}, nil)
+		a, err := sendStep(t.Context(), api, Step{Path: path, Accept: shared["aggregated"]}, nil)
 		doc, ok := a.Body.(map[string]any)
 		if err != nil || !ok {
 			t.Fatal(a.Code, err)
@@ -79,30 +80,18 @@ func TestAnInformerOfEachKindSyncs(t *testing.T) {
 		web.Close()
 	})
 	config := &rest.Config{Host: web.URL, QPS: 1000, Burst: 1000}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lists, err := clients.Discovery().ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := must(kubernetes.NewForConfig(config))(t)
+	lists := must(clients.Discovery().ServerPreferredResources())(t)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	kinds := 0
 	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := must(schema.ParseGroupVersion(list.GroupVersion))(t)
 		for _, r := range list.APIResources {
 			if !slices.Contains(r.Verbs, "watch") || version.Group == "apiextensions.k8s.io" ||
 				version.Group == "apiregistration.k8s.io" { // client-go has no informers of these two
 				continue
 			}
-			informer, err := factory.ForResource(version.WithResource(r.Name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			informer := must(factory.ForResource(version.WithResource(r.Name)))(t)
 			informer.Informer()
 			kinds++
 		}

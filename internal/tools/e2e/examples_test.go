@@ -83,14 +83,8 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 		t.Fatalf("the sidecar has the arguments %q", args)
 	}
 
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := s.c.Kubeconfig(s.tokenUser(s.NS, "predixy"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	kubeconfig := must(s.c.Kubeconfig(s.tokenUser(s.NS, "predixy")))(t)
 	sk, err := s.c.StartSkiffCommand(binary, "skiff-"+s.NS, kubeconfig, append(args, "-n", s.NS, "--debounce=1s")...)
 	if err != nil {
 		t.Fatal(err)

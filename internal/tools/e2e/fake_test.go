@@ -32,9 +32,6 @@ func serveFake(t *testing.T, c *apiserver.CEL) (*apiserver.Server, *API) {
 		server.Close()
 		web.Close()
 	})
-	api, err := NewAPI(web.URL, "", admin.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must(NewAPI(web.URL, "", admin.Token))(t)
 	return server, api
 }

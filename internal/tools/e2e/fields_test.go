@@ -51,10 +51,7 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 		if !strings.Contains(k.apiVersion, "/") {
 			path = "/openapi/v3/api/" + k.apiVersion
 		}
-		doc, err := cluster.Admin.Get(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must(cluster.Admin.Get(t.Context(), path))(t)
 		for name, schema := range objectAt(doc, "components", "schemas") {
 			s[name] = schema.(map[string]any)
 		}
@@ -67,20 +64,14 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 		}
 		roots = append(roots, k.apiVersion+" "+k.kind+" "+name)
 	}
-	want, err := s.table(roots, goTypes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must(s.table(roots, goTypes()))(t)
 	file := filepath.Join(repository, "internal", "testcluster", "apiserver", "schema", "fields.txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	have, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := must(os.ReadFile(file))(t)
 	if string(have) != want {
 		t.Errorf("%s is not what the real server says: run this test with -update and look at the difference", file)
 	}

@@ -13,10 +13,7 @@ import (
 // ready, then what follows from their changes.
 func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	s := figureScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	start := time.Now()
 	size := fillPods(t, s)
 	t.Logf("%d pods of %d bytes made in %s", figurePods, size, seconds(time.Since(start)))
@@ -138,10 +135,7 @@ func fillPods(t *testing.T, s *Scope) (size int) {
 		}
 		return setUnrelated(ctx, s, i, "True")
 	})
-	text, err := json.Marshal(s.get(s.podPath(unrelatedName(0))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.Marshal(s.get(s.podPath(unrelatedName(0)))))(t)
 	return len(text)
 }
 

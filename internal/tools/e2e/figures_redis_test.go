@@ -22,10 +22,7 @@ import (
 func figureRedisReal(t *testing.T, table *figureTable) {
 	s := figureScope(t)
 	makeRedises(t, s.c.Admin, s.NS)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	start := time.Now()
 	sk, _ := startMeasured(t, s.c, kubeconfig, "redis", "run")
 	waitRedises(t, s.c.Admin, s.NS)
@@ -55,10 +52,7 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 func figureRedisFake(t *testing.T, table *figureTable) {
 	server := apiserver.New(apiserver.Options{Token: admin.Token})
 	t.Cleanup(server.Close)
-	tls, err := server.ListenTLS("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tls := must(server.ListenTLS("127.0.0.1:0"))(t)
 	t.Cleanup(func() {
 		if err := tls.Close(); err != nil {
 			t.Error(err)
@@ -71,20 +65,11 @@ func figureRedisFake(t *testing.T, table *figureTable) {
 		t.Fatal(err)
 	}
 	startNodes(t, path)
-	api, err := NewAPI(tls.URL, ca, admin.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := NewGroup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must(NewAPI(tls.URL, ca, admin.Token))(t)
+	group := must(NewGroup())(t)
 	t.Cleanup(group.Close)
 	c := &Cluster{Dir: dir, group: group} // a place to run skiff in; the control plane is in this process
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
 	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil ||
 		r.Code != 0 {
 		t.Fatalf("install the CRDs: %v %v", err, r)
@@ -108,10 +93,7 @@ func startNodes(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	cfg.UserAgent = "simulate"
-	client, err := kube.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(kube.New(cfg))(t)
 	ctx, cancel := context.WithCancel(noContext)
 	ended := make(chan error, 1)
 	go func() { ended <- simulate.New(client, simulate.Options{}).Run(ctx) }()
@@ -148,10 +130,7 @@ func waitRedises(t *testing.T, api *API, namespace string) {
 	defer tick.Stop()
 	Eventually(t, 3*settle, "all Redis are Ready", func() (bool, string) {
 		<-tick.C
-		list, err := api.Get(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis")
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must(api.Get(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis"))(t)
 		ready := 0
 		for _, rd := range list.List("items") {
 			if rd.Condition("Ready").Str("status") == "True" {

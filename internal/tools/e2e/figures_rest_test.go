@@ -19,14 +19,8 @@ const (
 // ten seconds, as the kubelet sends them, and a scrape each thirty, as Prometheus does.
 func figureAtRest(t *testing.T, table *figureTable) {
 	s := figureScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
+	port := must(freePort())(t)
 	sk, _ := startMeasured(t, s.c, kubeconfig, "alone", "run", "--metrics-bind-address="+loopback(port))
 	ready := usageOf(t, sk)
 	table.add("`skiff run` on an empty cluster, ready", "RSS %s, %s of it anonymous", megabytes(ready.RSS),

@@ -59,10 +59,7 @@ func (f *figureTable) print() {
 // figureScope is a namespace on a cluster of its own, so that nobody else's work is in the figures.
 func figureScope(t *testing.T) *Scope {
 	t.Helper()
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bins := must(binaries())(t)
 	c, err := StartCluster(t.Context(), bins, func(c *Cluster) error {
 		return applyFiles(c,
 			filepath.Join(repository, "crds"))
@@ -71,29 +68,17 @@ func figureScope(t *testing.T) *Scope {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	path, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := c.Kubectl(path, admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must(kubectlPath())(t)
+	kubectl := must(c.Kubectl(path, admin))(t)
 	return NewScope(t, c, kubectl)
 }
 
 // startMeasured starts a command of skiff as the administrator, and returns when it is ready, with how long that took.
 func startMeasured(t *testing.T, c *Cluster, kubeconfig, name string, args ...string) (*Skiff, time.Duration) {
 	t.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
 	start := time.Now()
-	sk, err := c.StartSkiffCommand(binary, name, kubeconfig, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sk := must(c.StartSkiffCommand(binary, name, kubeconfig, args...))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(sk.Tail(60))
@@ -105,11 +90,7 @@ func startMeasured(t *testing.T, c *Cluster, kubeconfig, name string, args ...st
 
 func usageOf(t *testing.T, sk *Skiff) Usage {
 	t.Helper()
-	u, err := sk.Usage()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return must(sk.Usage())(t)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

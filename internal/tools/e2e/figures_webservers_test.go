@@ -13,23 +13,11 @@ const figureWebServers = 10_000
 // figureManyWebServers measures what many WebServers take: in the process that has made their children, and in one
 // that is started when all is there.
 func figureManyWebServers(t *testing.T, table *figureTable) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := StartControlPlane(t.Context(), bins) // without controllers: no pods are needed
-	if err != nil {
-		t.Fatal(err)
-	}
+	bins := must(binaries())(t)
+	c := must(StartControlPlane(t.Context(), bins))(t) // without controllers: no pods are needed
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	kubeconfig, err := c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(c.Kubeconfig(admin))(t)
+	binary := must(skiffBinary())(t)
 	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", kubeconfig); err != nil ||
 		r.Code != 0 {
 		t.Fatalf("install the CRDs: %v %v", err, r)
@@ -76,9 +64,6 @@ func figureManyWebServers(t *testing.T, table *figureTable) {
 // countDeployments asks for one and is told how many more there are.
 func countDeployments(t *testing.T, c *Cluster) int {
 	t.Helper()
-	list, err := c.Admin.Get(t.Context(), "/apis/apps/v1/deployments?limit=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must(c.Admin.Get(t.Context(), "/apis/apps/v1/deployments?limit=1"))(t)
 	return len(list.List("items")) + list.Int("metadata", "remainingItemCount")
 }

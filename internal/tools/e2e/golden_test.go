@@ -58,10 +58,7 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 			header.Set("Content-Type", e.Request.Type)
 		}
 		body := []byte(e.Request.Body)
-		resp, err := cluster.Admin.send(t.Context(), e.Request.Method, e.Request.Path, header, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must(cluster.Admin.send(t.Context(), e.Request.Method, e.Request.Path, header, body))(t)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil {

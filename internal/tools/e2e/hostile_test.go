@@ -178,14 +178,8 @@ func halfOpen(a *assault) {
 // A server that is out to crash skiff, to exhaust it or to fill its log costs what it attacks, and nothing else; when
 // it turns sane, all goes on.
 func TestHostileServersCostOnlyWhatTheyAttack(t *testing.T) {
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := NewGroup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	group := must(NewGroup())(t)
 	t.Cleanup(group.Close)
 	for _, a := range attacks() {
 		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
@@ -197,10 +191,7 @@ func TestHostileServersCostOnlyWhatTheyAttack(t *testing.T) {
 
 // withstand runs skiff against one attack.
 func withstand(t *testing.T, group *Group, binary string, a attack) {
-	h, err := StartHostile(a, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must(StartHostile(a, t.TempDir()))(t)
 	t.Cleanup(h.Close)
 	t.Cleanup(h.Calm)
 	prepare(t, h)
@@ -251,10 +242,7 @@ func startHostile(t *testing.T, group *Group, binary string, h *Hostile, flags .
 	if err := (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must(freePort())(t)
 	args := append([]string{"/bin/sh", "-c", hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig,
 		"--health-probe-bind-address=" + loopback(port)}, flags...)
 	memory, err := NewMemoryGroup(fmt.Sprintf("skiff-hostile-%d", port), hostileMemory)
@@ -268,10 +256,7 @@ func startHostile(t *testing.T, group *Group, binary string, h *Hostile, flags .
 			}
 		})
 	}
-	p, err := group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(group.Start(dir, "skiff", []string{hostileGo, "KUBECONFIG=", "HOME=" + dir}, args...))(t)
 	return &Skiff{Process: p, probes: "http://" + loopback(port)}
 }
 

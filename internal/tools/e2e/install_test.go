@@ -84,10 +84,7 @@ func TestNamespacedManifestsGrantWhatSkiffNeedsInTheseNamespaces(t *testing.T) {
 // startInstalled runs skiff with the arguments of the installed Deployment, as its service account.
 func (s *Scope) startInstalled(t *testing.T, namespace string) *Skiff {
 	t.Helper()
-	d, err := s.c.Admin.Get(t.Context(), "/apis/apps/v1/namespaces/"+namespace+"/deployments/skiff")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must(s.c.Admin.Get(t.Context(), "/apis/apps/v1/namespaces/"+namespace+"/deployments/skiff"))(t)
 	var args []string
 	for _, c := range d.List("spec", "template", "spec", "containers") {
 		for _, a := range c.At("args").([]any) {
@@ -97,10 +94,7 @@ func (s *Scope) startInstalled(t *testing.T, namespace string) *Skiff {
 	if !slices.Contains(args, "--leader-elect") {
 		t.Fatalf("the arguments of the Deployment are %q", args)
 	}
-	kubeconfig, err := s.c.Kubeconfig(s.tokenUser(namespace, "skiff"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(s.tokenUser(namespace, "skiff")))(t)
 	// In a pod, the namespace of the Lease is that of the pod, and the ports are free. All that skiff can say must be
 	// without secrets.
 	args = append(args, "--leader-election-namespace", namespace, "--metrics-bind-address", "127.0.0.1:0", "-v", "9")

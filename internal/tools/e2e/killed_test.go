@@ -95,14 +95,8 @@ type lives struct {
 // startLives starts the first one, and stops the last when the test is over.
 func startLives(t *testing.T, s *Scope) *lives {
 	t.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := s.c.Kubeconfig(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	kubeconfig := must(s.c.Kubeconfig(operator))(t)
 	l := &lives{t: t, s: s, binary: binary, kubeconfig: kubeconfig, began: time.Now()}
 	l.start()
 	t.Cleanup(func() {

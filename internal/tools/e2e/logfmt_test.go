@@ -11,14 +11,8 @@ import (
 
 // The text log is logfmt, as collectors of logs read it, whatever others have put into it.
 func TestTheTextLogIsLogfmt(t *testing.T) {
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := NewGroup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	group := must(NewGroup())(t)
 	t.Cleanup(group.Close)
 	dir := t.TempDir()
 	words, kubeconfig := filepath.Join(dir, "words"), filepath.Join(dir, "config")

@@ -151,3 +151,14 @@ func newScope(t testing.TB) *Scope {
 	}
 	return NewScope(t, c, kubectl)
 }
+
+// must returns what a function returns without an error: must(os.ReadFile(path))(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

@@ -21,24 +21,15 @@ import (
 // Rules: MGR-09, MGR-10
 func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	t.Parallel()
-	binary, err := skiffDevBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffDevBinary())(t)
+	port := must(freePort())(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "--kubeconfig-out", filepath.Join(dir, "kubeconfig"),
 		"--load", filepath.Join(repository, "examples", "webserver.yaml"), "--metrics-bind-address", loopback(port))
 	cmd.Env = []string{"HOME=" + dir}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must(os.Create(filepath.Join(dir, "log")))(t)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -53,6 +44,7 @@ func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	const reconciled = `controller_runtime_reconcile_total{controller="webserver",result="success"} `
 	text := ""
 	for strings.Contains(text, reconciled+"0") || !strings.Contains(text, reconciled) {
+		var err error
 		if text, err = scrape(ctx, "http://"+loopback(port)+"/metrics"); err != nil {
 			text = err.Error()
 		}
@@ -63,17 +55,11 @@ func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 		}
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must(parser.TextToMetricFamilies(strings.NewReader(text)))(t)
 	if len(families) < 60 {
 		t.Errorf("%d families", len(families))
 	}
-	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must(promlint.New(strings.NewReader(text)).Lint())(t)
 	for _, p := range problems {
 		t.Errorf("promtool check metrics: %s: %s", p.Metric, p.Text)
 	}

@@ -24,10 +24,7 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	t.Cleanup(func() { installCRDs(t, s) }) // whatever happens: the other tests need it
 	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=4m")
 
-	kubeconfig, err := s.c.Kubeconfig(operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(operator))(t)
 	start := time.Now()
 	sk := launchSkiff(t, s, kubeconfig)
 	waitParked(t, sk, "webservers.skiff.dev is not installed; run `skiff crds install`")
@@ -54,10 +51,7 @@ func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 	s := newScope(t) // for its commands; the definitions of the shared cluster stay as they are
 	c := ownCluster(t)
-	kubeconfig, err := c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(c.Kubeconfig(admin))(t)
 	text := readFile(t, filepath.Join(repository, "crds", "webserver.yaml"))
 	other := filepath.Join(t.TempDir(), "crd.yaml")
 	writeFile(t, other, strings.Replace(text, "- name: v1alpha1", "- name: v2", 1))
@@ -100,10 +94,7 @@ func TestSkiffStartsBeforeTheGrant(t *testing.T) {
 	s := newScope(t)
 	all := webserver.Rights
 	s.grantRestricted(without(without(all, "list", "services"), "watch", "services"))
-	kubeconfig, err := s.c.Kubeconfig(restricted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(restricted))(t)
 	start := time.Now()
 	sk := launchSkiff(t, s, kubeconfig)
 	waitParked(t, sk, "may not list and watch services;")
@@ -154,10 +145,7 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	}
 	role := grant("Role", "skiff-restricted", restricted.Name, webserver.Rights)
 	applyIn(s.NS, role)
-	kubeconfig, err := s.c.Kubeconfig(restricted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(restricted))(t)
 	sk := launchSkiff(t, s, kubeconfig, "--watch-namespaces", s.NS+","+other)
 	s.Apply(WebServerManifest("here", "image: nginx:1.23.1, replicas: 1"))
 	s.waitChildren("here", "nginx:1.23.1", 1)
@@ -212,18 +200,9 @@ func adviceIn(t testing.TB, line string) string {
 // follow runs a command that skiff advises, as an administrator does.
 func follow(t testing.TB, s *Scope, command string) {
 	t.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	kubectl := must(kubectlPath())(t)
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	script := fmt.Sprintf(`skiff() { %q "$@"; }; kubectl() { %q "$@"; }; %s`, binary, kubectl, command)
 	env := []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir}
 	r, err := runCommand(t.Context(), env, "", "bash", "-c", script)
@@ -249,14 +228,8 @@ func TestStatusTellsOfRightsThatWereLost(t *testing.T) {
 func TestStatusTellsOf401OnEachWrite(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	group, err := NewGroup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
+	group := must(NewGroup())(t)
 	t.Cleanup(group.Close)
 	h, err := StartHostile(attack{name: "401", on: "writes", list: func(a *assault) {
 		a.w.WriteHeader(http.StatusUnauthorized)

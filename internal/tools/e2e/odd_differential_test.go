@@ -31,10 +31,7 @@ func (o oddRequest) String() string {
 
 // oddLists reads the sections of testdata/odd.txt.
 func oddLists(t *testing.T) map[string][]string {
-	text, err := os.ReadFile(filepath.Join("testdata", "odd.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join("testdata", "odd.txt")))(t)
 	out, section := map[string][]string{}, ""
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		line := lines.Text()
@@ -81,7 +78,7 @@ func oddRequests(t *testing.T) (out []oddRequest) {
 	for kind, list := range map[string]string{"ConfigMap": "/api/v1/namespaces/odd/configmaps",
 		"WebServer": "/apis/skiff.dev/v1alpha1/namespaces/odd/webservers"} {
 		object := map[string]string{"ConfigMap": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`,
-			"WebServer": strings.Replace(webServerBody, `"web"`, `"n"`, 1)}[kind]
+			"WebServer": webServerNamed("n")}[kind]
 		for _, q := range lists["lists"] {
 			send("GET", list+"?"+q, "", "")
 			send("GET", list+"?watch=1&timeoutSeconds=1&"+q, "", "")
@@ -194,15 +191,14 @@ func answerAll(t *testing.T, api *API, requests []oddRequest) []string {
 func TestOddRequestsAreAnsweredAsByTheRealServer(t *testing.T) {
 	long(t)
 	servers := []*API{ownCluster(t).Admin, startFake(t)}
-	webServer := func(name string) string { return strings.Replace(webServerBody, `"web"`, `"`+name+`"`, 1) }
 	for _, api := range servers {
 		installForScripts(t, api)
 		for _, o := range []struct{ path, body string }{
 			{"/api/v1/namespaces", `{"metadata":{"name":"odd"}}`},
-			{"/api/v1/namespaces/odd/configmaps", configMap("a", "1", "b")},
-			{"/api/v1/namespaces/odd/configmaps", configMap("b", "1", "b")},
-			{"/apis/skiff.dev/v1alpha1/namespaces/odd/webservers", webServer("a")},
-			{"/apis/skiff.dev/v1alpha1/namespaces/odd/webservers", webServer("b")},
+			{"/api/v1/namespaces/odd/configmaps", oddMap("a")},
+			{"/api/v1/namespaces/odd/configmaps", oddMap("b")},
+			{"/apis/skiff.dev/v1alpha1/namespaces/odd/webservers", webServerNamed("a")},
+			{"/apis/skiff.dev/v1alpha1/namespaces/odd/webservers", webServerNamed("b")},
 		} {
 			if _, err := api.Create(t.Context(), o.path, o.body); err != nil {
 				t.Fatal(err)
@@ -240,4 +236,13 @@ func TestOddRequestsAreAnsweredAsByTheRealServer(t *testing.T) {
 			t.Errorf("this allowed difference was not seen or has no reason, take it out: %s", pattern)
 		}
 	}
+}
+
+func oddMap(name string) string {
+	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","labels":{"l":"1"}},"data":{"k":"b"}}`
+}
+
+func webServerNamed(name string) string {
+	return `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"` + name +
+		`"},"spec":{"image":"nginx:1.23.1","replicas":2}}`
 }

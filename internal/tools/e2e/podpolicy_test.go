@@ -22,10 +22,7 @@ type templateExample struct {
 // templateExamples are those of the unit tests of package podpolicy.
 func templateExamples(t *testing.T) []templateExample {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json")))(t)
 	var examples []templateExample
 	if err := json.Unmarshal(text, &examples); err != nil {
 		t.Fatal(err)
@@ -43,10 +40,7 @@ func TestTemplatePoliciesAreThePodSecurityStandards(t *testing.T) {
 		s.Kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 		pods := "/api/v1/namespaces/" + s.NS + "/pods?dryRun=All&fieldValidation=Strict"
 		for _, e := range examples {
-			v, err := patch.Decode(e.Template)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must(patch.Decode(e.Template))(t)
 			pod := Object(v.(map[string]any))
 			found := policy.Check("", pod)
 			meta, _ := pod["metadata"].(map[string]any)
@@ -55,7 +49,7 @@ func TestTemplatePoliciesAreThePodSecurityStandards(t *testing.T) {
 			}
 			meta["name"] = "p"
 			pod["apiVersion"], pod["kind"], pod["metadata"] = "v1", "Pod", meta
-			_, err = s.c.Admin.Create(t.Context(), pods, pod)
+			_, err := s.c.Admin.Create(t.Context(), pods, pod)
 			byPolicy := IsCode(err, http.StatusForbidden) && strings.Contains(err.Error(), "violates PodSecurity")
 			invalid := IsCode(err, http.StatusUnprocessableEntity) || IsCode(err, http.StatusBadRequest)
 			if err != nil && !byPolicy && !invalid || invalid != e.Invalid {

@@ -74,12 +74,9 @@ func TestTheTemplatePolicyRefusesWhatSkiffRefuses(t *testing.T) {
 		for _, e := range examples {
 			overlay := strings.Replace(string(e.Template), `"containers": [{"name": "c"`,
 				`"containers": [{"name": "webserver"`, 1)
-			v, err := patch.Decode([]byte(overlay))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must(patch.Decode([]byte(overlay)))(t)
 			found := policy.Check("spec.template.", v.(map[string]any))
-			err = s.tryWebServer(t, `{"spec":{"image":"i","template":`+overlay+`}}`)
+			err := s.tryWebServer(t, `{"spec":{"image":"i","template":`+overlay+`}}`)
 			byPolicy := IsCode(err, http.StatusForbidden) &&
 				strings.Contains(err.Error(), "'skiff-templates-"+s.NS+"' denied request: spec.template")
 			if err != nil && !byPolicy {
@@ -95,10 +92,7 @@ func TestTheTemplatePolicyRefusesWhatSkiffRefuses(t *testing.T) {
 // What differs from what skiff prints is named, with and without the need for it.
 func TestCheckSeesWhichAdmissionPoliciesAreInForce(t *testing.T) {
 	s := newScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	check := func(code int, want string, args ...string) {
 		t.Helper()
 		r := runSkiff(t, s, append([]string{"check", "--kubeconfig", kubeconfig, "--watch-namespaces", s.NS},

@@ -31,10 +31,7 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 				f := filler{depth: map[reflect.Type]int{}}
 				f.fill(object.Elem())
 			}
-			raw, err := object.Interface().(interface{ Marshal() ([]byte, error) }).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := must(object.Interface().(interface{ Marshal() ([]byte, error) }).Marshal())(t)
 			envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind},
 				Raw: raw}).Marshal()
 			if err != nil {
@@ -45,14 +42,8 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 				t.Errorf("%v: %v", k, err)
 				continue
 			}
-			text, err := json.Marshal(object.Interface())
-			if err != nil {
-				t.Fatal(err)
-			}
-			value, err := patch.Decode(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(json.Marshal(object.Interface()))(t)
+			value := must(patch.Decode(text))(t)
 			want := value.(map[string]any)
 			want["apiVersion"], want["kind"] = k.apiVersion, k.kind
 			for _, o := range []map[string]any{got, want} { // both have some zero values that are none to Go

@@ -26,14 +26,8 @@ func readmeCommands(t *testing.T) (lines []string) {
 // prints, at its most talkative, is the secret of its kubeconfig. Rules: AUTH-26
 func TestReadmeOnSkiffDev(t *testing.T) {
 	s := newScope(t) // for a place to run things in; the cluster of this test is skiff-dev
-	binary, err := skiffDevBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffDevBinary())(t)
+	kubectl := must(kubectlPath())(t)
 	kubeconfig := s.c.path("readme.kubeconfig")
 	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "--kubeconfig-out",
 		kubeconfig, "-v", "9")
@@ -48,10 +42,7 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 		t.Fatal("the kubeconfig of skiff-dev has no token")
 	}
 
-	root, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must(filepath.Abs(repository))(t)
 	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + s.c.path("readme-cache"),
 		"PATH=" + filepath.Dir(kubectl) + ":" + os.Getenv("PATH")}
 	for _, line := range readmeCommands(t) {

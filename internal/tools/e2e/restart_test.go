@@ -12,10 +12,7 @@ import (
 // during and after. skiff has to resume, miss nothing, make nothing twice, and must not storm the server.
 func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 	s := newScope(t)
-	proxy, err := StartTCPProxy(strings.TrimPrefix(s.c.Server, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := must(StartTCPProxy(strings.TrimPrefix(s.c.Server, "https://")))(t)
 	t.Cleanup(proxy.Close)
 	kubeconfig := s.c.path("proxied.kubeconfig")
 	if err := (Kubeconfig{Server: "https://" + proxy.Addr, CAFile: s.c.CAFile,
@@ -206,10 +203,7 @@ func TestTokenIsRotated(t *testing.T) {
 
 	writeFile(t, tokens, second.Token)
 	use(second)
-	old, err := NewAPI(s.c.Server, s.c.CAFile, first.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must(NewAPI(s.c.Server, s.c.CAFile, first.Token))(t)
 	if _, err := old.Get(t.Context(), "/api/v1/namespaces"); !IsCode(err, 401) {
 		t.Fatalf("the old token should be refused with 401, got %v", err)
 	}

@@ -251,14 +251,8 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 2))
 	s.replacePod("redis-0")
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
-	binary, err := skiffBinary()
-	if err != nil {
-		s.Fatal(err)
-	}
-	kubeconfig, err := s.c.Kubeconfig(restricted)
-	if err != nil {
-		s.Fatal(err)
-	}
+	binary := must(skiffBinary())(s)
+	kubeconfig := must(s.c.Kubeconfig(restricted))(s)
 	run := func(name string) *Skiff {
 		p, err := s.c.StartSkiffCommand(binary, name+"-"+s.NS, kubeconfig, "restart", "-n", s.NS,
 			"--selector", "app=redis-cluster", "--target", "deployment/predixy", "--debounce", "1s", "--cooldown",

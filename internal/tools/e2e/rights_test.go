@@ -174,10 +174,7 @@ func TestEachControllerNeedsWhatItDeclaresAndNoMore(t *testing.T) {
 func startSkiffWith(t *testing.T, s *Scope, controller string, rights []kube.Right) *Skiff {
 	t.Helper()
 	s.Apply(grant("Role", "skiff", s.NS, rights))
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	return launchSkiffCommand(t, s, kubeconfig, "run", "--controllers", controller, "--watch-namespaces", s.NS, "--as",
 		s.NS)
 }

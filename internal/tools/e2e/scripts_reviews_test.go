@@ -34,7 +34,7 @@ var reviewKinds = []review{
 }
 
 // script is named KIND/review.
-func (r review) script() Script {
+func (r review) script(table string) Script {
 	version := strings.Join(strings.Split(r.path, "/")[2:4], "/")
 	body := func(members, spec string) string {
 		if r.kind != "SelfSubjectReview" { // which asks nothing
@@ -46,7 +46,7 @@ func (r review) script() Script {
 		return Step{Name: name, Method: "POST", Path: r.path + query, Body: body, As: r.as}
 	}
 	inTable := post("as a table", "", body("", r.spec))
-	inTable.Accept = asTable
+	inTable.Accept = table
 	steps := []Step{
 		post("ask", "", body("", r.spec)), inTable,
 		post("dry run", "?dryRun=All", body("", r.spec)),

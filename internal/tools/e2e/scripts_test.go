@@ -1,19 +1,19 @@
 package e2e
 
-import "slices"
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
 
-// scripts are the requests that skiff makes, with their usual and their unusual answers. Each works in a namespace of
-// its own.
-var scripts = slices.Concat(readScripts, writeScripts, applyScripts, objectScripts, kubectlScripts, lifecycleScripts,
-	kindScripts, moreKindScripts, refusedScripts, limitScripts, definitionScripts, ruleScripts, operatorScripts,
-	sharedScripts, customScripts, toolScripts, []Script{oddScript})
-
-// Where the objects of the scripts live.
-const (
-	configMaps  = "/api/v1/${ns}/configmaps"
-	services    = "/api/v1/${ns}/services"
-	deployments = "/apis/apps/v1/${ns}/deployments"
-	webServers  = "/apis/skiff.dev/v1alpha1/${ns}/webservers"
+	"golang.org/x/tools/txtar"
 )
 
 const (
@@ -23,125 +23,217 @@ const (
 	applyPatch     = "application/apply-patch+yaml"
 )
 
-// deploymentBody is a Deployment that no controller would roll: paused, without pods.
-const deploymentBody = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"app":"web"}},"spec":{"replicas":0,
-	"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},
-	"spec":{"containers":[{"name":"web","image":"nginx:1.23.1","ports":[{"name":"http","containerPort":80}],"resources":{"requests":{"cpu":"0.5"}}}]}}}}`
+// patchTypes are the types of a PATCH, by the words that stand for it in scripts.
+var patchTypes = map[string]string{"MERGE": mergePatch, "STRATEGIC": strategicPatch, "JSONPATCH": jsonPatch,
+	"APPLY": applyPatch}
 
-const serviceBody = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web-service"},"spec":{"type":"NodePort",
-	"selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":"http"}]}}`
-
-const webServerBody = `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"web"},"spec":{"image":"nginx:1.23.1","replicas":2}}`
-
-// configMap is a ConfigMap of that name with one label and one value.
-func configMap(name, label, value string) string {
-	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","labels":{"l":"` + label +
-		`"}},"data":{"k":"` + value + `"}}`
+// testdata reads an archive of testdata with its definitions, the sections $NAME, expanded. vars are others that it
+// may use, besides those of shared.txtar.
+func testdata(t testing.TB, file string, vars Vars) (comment string, sections []txtar.File, all Vars) {
+	t.Helper()
+	all = Vars{}
+	for _, name := range []string{"shared.txtar", file} {
+		archive := must(txtar.ParseFile(filepath.Join("testdata", name)))(t)
+		comment, sections = string(archive.Comment), nil
+		for _, f := range archive.Files {
+			if name, ok := strings.CutPrefix(f.Name, "$"); ok {
+				all[name] = all.expand(strings.TrimSuffix(string(f.Data), "\n"))
+				continue
+			}
+			sections = append(sections, f)
+		}
+		if name == "shared.txtar" {
+			maps.Copy(all, vars)
+		}
+	}
+	return comment, sections, all
 }
 
-// create is the step that posts a ConfigMap.
-func create(name, label string) Step {
-	return Step{Name: "create " + name, Method: "POST", Path: configMaps, Body: configMap(name, label, "1")}
+// readScript reads a script. README.md in testdata says how one is written.
+func readScript(t testing.TB, file string, vars Vars) Script {
+	t.Helper()
+	comment, sections, vars := testdata(t, file, vars)
+	name := strings.TrimSuffix(filepath.ToSlash(file), ".txtar")
+	if _, below, ok := strings.Cut(name, "/"); ok {
+		name = below
+	}
+	s := Script{Name: name, Alone: strings.Contains(comment, "\nAlone: ")}
+	for _, f := range sections {
+		step, err := parseStep(f.Name, strings.TrimSuffix(string(f.Data), "\n"), vars)
+		if err != nil {
+			t.Fatalf("%s: step %q: %v", file, f.Name, err)
+		}
+		if step.Path != "" {
+			s.Steps = append(s.Steps, step)
+		}
+	}
+	if len(s.Steps) == 0 {
+		t.Fatalf("%s has no steps", file)
+	}
+	return s
 }
 
-// readScripts: lists, watches and what is wrong with their parameters.
-var readScripts = []Script{
-	{Name: "list", Steps: []Step{
-		{Name: "empty", Path: configMaps},
-		{Name: "empty, custom", Path: webServers},
-		create("a", "x"), create("b", "y"), create("c", "x"), create("d", "y"), create("e", "x"),
-		{Name: "all", Path: configMaps, Capture: map[string]string{"rv": "metadata.resourceVersion"}},
-		{Name: "page 1", Path: configMaps + "?limit=2", Capture: map[string]string{"token": "metadata.continue"}},
-		create("b2", "x"),
-		{Name: "page 2 is of the old snapshot", Path: configMaps + "?limit=2&continue=${token}",
-			Capture: map[string]string{"token2": "metadata.continue"}},
-		{Name: "page 3", Path: configMaps + "?limit=2&continue=${token2}"},
-		{Name: "continue with a version", Path: configMaps + "?limit=2&continue=${token}&resourceVersion=${rv}"},
-		{Name: "continue with a match", Path: configMaps + "?limit=2&continue=${token}&resourceVersionMatch=Exact"},
-		{Name: "broken token", Path: configMaps + "?limit=2&continue=nonsense"},
-		{Name: "selector", Path: configMaps + "?labelSelector=l%3Dx"},
-		{Name: "selector in", Path: configMaps + "?labelSelector=l+in+%28y%2Cz%29%2C%21other"},
-		{Name: "selector paged", Path: configMaps + "?labelSelector=l%3Dx&limit=2"},
-		{Name: "broken selector", Path: configMaps + "?labelSelector=l%3D%3D%3Dx"},
-		{Name: "field selector", Path: configMaps + "?fieldSelector=metadata.name%3Dc"},
-		{Name: "field selector of an unknown field", Path: configMaps + "?fieldSelector=spec.foo%3Dc"},
-		{Name: "field selector of an unknown field, custom", Path: webServers + "?fieldSelector=spec.foo%3Dc"},
-		{Name: "version 0", Path: configMaps + "?resourceVersion=0&fieldSelector=metadata.name%3Da"},
-		{Name: "not older than", Path: configMaps + "?resourceVersion=${rv}&resourceVersionMatch=NotOlderThan"},
-		{Name: "exact", Path: configMaps + "?resourceVersion=${rv}&resourceVersionMatch=Exact"},
-		{Name: "exact 0", Path: configMaps + "?resourceVersion=0&resourceVersionMatch=Exact"},
-		{Name: "match without version", Path: configMaps + "?resourceVersionMatch=Exact"},
-		{Name: "unknown match", Path: configMaps + "?resourceVersion=${rv}&resourceVersionMatch=Newest"},
-		{Name: "version is no number", Path: configMaps + "?resourceVersion=abc"},
-		{Name: "version of the far future", Path: configMaps + "?resourceVersion=999999999"},
-		{Name: "initial events on a list", Path: configMaps + "?sendInitialEvents=true"},
-		{Name: "one object", Path: configMaps + "/c"},
-		{Name: "one object that is not there", Path: configMaps + "/zzz"},
-		{Name: "one custom object that is not there", Path: webServers + "/zzz"},
-		{Name: "kind that is not there", Path: "/apis/skiff.dev/v1alpha1/${ns}/boats"},
-		{Name: "group that is not there", Path: "/apis/nowhere.dev/v1/${ns}/boats"},
-		{Name: "all namespaces, selected", Path: "/api/v1/configmaps?labelSelector=l%3Dx&fieldSelector=" +
-			"metadata.namespace%3D${NS}"},
-	}},
-	{Name: "list-custom", Steps: []Step{
-		{Name: "create", Method: "POST", Path: webServers, Body: webServerBody},
-		{Name: "items carry kind and version", Path: webServers},
-		{Name: "page", Path: webServers + "?limit=1"},
-	}},
-	{Name: "watch", Steps: []Step{
-		{Name: "before", Path: configMaps, Capture: map[string]string{"rv": "metadata.resourceVersion"}},
-		create("a", "x"), create("b", "y"),
-		{Name: "change", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a", Body: `{"data":{"k":"2"}}`,
-			Capture: map[string]string{"changed": "metadata.resourceVersion"}},
-		{Name: "relabel", Method: "PATCH", Type: mergePatch, Path: configMaps + "/a",
-			Body: `{"metadata":{"labels":{"l":"y"}}}`},
-		{Name: "delete", Method: "DELETE", Path: configMaps + "/b"},
-		{Name: "all events", Path: configMaps + "?watch=true&resourceVersion=${rv}", Events: 5},
-		{Name: "resume in the middle", Path: configMaps + "?watch=1&resourceVersion=${changed}", Events: 2},
-		{Name: "with a selector, leaving it is a DELETED", Path: configMaps +
-			"?watch=true&labelSelector=l%3Dx&resourceVersion=${rv}", Events: 3},
-		{Name: "with a selector, entering it is an ADDED", Path: configMaps +
-			"?watch=true&labelSelector=l%3Dy&resourceVersion=${rv}", Events: 3},
-		{Name: "one object", Path: configMaps + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=${rv}",
-			Events: 2},
-		{Name: "too old", Path: webServers + "?watch=true&resourceVersion=1", Events: 1},
-		{Name: "version is no number", Path: configMaps + "?watch=true&resourceVersion=abc"},
-		{Name: "the server ends it", Path: configMaps + "?watch=true&resourceVersion=${rv}&timeoutSeconds=1",
-			ToEnd: true},
-		{Name: "from now, without a version", Path: configMaps + "?watch=true", Events: 1},
-		{Name: "unknown kind", Path: "/apis/skiff.dev/v1alpha1/${ns}/boats?watch=true"},
-	}},
-	{Name: "watch-list", Steps: []Step{
-		{Name: "empty", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
-			"allowWatchBookmarks=true&labelSelector=l", Events: 1},
-		create("a", "x"), create("b", "y"), create("c", "x"),
-		{Name: "all", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
-			"allowWatchBookmarks=true&labelSelector=l&timeoutSeconds=300", Events: 4},
-		{Name: "selected", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
-			"allowWatchBookmarks=true&labelSelector=l%3Dx", Events: 3},
-		{Name: "create custom", Method: "POST", Path: webServers, Body: webServerBody},
-		{Name: "custom", Path: webServers +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", Events: 2},
-		{Name: "without match", Path: configMaps + "?watch=1&sendInitialEvents=true&allowWatchBookmarks=true"},
-		{Name: "with Exact", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=5"},
-		{Name: "match without initial events", Path: configMaps + "?watch=1&resourceVersionMatch=NotOlderThan"},
-	}},
-	{Name: "bookmarks", Alone: true, Steps: []Step{
-		// The real server plans the last bookmark for two seconds before the end when it sends the first one, which it
-		// does within 1.25 seconds, on a jittered tick. Six seconds leave room for both; with three it is a matter of
-		// chance.
-		{Name: "bookmark before the server ends it", Path: configMaps +
-			"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&" +
-			"allowWatchBookmarks=true&labelSelector=l%3Dz&timeoutSeconds=6", ToEnd: true},
-	}},
-	{Name: "kinds", Steps: []Step{
-		{Name: "kinds of the group", Path: "/apis/skiff.dev/v1alpha1"},
-		{Name: "the group", Path: "/apis/skiff.dev"},
-		{Name: "unknown group", Path: "/apis/nowhere.dev/v1"},
-		{Name: "unknown path", Path: "/nowhere"},
-	}},
+// readScripts reads all scripts in a directory and those below it.
+func readScripts(t testing.TB, dir string, vars Vars) (out []Script) {
+	t.Helper()
+	root := filepath.Join("testdata", dir)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		file, err := filepath.Rel("testdata", path)
+		out = append(out, readScript(t, file, vars))
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("%d scripts in %s: %v", len(out), root, err)
+	}
+	return out
+}
+
+var (
+	requestLine = regexp.MustCompile(`^(GET|HEAD|POST|PUT|PATCH|DELETE|MERGE|STRATEGIC|JSONPATCH|APPLY) (/\S*)$`)
+	headerLine  = regexp.MustCompile(`^([A-Z][a-z]+): (.*)$`)
+)
+
+// parseStep reads a step: its request line, headers, and the rest, which is the body. A step that is not meant for the
+// kind has no path.
+func parseStep(name, text string, vars Vars) (Step, error) {
+	first, rest, _ := strings.Cut(text, "\n")
+	request := requestLine.FindStringSubmatch(vars.expand(first))
+	if request == nil {
+		return Step{}, fmt.Errorf("%q is no request line", first)
+	}
+	s := Step{Name: name, Method: request[1], Path: request[2]}
+	if kind := patchTypes[s.Method]; kind != "" {
+		s.Method, s.Type = "PATCH", kind
+	}
+	base := ""
+	for rest != "" {
+		line, after, _ := strings.Cut(rest, "\n")
+		header := headerLine.FindStringSubmatch(line)
+		if header == nil {
+			break
+		}
+		if header[1] == "Not" {
+			if slices.Contains(strings.Fields(header[2]), vars["kind"]) {
+				return Step{}, nil
+			}
+		} else if header[1] == "Base" {
+			base = vars.expand(header[2])
+		} else if err := s.set(header[1], vars.expand(header[2])); err != nil {
+			return Step{}, err
+		}
+		rest = after
+	}
+	s.Body += vars.expand(rest)
+	if base != "" {
+		merged, err := mergedText(base, s.Body)
+		if s.Body = merged; err != nil {
+			return Step{}, err
+		}
+	}
+	return s, nil
+}
+
+// set sets what a header of the step says.
+func (s *Step) set(header, value string) (err error) {
+	switch header {
+	case "Type":
+		s.Type = value
+	case "Accept":
+		s.Accept = value
+	case "As":
+		s.As = value
+	case "Until":
+		s.Until = value
+	case "Hex": // a body that is no text
+		body, err := hex.DecodeString(value)
+		s.Body = string(body)
+		return err
+	case "Only":
+		s.Only = strings.Fields(value)
+	case "Capture":
+		if s.Capture == nil {
+			s.Capture = map[string]string{}
+		}
+		name, path, _ := strings.Cut(value, " ")
+		s.Capture[name] = path
+	case "Events":
+		if last, ok := strings.CutPrefix(value, "through "); ok {
+			s.Through = last
+		} else if s.ToEnd = value == "all"; !s.ToEnd {
+			s.Events, err = strconv.Atoi(value)
+		}
+	default:
+		return fmt.Errorf("unknown header %s", header)
+	}
+	return err
+}
+
+// mergedText is base after a merge patch (RFC 7386).
+func mergedText(base, change string) (string, error) {
+	var v, c any
+	if err := json.Unmarshal([]byte(base), &v); err != nil {
+		return "", fmt.Errorf("base %s: %w", base, err)
+	}
+	if err := json.Unmarshal([]byte(change), &c); err != nil {
+		return "", fmt.Errorf("change %s: %w", change, err)
+	}
+	text, err := json.Marshal(merge(v, c))
+	return string(text), err
+}
+
+func merge(into, change any) any {
+	c, ok := change.(map[string]any)
+	if !ok {
+		return change
+	}
+	out, ok := into.(map[string]any)
+	if !ok {
+		out = map[string]any{}
+	}
+	for k, v := range c {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = merge(out[k], v)
+		}
+	}
+	return out
+}
+
+var fieldLine = regexp.MustCompile(`(?m)^(\w+): (.*(?:\n  .*)*)$`)
+
+// fieldsOf are the lines KEY: VALUE of a text, which go on in lines that are indented.
+func fieldsOf(text string, vars Vars) Vars {
+	out := Vars{}
+	for _, m := range fieldLine.FindAllStringSubmatch(text, -1) {
+		out[m[1]] = vars.expand(m[2])
+	}
+	return out
+}
+
+// readKinds makes a script of each file of a directory, which is about one kind.
+func readKinds(t testing.TB, dir string, steps func(sections []txtar.File, vars Vars) []Step) (out []Script) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d kinds in %s: %v", len(files), dir, err)
+	}
+	for _, file := range files {
+		comment, sections, vars := testdata(t, filepath.Join(dir, filepath.Base(file)), nil)
+		maps.Copy(vars, fieldsOf(comment, vars))
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		out = append(out, Script{Name: name, Steps: steps(sections, vars)})
+	}
+	return out
+}
+
+func parsed(t testing.TB, text string) (v map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
 }

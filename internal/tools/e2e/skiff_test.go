@@ -26,10 +26,7 @@ func startSkiff(t testing.TB, s *Scope, extra ...string) *Skiff {
 // startSkiffAs runs skiff as the user until the test is over, and returns when /readyz says 200.
 func startSkiffAs(t testing.TB, s *Scope, u User, extra ...string) *Skiff {
 	t.Helper()
-	kubeconfig, err := s.c.Kubeconfig(u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(u))(t)
 	sk := launchSkiff(t, s, kubeconfig, extra...)
 	waitReady(t, sk)
 	return sk
@@ -46,15 +43,9 @@ func launchSkiff(t testing.TB, s *Scope, kubeconfig string, extra ...string) *Sk
 // launchSkiffCommand is launchSkiff with a whole command line.
 func launchSkiffCommand(t testing.TB, s *Scope, kubeconfig string, args ...string) *Skiff {
 	t.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
 	name := "skiff-" + s.NS
-	sk, err := s.c.StartSkiffCommand(binary, name, kubeconfig, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sk := must(s.c.StartSkiffCommand(binary, name, kubeconfig, args...))(t)
 	t.Cleanup(func() {
 		if !sk.Exited() {
 			if err := sk.Terminate(); err != nil {
@@ -83,10 +74,7 @@ func waitReady(t testing.TB, sk *Skiff) {
 // runSkiff runs a skiff command to its end, as a user without any configuration of his own.
 func runSkiff(t testing.TB, s *Scope, args ...string) Result {
 	t.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must(skiffBinary())(t)
 	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "",
 		append([]string{binary}, args...)...)
 	if err != nil {
@@ -107,10 +95,7 @@ func runSkiff(t testing.TB, s *Scope, args ...string) Result {
 // skiffRequests are skiff's requests since a time that match.
 func (s *Scope) skiffRequests(since time.Time, match func(Request) bool) []Request {
 	s.Helper()
-	requests, err := s.c.Requests(since, func(r Request) bool { return BySkiff(r) && match(r) })
-	if err != nil {
-		s.Fatal(err)
-	}
+	requests := must(s.c.Requests(since, func(r Request) bool { return BySkiff(r) && match(r) }))(s)
 	return requests
 }
 

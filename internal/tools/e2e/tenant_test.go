@@ -116,14 +116,8 @@ func tenantAttacks() []tenantAttack {
 
 // What one tenant does in its namespace never keeps skiff from its work in another: see SECURITY.md.
 func TestOneTenantNeverCostsAnother(t *testing.T) {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := StartControlPlane(t.Context(), bins) // without controllers: no pods are needed
-	if err != nil {
-		t.Fatal(err)
-	}
+	bins := must(binaries())(t)
+	c := must(StartControlPlane(t.Context(), bins))(t) // without controllers: no pods are needed
 	t.Cleanup(func() { c.Close(t.Failed()) })
 	if err := applyFiles(c, repository+"/crds"); err != nil {
 		t.Fatal(err)

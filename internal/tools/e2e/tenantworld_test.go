@@ -111,18 +111,9 @@ func (w *tenantWorld) path(ns, plural string, name ...string) string {
 // start starts skiff, and returns how long it took to be ready.
 func (w *tenantWorld) start() time.Duration {
 	w.Helper()
-	binary, err := skiffBinary()
-	if err != nil {
-		w.Fatal(err)
-	}
-	kubeconfig, err := w.c.Kubeconfig(admin)
-	if err != nil {
-		w.Fatal(err)
-	}
-	port, err := freePort()
-	if err != nil {
-		w.Fatal(err)
-	}
+	binary := must(skiffBinary())(w)
+	kubeconfig := must(w.c.Kubeconfig(admin))(w)
+	port := must(freePort())(w)
 	w.lives++
 	argv := []string{binary, "run", "--kubeconfig", kubeconfig, "--health-probe-bind-address=" + loopback(port)}
 	if w.group != nil {
@@ -155,10 +146,7 @@ func (w *tenantWorld) alive() {
 func (w *tenantWorld) peak() int64 {
 	w.Helper()
 	w.alive()
-	u, err := w.skiff.Usage()
-	if err != nil {
-		w.Fatal(err)
-	}
+	u := must(w.skiff.Usage())(w)
 	return u.Peak
 }
 
@@ -292,10 +280,7 @@ func (w *tenantWorld) recovers() time.Duration {
 // left returns how many of the attacker's objects are not worked on, and one of them.
 func (w *tenantWorld) left() (n int, one string) {
 	w.Helper()
-	list, err := w.c.Admin.Get(w.Context(), w.path(w.attacker, w.a.plural))
-	if err != nil {
-		w.Fatal(err)
-	}
+	list := must(w.c.Admin.Get(w.Context(), w.path(w.attacker, w.a.plural)))(w)
 	for _, o := range list.List("items") {
 		if o.Int("status", "observedGeneration") != o.Int("metadata", "generation") ||
 			o.Condition("Stalled").Str("status") == "True" && w.a.plural != "restarttriggers" {

@@ -19,10 +19,7 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	})
 	going := s.NS + "-going"
 	s.Kubectl("create", "namespace", going)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	sk := startSkiff(t, s, withRedis...)
 	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
 	s.Apply(RedisManifest("cache", "port: 6379, num: 2"))
@@ -79,10 +76,7 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 // With --keep-children the workloads go on, and belong to nobody.
 func TestUninstallCanKeepTheChildren(t *testing.T) {
 	s := newScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	sk := startSkiff(t, s, withRedis...)
 	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
 	s.Apply(RedisManifest("cache", "port: 6379, num: 1"))

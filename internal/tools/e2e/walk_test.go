@@ -48,27 +48,13 @@ func TestAnOperatorInstallsRotatesUpgradesAndRemoves(t *testing.T) {
 }
 
 func newWalk(t *testing.T) *walk {
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := StartCluster(t.Context(), bins, func(*Cluster) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	bins := must(binaries())(t)
+	c := must(StartCluster(t.Context(), bins, func(*Cluster) error { return nil }))(t)
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	path, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := c.Kubectl(path, admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must(kubectlPath())(t)
+	kubectl := must(c.Kubectl(path, admin))(t)
 	w := &walk{Scope: NewScope(t, c, kubectl), tokenFile: c.path("token")}
-	if w.printed, err = os.Create(c.path("walk.out")); err != nil {
-		t.Fatal(err)
-	}
+	w.printed = must(os.Create(c.path("walk.out")))(t)
 	t.Cleanup(func() { w.printed.Close() })
 	return w
 }
@@ -125,10 +111,7 @@ func (w *walk) install() {
 	w.Kubectl("-n", home, "rollout", "status", "deployment/skiff", "--timeout=4m")
 
 	w.newToken("one")
-	binary, err := skiffBinary()
-	if err != nil {
-		w.Fatal(err)
-	}
+	binary := must(skiffBinary())(w)
 	w.start("a", binary)
 	w.start("b", binary)
 	w.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 2"))
@@ -170,10 +153,7 @@ func (w *walk) start(name, binary string) {
 	argv = append(argv, "--server", w.c.Server, "--certificate-authority", w.c.CAFile, "--token-file", w.tokenFile,
 		"--leader-election-namespace", home, "--health-probe-bind-address", loopback(ports[0]),
 		"--metrics-bind-address", loopback(ports[1]), "-v", "1")
-	p, err := w.c.Start("skiff-"+name, []string{"KUBECONFIG=", "HOME=" + w.c.Dir}, argv...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	p := must(w.c.Start("skiff-"+name, []string{"KUBECONFIG=", "HOME=" + w.c.Dir}, argv...))(w)
 	r := &replicaOf{&Skiff{Process: p, probes: "http://" + loopback(ports[0])},
 		"http://" + loopback(ports[1]) + "/metrics"}
 	waitReady(w, r.Skiff)
@@ -185,10 +165,7 @@ func (w *walk) rotate() {
 	old := strings.TrimSpace(readFile(w, w.tokenFile))
 	w.newToken("two")
 	w.Kubectl("-n", home, "delete", "secret", "one")
-	api, err := NewAPI(w.c.Server, w.c.CAFile, old)
-	if err != nil {
-		w.Fatal(err)
-	}
+	api := must(NewAPI(w.c.Server, w.c.CAFile, old))(w)
 	Eventually(w, settle, "the old token is refused", func() (bool, string) {
 		_, err := api.Get(w.Context(), "/api/v1/namespaces/"+home)
 		return IsCode(err, 401), errorText(err)
@@ -216,10 +193,7 @@ func (w *walk) upgrade() {
 		"customresourcedefinition redis.skiff.dev unchanged\n")
 	w.skiff(0, "crds", "diff")
 
-	binary, err := BuildProgram(w.Context(), "skiff", repository, suite.dir, "v99.0.0-next")
-	if err != nil {
-		w.Fatal(err)
-	}
+	binary := must(BuildProgram(w.Context(), "skiff", repository, suite.dir, "v99.0.0-next"))(w)
 	before := w.children()
 	for _, name := range []string{"c", "d"} {
 		w.start(name, binary)
@@ -283,10 +257,7 @@ func (w *walk) leaseHolder() string { w.Helper(); return w.lease().Str("spec", "
 // leads asks the metrics of a replica whether it leads.
 func (w *walk) leads(r *replicaOf) bool {
 	w.Helper()
-	text, err := scrape(w.Context(), r.metrics)
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must(scrape(w.Context(), r.metrics))(w)
 	return strings.Contains(text, "leader_election_master_status{name=\"skiff\"} 1\n")
 }
 

@@ -12,10 +12,7 @@ import (
 func (w *walk) look() {
 	leaders := 0
 	for _, r := range w.running {
-		text, err := scrape(w.Context(), r.metrics)
-		if err != nil {
-			w.Fatal(err)
-		}
+		text := must(scrape(w.Context(), r.metrics))(w)
 		parser := expfmt.NewTextParser(model.UTF8Validation)
 		if _, err := parser.TextToMetricFamilies(strings.NewReader(text)); err != nil {
 			w.Error(err)

@@ -10,14 +10,8 @@ import (
 // itself.
 func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	s := newScope(t)
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := skiffBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
+	binary := must(skiffBinary())(t)
 	// A file for stdout alone: the log on stderr is not part of what a pipe reads.
 	out := s.c.path("watch-" + s.NS + ".out")
 	p, err := s.c.Start("watch-"+s.NS, []string{"KUBECONFIG="}, "/bin/sh", "-c", `out=$1; shift; exec "$@" >"$out"`,
@@ -88,10 +82,7 @@ func countLines(lines []string, event, name string) (n int) {
 func TestCRDsArePrintedComparedAndInstalled(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { installCRDs(t, s) })
-	kubeconfig, err := s.c.Kubeconfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	crds := func(wantCode int, wantText string, args ...string) {
 		t.Helper()
 		r := runSkiff(t, s, append([]string{"crds"}, args...)...)

@@ -143,7 +143,7 @@ var webhookCases = []webhookCase{
 }
 
 // answersScript writes a ConfigMap for each case.
-func answersScript(h *webhookServer) Script {
+func answersScript(_ *testing.T, h *webhookServer) Script {
 	hooks := map[string][]string{}
 	var steps []Step
 	for _, c := range webhookCases {
@@ -195,13 +195,13 @@ func (h *webhookServer) webhook(namespace, name, path, more string) string {
 	return "{" + strings.Join(out, ",") + more + "}"
 }
 
-// configure makes the steps that store configurations and wait until they are heeded.
+// configure makes the steps that store configurations and wait until they are in force.
 func (h *webhookServer) configure(name string, hooks map[string][]string) []Step {
 	var steps []Step
 	for _, kind := range []string{"mutating", "validating"} {
 		webhookBodies["/probe-"+kind] = reviewed(`"allowed":true,"warnings":["` + kind + `"]`)
 		if kind == "validating" {
-			webhookBodies["/probe-"+kind] = reviewed(`"status":{"message":"heeded"}`)
+			webhookBodies["/probe-"+kind] = reviewed(`"status":{"message":"in force"}`)
 		}
 		all := append(hooks[kind], h.webhook(name, "probe-"+kind, "/probe-"+kind,
 			`,"objectSelector":{"matchLabels":{"case":"probe"}}`))
@@ -210,11 +210,11 @@ func (h *webhookServer) configure(name string, hooks map[string][]string) []Step
 			Body:    fmt.Sprintf(`{"metadata":{"name":%q},"webhooks":[%s]}`, name, strings.Join(all, ",")),
 			Capture: map[string]string{kind: "metadata.uid"}})
 	}
-	return append(steps, Step{Name: "heeded", Method: "POST", Path: "/api/v1/${ns}/configmaps?dryRun=All",
-		Body: `{"metadata":{"name":"probe","labels":{"case":"probe"}}}`, Until: "heeded"})
+	return append(steps, Step{Name: "in force", Method: "POST", Path: "/api/v1/${ns}/configmaps?dryRun=All",
+		Body: `{"metadata":{"name":"probe","labels":{"case":"probe"}}}`, Until: "in force"})
 }
 
-// The embedded server asks webhooks what the real one asks, and heeds their answers in the same way.
+// The embedded server asks webhooks what the real one asks, and acts on their answers in the same way.
 func TestWebhooksAreCalledAsByTheRealServer(t *testing.T) {
 	cluster := ownCluster(t)
 	compareWithWebhooks(t, cluster.Admin, answersScript, writesScript, matchingScript, configurationsScript)
@@ -222,14 +222,14 @@ func TestWebhooksAreCalledAsByTheRealServer(t *testing.T) {
 
 // compareWithWebhooks runs scripts on both servers, each of which has webhooks of its own, and compares the answers
 // and the reviews.
-func compareWithWebhooks(t *testing.T, realAPI *API, scripts ...func(*webhookServer) Script) {
+func compareWithWebhooks(t *testing.T, realAPI *API, scripts ...func(*testing.T, *webhookServer) Script) {
 	fake := startFake(t)
 	for _, script := range scripts {
 		var trees [2][]any
 		var names []string
 		for i, api := range []*API{realAPI, fake} {
 			h := startWebhooks(t)
-			s := script(h)
+			s := script(t, h)
 			s.Settled = true
 			answers, err := RunScript(t.Context(), api, s)
 			if err != nil {
@@ -242,10 +242,7 @@ func compareWithWebhooks(t *testing.T, realAPI *API, scripts ...func(*webhookSer
 			})
 			all := append(answers, h.reviews...)
 			h.mu.Unlock()
-			text, err := json.Marshal(all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must(json.Marshal(all))(t)
 			all = nil
 			bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 				Bytes: h.Certificate().Raw}))
@@ -297,52 +294,17 @@ var webhookAllowances = []*Allowance{
 }
 
 // writesScript makes writes of all sorts, of which webhooks are told.
-func writesScript(h *webhookServer) Script {
+func writesScript(t *testing.T, h *webhookServer) Script {
 	const name = "hooks-writes"
 	hooks := map[string][]string{"mutating": {h.webhook(name, "seen-m", "/seen-m", "")},
 		"validating": {h.webhook(name, "seen-v", "/seen-v", "")}}
-	const maps, merge = "/api/v1/${ns}/configmaps", "application/merge-patch+json"
-	const deployments = "/apis/apps/v1/${ns}/deployments"
-	const scalers = "/apis/autoscaling/v1/${ns}/horizontalpodautoscalers"
-	const pod = `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
-	steps := []Step{
-		{Name: "create", Method: "POST", Path: maps + "?fieldManager=me&fieldValidation=Strict",
-			Body: `{"metadata":{"name":"a","uid":"x"},"data":{"a":"b"}}`},
-		{Name: "generate", Method: "POST", Path: maps, Body: `{"metadata":{"generateName":"generated-"}}`},
-		{Name: "dry run", Method: "POST", Path: maps + "?dryRun=All", Body: `{"metadata":{"name":"d"}}`},
-		{Name: "exists", Method: "POST", Path: maps, Body: `{"metadata":{"name":"a"}}`},
-		{Name: "invalid", Method: "POST", Path: maps, Body: `{"metadata":{"name":"A"}}`},
-		{Name: "put", Method: "PUT", Path: maps + "/a", Body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`},
-		{Name: "put the same", Method: "PUT", Path: maps + "/a", Body: `{"metadata":{"name":"a"},"data":{"a":"c"}}`},
-		{Name: "patch", Method: "PATCH", Type: merge, Path: maps + "/a?fieldManager=m", Body: `{"data":{"a":"d"}}`},
-		{Name: "apply", Method: "PATCH", Type: "application/apply-patch+yaml",
-			Path: maps + "/a?fieldManager=f&force=true", Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"f":"g"}}`},
-		{Name: "apply a new one", Method: "PATCH", Type: "application/apply-patch+yaml",
-			Path: maps + "/new?fieldManager=f", Body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`},
-		{Name: "not there", Method: "PATCH", Type: merge, Path: maps + "/none", Body: `{"data":{"a":"d"}}`},
-		{Name: "delete", Method: "DELETE", Path: maps + "/new?propagationPolicy=Background"},
-		{Name: "delete with options", Method: "DELETE", Path: maps + "/a?dryRun=All", Body: `{"gracePeriodSeconds":0}`},
-		{Name: "delete what is not there", Method: "DELETE", Path: maps + "/none"},
-		{Name: "deployment", Method: "POST", Path: deployments, Body: `{"metadata":{"name":"d"},"spec":{"replicas":1,
-			"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[
-			{"name":"c","image":"i"}]}}}}`},
-		{Name: "scale", Method: "PATCH", Type: merge, Path: deployments + "/d/scale", Body: `{"spec":{"replicas":3}}`},
-		{Name: "status", Method: "PATCH", Type: merge, Path: deployments + "/d/status",
-			Body: `{"status":{"replicas":1}}`},
-		{Name: "scaler", Method: "POST", Path: scalers, Body: `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,
-			"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}`},
-		{Name: "pod", Method: "POST", Path: "/api/v1/${ns}/pods", Body: pod},
-		{Name: "binding", Method: "POST", Path: "/api/v1/${ns}/pods/p/binding",
-			Body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`},
-		{Name: "eviction", Method: "POST", Path: "/api/v1/${ns}/pods/p/eviction", Body: `{"apiVersion":"policy/v1",
-			"kind":"Eviction","metadata":{"name":"p"},"deleteOptions":{"gracePeriodSeconds":0}}`},
-		{Name: "all", Method: "DELETE", Path: maps},
-	}
-	return Script{Name: name, Steps: append(h.configure(name, hooks), steps...)}
+	s := readScript(t, "webhooks/"+name+".txtar", nil)
+	s.Steps = append(h.configure(name, hooks), s.Steps...)
+	return s
 }
 
 // matchingScript has webhooks for equivalent resources, and some that match nothing.
-func matchingScript(h *webhookServer) Script {
+func matchingScript(t *testing.T, h *webhookServer) Script {
 	const name = "hooks-matching"
 	rule := func(group, version, resource, more string) string {
 		return fmt.Sprintf(`,"rules":[{"operations":["CREATE","UPDATE"],"apiGroups":[%q],"apiVersions":[%q],
@@ -366,32 +328,13 @@ func matchingScript(h *webhookServer) Script {
 			"resources":["namespaces","namespaces/*"]}]`+strings.Replace(`,"namespaceSelector":{"matchLabels":{"own":"x"}}`,
 			"x", name, 1)),
 	}}
-	const maps, scalers = "/api/v1/${ns}/configmaps", "/${ns}/horizontalpodautoscalers"
-	const scaler = `{"metadata":{"name":"%s"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d",
-		"apiVersion":"apps/v1"}}}`
-	steps := []Step{
-		{Name: "v1", Method: "POST", Path: "/apis/autoscaling/v1" + scalers, Body: fmt.Sprintf(scaler, "one")},
-		{Name: "v2", Method: "POST", Path: "/apis/autoscaling/v2" + scalers, Body: fmt.Sprintf(scaler, "two")},
-		{Name: "labelled", Method: "POST", Path: maps, Body: `{"metadata":{"name":"a","labels":{"a":"b"}}}`},
-		{Name: "other label", Method: "POST", Path: maps, Body: `{"metadata":{"name":"b","labels":{"a":"x"}}}`},
-		{Name: "label goes", Method: "PATCH", Path: maps + "/a", Type: mergePatch,
-			Body: `{"metadata":{"labels":{"a":null}}}`},
-		{Name: "namespace", Method: "POST", Path: "/api/v1/namespaces", Body: `{"metadata":{"name":"hooks-matching-other",
-			"labels":{"own":"hooks-matching"}}}`},
-		{Name: "namespace is changed", Method: "PATCH", Path: "/api/v1/namespaces/hooks-matching-other",
-			Type: mergePatch, Body: `{"metadata":{"labels":{"a":"b"}}}`},
-		{Name: "namespace's label goes", Method: "PATCH", Path: "/api/v1/namespaces/hooks-matching-other",
-			Type: mergePatch, Body: `{"metadata":{"labels":{"own":null}}}`},
-		{Name: "namespace's status", Method: "PATCH", Path: "/api/v1/namespaces/${NS}/status", Type: mergePatch,
-			Body: `{"metadata":{"annotations":{"a":"b"}}}`},
-		{Name: "no such namespace", Method: "POST", Path: "/api/v1/namespaces/none/configmaps",
-			Body: `{"metadata":{"name":"a"}}`},
-	}
-	return Script{Name: name, Steps: append(h.configure(name, hooks), steps...)}
+	s := readScript(t, "webhooks/"+name+".txtar", nil)
+	s.Steps = append(h.configure(name, hooks), s.Steps...)
+	return s
 }
 
 // configurationsScript writes configurations that are not accepted, and reads the defaults of one that is.
-func configurationsScript(h *webhookServer) Script {
+func configurationsScript(_ *testing.T, h *webhookServer) Script {
 	const path = "/apis/admissionregistration.k8s.io/v1/"
 	var steps []Step
 	for name, more := range map[string]string{
@@ -471,67 +414,18 @@ func convert(w http.ResponseWriter, request Object) {
 		}
 		out = append(out, o)
 	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	fmt.Fprintf(w, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%q,
-		"result":{"status":"Success"},"convertedObjects":%s}}`, request.Str("uid"), encoded(out))
+		"result":{"status":"Success"},"convertedObjects":%s}}`, request.Str("uid"), text)
 }
 
 // conversionScript writes and reads custom resources in two versions.
-func conversionScript(h *webhookServer) Script {
-	version := func(name, field, storage string) string {
-		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%s,"subresources":{"status":{}},"schema":{
-			"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{%q:{"type":"string",
-			"maxLength":20},"default%s":{"type":"string","default":"d"}}},"status":{"type":"object","properties":{
-			"n":{"type":"integer"}}}}}}}`, name, storage, field, field)
-	}
-	definition := func(client string) string {
-		return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":
-			"twos.hooks.test"},"spec":{"group":"hooks.test","scope":"Namespaced","names":{"plural":"twos","kind":"Two"},
-			"conversion":{"strategy":"Webhook","webhook":` + client + `},"versions":[` + version("v1", "a", "true") +
-			"," + version("v2", "b", "false") + `]}}`
-	}
-	const one, two = "/apis/hooks.test/v1/${ns}/twos", "/apis/hooks.test/v2/${ns}/twos"
-	object := func(version, name, field, value string) string {
-		return fmt.Sprintf(`{"apiVersion":"hooks.test/%s","kind":"Two","metadata":{"name":%q},"spec":{%q:%q}}`, version,
-			name, field, value)
-	}
-	steps := []Step{
-		{Name: "no webhook", Method: "POST", Path: definitionsPath + "?dryRun=All", Body: definition(`null`)},
-		{Name: "no client", Method: "POST", Path: definitionsPath + "?dryRun=All", Body: definition(
-			`{"clientConfig":{},"conversionReviewVersions":[]}`)},
-		{Name: "define", Method: "POST", Path: definitionsPath, Capture: map[string]string{"uid": "metadata.uid"},
-			Body: definition(`{"conversionReviewVersions":["v1"],"clientConfig":` + h.clientConfig("/convert") + `}`)},
-		{Name: "v1 is served", Path: one, Until: "TwoList"},
-		{Name: "v2 is served", Path: two, Until: "TwoList"},
-		{Name: "create in v1", Method: "POST", Path: one, Body: object("v1", "one", "a", "x")},
-		{Name: "create in v2", Method: "POST", Path: two, Body: object("v2", "two", "b", "y")},
-		{Name: "get v1 in v2", Path: two + "/one"}, {Name: "get v2 in v1", Path: one + "/two"},
-		{Name: "list v1", Path: one}, {Name: "list v2", Path: two},
-		{Name: "watch v2", Path: two + "?watch=1&resourceVersion=0", Events: 2},
-		{Name: "patch in v2", Method: "PATCH", Type: mergePatch, Path: two + "/one", Body: `{"spec":{"b":"z"}}`},
-		{Name: "too long in v2", Method: "PATCH", Type: mergePatch, Path: two + "/one",
-			Body: `{"spec":{"b":"zzzzzzzzzzzzzzzzzzzzzzzz"}}`},
-		{Name: "status in v2", Method: "PATCH", Type: mergePatch, Path: two + "/one/status", Body: `{"status":{"n":1}}`},
-		{Name: "read in v1", Path: one + "/one"},
-	}
-	for _, wrong := range []string{"name", "uid", "kind", "version", "label", "no metadata", "none", "failed"} {
-		name := strings.ReplaceAll(wrong, " ", "-")
-		steps = append(steps, Step{Name: "wrong: " + wrong, Method: "POST", Path: two,
-			Body: object("v2", name, "b", wrong)})
-	}
-	steps = append(steps, Step{Name: "delete in v2", Method: "DELETE", Path: two + "/one"},
-		Step{Name: "left", Path: one},
-		Step{Name: "the webhook dies", Method: "PATCH", Type: mergePatch, Path: definitionsPath + "/twos.hooks.test",
-			Body: `{"spec":{"conversion":{"webhook":{"clientConfig":{"url":"https://127.0.0.1:1/x"}}}}}`},
-		Step{Name: "get in v2 from the dead", Path: two + "/two", Until: "refused"},
-		Step{Name: "delete in v2 by the dead", Method: "DELETE", Path: two + "/two"},
-		Step{Name: "dry delete in v2 by the dead", Method: "DELETE", Path: two + "/two?dryRun=All"},
-		Step{Name: "delete another in v2 by the dead", Method: "DELETE", Path: two + "/two",
-			Body: `{"preconditions":{"uid":"x"}}`},
-		Step{Name: "delete nothing in v2 by the dead", Method: "DELETE", Path: two + "/none"},
-		Step{Name: "delete all in v2 by the dead", Method: "DELETE", Path: two},
-		Step{Name: "all are left", Path: one},
-		Step{Name: "delete in v1 by the dead", Method: "DELETE", Path: one + "/two"})
-	return Script{Name: "conversion", Steps: steps}
+func conversionScript(t *testing.T, h *webhookServer) Script {
+	return readScript(t, "webhooks/conversion.txtar", Vars{"client": h.clientConfig("/convert")})
 }
 
 // What webhooks convert is served as by a real server.

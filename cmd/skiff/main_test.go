@@ -231,8 +231,8 @@ func TestACredentialPluginThatHangsEndsWithSkiff(t *testing.T) {
 		children, plugin, path := filepath.Join(dir, "children"), filepath.Join(dir, "plugin.sh"),
 			filepath.Join(dir, "kubeconfig")
 		for file, text := range map[string]string{
-			plugin: strings.ReplaceAll("sleep 1000 >/dev/null 2>&1 & echo $! $$ > F.new; mv F.new F; sleep 1000\n", "F",
-				children),
+			plugin: strings.ReplaceAll("sleep 1000 >/dev/null 2>&1 & echo $! $$ > F.new; mv F.new F; sleep 1000\n",
+				"F", children),
 			path: fmt.Sprintf(`{clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {exec: {
 				apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [%q]}}}],
 				contexts: [{name: c, context: {cluster: c, user: u}}], current-context: c}`, url, plugin),

@@ -103,7 +103,7 @@ func (f forms) KindFor(r schema.GroupVersionResource, _ string) schema.GroupVers
 }
 
 // Default makes an object complete after a change. An object that cannot be completed is left as it is: its
-// validation tells why.
+// validation says why.
 func (f forms) Default(in runtime.Object) {
 	if u, ok := in.(*unstructured.Unstructured); ok {
 		if o, err := f.a.Complete(u.Object); err == nil {

@@ -53,8 +53,8 @@ func definition(next, cur map[string]any) []obj.Cause {
 	return causes(validation.ValidateCustomResourceDefinitionUpdate(ctx, crd, old))
 }
 
-// maxExpressions bounds the expressions of one object: each takes most of a millisecond to compile, in which nobody
-// else can write.
+// maxExpressions bounds the expressions of one object: each takes most of a millisecond to compile, and no other
+// object can be written meanwhile.
 const maxExpressions = 2000
 
 func tooMany(o map[string]any) []obj.Cause {

@@ -78,7 +78,7 @@ func TestARuleThatCostsTooMuchIsRefused(t *testing.T) {
 	}
 }
 
-// Compiling 10,000 expressions takes seconds, in which nobody else could write.
+// Compiling 10,000 expressions takes seconds, and no other object could be written meanwhile.
 func TestAnObjectWithTooManyExpressionsIsRefused(t *testing.T) {
 	many := make([]map[string]any, 10_000)
 	for i := range many {

@@ -33,7 +33,7 @@ func policyOf(expression, message, condition, variable string) (policy, binding 
 			"metadata": meta, "spec": map[string]any{"policyName": "p", "validationActions": []any{"Deny"}}}
 }
 
-// Whatever the expressions of a policy are, a write is never admitted both by it and by the policy that demands the
+// For any expressions of a policy, a write is never admitted both by it and by the policy that demands the
 // opposite, the rest of it is evaluated without harm, and all of that ends soon.
 func FuzzPolicy(f *testing.F) {
 	f.Add("object.data.a == 'x'", "'no ' + object.metadata.name", "request.operation == 'CREATE'", "object.data", `{"a":"x"}`)

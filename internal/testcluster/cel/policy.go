@@ -2,6 +2,7 @@ package cel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,16 +10,27 @@ import (
 
 	v1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/generic"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -114,66 +126,61 @@ func statusOf(err error) error {
 }
 
 func (c *compiled) validatingHooks(stored func(string) []map[string]any) (out []validating.PolicyHook, err error) {
-	bindings, err := decodeAll[v1.ValidatingAdmissionPolicyBinding](stored("validatingadmissionpolicybindings"))
-	if err != nil {
-		return nil, err
-	}
 	policies, err := decodeAll[v1.ValidatingAdmissionPolicy](stored("validatingadmissionpolicies"))
-	if err != nil {
+	bindings, err2 := decodeAll[v1.ValidatingAdmissionPolicyBinding](stored("validatingadmissionpolicybindings"))
+	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	known := c.validating
-	c.validating = map[string]validating.Validator{}
-	for _, p := range policies {
-		hook := validating.PolicyHook{Policy: p}
-		for _, b := range bindings {
-			if b.Spec.PolicyName == p.Name {
-				hook.Bindings = append(hook.Bindings, b)
-			}
-		}
-		if len(hook.Bindings) == 0 {
-			continue
-		}
-		version := string(p.UID) + "/" + p.ResourceVersion
-		if hook.Evaluator = known[version]; hook.Evaluator == nil {
-			hook.Evaluator = compileValidating(p.DeepCopy())
-		}
-		c.validating[version] = hook.Evaluator
-		out = append(out, hook)
-	}
+	out, c.validating = hooksOf(policies, bindings,
+		func(b *v1.ValidatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }, c.validating,
+		func(p *v1.ValidatingAdmissionPolicy) validating.Validator { return compileValidating(p.DeepCopy()) })
 	return out, nil
 }
 
 func (c *compiled) mutatingHooks(stored func(string) []map[string]any) (out []mutating.PolicyHook, err error) {
-	bindings, err := decodeAll[v1.MutatingAdmissionPolicyBinding](stored("mutatingadmissionpolicybindings"))
-	if err != nil {
-		return nil, err
-	}
 	policies, err := decodeAll[v1.MutatingAdmissionPolicy](stored("mutatingadmissionpolicies"))
-	if err != nil {
+	bindings, err2 := decodeAll[v1.MutatingAdmissionPolicyBinding](stored("mutatingadmissionpolicybindings"))
+	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
-	known := c.mutating
-	c.mutating = map[string]mutating.PolicyEvaluator{}
+	out, c.mutating = hooksOf(policies, bindings,
+		func(b *v1.MutatingAdmissionPolicyBinding) string { return b.Spec.PolicyName }, c.mutating,
+		func(p *v1.MutatingAdmissionPolicy) mutating.PolicyEvaluator { return compileMutating(p.DeepCopy()) })
+	for i := range out {
+		out[i].ConfigurationError = out[i].Evaluator.Error
+	}
+	return out, nil
+}
+
+// object is a policy or a binding.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// hooksOf returns the policies that bindings name, with those bindings and what the expressions were compiled to: what
+// known has for that uid and resourceVersion, or else what compile makes now. It also returns what is known then.
+func hooksOf[P, B object, E any](policies []P, bindings []B, policyOf func(B) string, known map[string]E,
+	compile func(P) E) (hooks []generic.PolicyHook[P, B, E], compiled map[string]E) {
+	compiled = map[string]E{}
 	for _, p := range policies {
-		hook := mutating.PolicyHook{Policy: p}
+		hook := generic.PolicyHook[P, B, E]{Policy: p}
 		for _, b := range bindings {
-			if b.Spec.PolicyName == p.Name {
+			if policyOf(b) == p.GetName() {
 				hook.Bindings = append(hook.Bindings, b)
 			}
 		}
 		if len(hook.Bindings) == 0 {
 			continue
 		}
-		version, ok := string(p.UID)+"/"+p.ResourceVersion, false
+		version, ok := string(p.GetUID())+"/"+p.GetResourceVersion(), false
 		if hook.Evaluator, ok = known[version]; !ok {
-			hook.Evaluator = compileMutating(p.DeepCopy())
+			hook.Evaluator = compile(p)
 		}
-		c.mutating[version] = hook.Evaluator
-		hook.ConfigurationError = hook.Evaluator.Error
-		out = append(out, hook)
+		compiled[version] = hook.Evaluator
+		hooks = append(hooks, hook)
 	}
-	return out, nil
+	return hooks, compiled
 }
 
 // decodeAll decodes stored objects, which were validated.
@@ -187,3 +194,96 @@ func decodeAll[T any](objects []map[string]any) ([]*T, error) {
 	}
 	return out, nil
 }
+
+// paramsOf returns where the parameters of a policy are found, and their scope; nil if it has none. The error is about
+// a kind that is not served.
+func paramsOf(p *v1.ParamKind, from apiserver.Params) (informers.GenericInformer, meta.RESTScope, error) {
+	if p == nil {
+		return nil, nil, nil
+	}
+	gvk := schema.FromAPIVersionAndKind(p.APIVersion, p.Kind)
+	k := from.Kind(gvk.Group, gvk.Version, gvk.Kind)
+	switch {
+	case k == nil:
+		return nil, nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
+	case k.ClusterScoped:
+		return params{k: k, from: from}, meta.RESTScopeRoot, nil
+	}
+	return params{k: k, from: from}, meta.RESTScopeNamespace, nil
+}
+
+// params are the stored objects of a kind, or of that in a namespace. They are read when a write is evaluated.
+type params struct {
+	cache.SharedIndexInformer // only HasSynced is called
+	k                         *kinds.Kind
+	from                      apiserver.Params
+	namespace                 string
+}
+
+func (p params) Informer() cache.SharedIndexInformer { return p }
+func (p params) HasSynced() bool                     { return true }
+func (p params) Lister() cache.GenericLister         { return p }
+
+// ByNamespace returns those in a namespace.
+func (p params) ByNamespace(namespace string) cache.GenericNamespaceLister {
+	p.namespace = namespace
+	return p
+}
+
+// List returns the selected objects.
+func (p params) List(selector labels.Selector) (out []runtime.Object, err error) {
+	for _, o := range p.from.List(p.k, p.namespace) {
+		if u := untyped(o); selector.Matches(labels.Set(u.GetLabels())) {
+			out = append(out, u)
+		}
+	}
+	return out, nil
+}
+
+// Get returns the object with a name.
+func (p params) Get(name string) (runtime.Object, error) {
+	for _, o := range p.from.List(p.k, p.namespace) {
+		if u := untyped(o); u.GetName() == name {
+			return u, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(resourceOf(p.k.Resource).GroupResource(), name)
+}
+
+// converters know how to merge the objects of each kind.
+type converters struct{ from apiserver.Params }
+
+var builtin = applyconfigurations.NewTypeConverter(scheme.Scheme)
+
+// GetTypeConverter returns that of a kind: as its Go type says, or the schema of its definition.
+func (c converters) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.TypeConverter {
+	if scheme.Scheme.Recognizes(gvk) {
+		return builtin
+	}
+	k := c.from.Kind(gvk.Group, gvk.Version, gvk.Kind)
+	if k == nil || k.OpenAPI == nil {
+		return managedfields.NewDeducedTypeConverter()
+	}
+	text, err := json.Marshal(k.OpenAPI)
+	if err != nil {
+		return nil
+	}
+	var s spec.Schema
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil
+	}
+	s.AddExtension("x-kubernetes-group-version-kind",
+		[]any{map[string]any{"group": gvk.Group, "version": gvk.Version, "kind": gvk.Kind}})
+	for name, schema := range map[string]*spec.Schema{"apiVersion": spec.StringProperty(),
+		"kind": spec.StringProperty(), "metadata": spec.MapProperty(nil)} {
+		s.SetProperty(name, *schema)
+	}
+	converter, err := managedfields.NewTypeConverter(map[string]*spec.Schema{"object": &s}, true)
+	if err != nil {
+		return nil
+	}
+	return converter
+}
+
+// Run would fetch the schemas.
+func (converters) Run(context.Context) {}

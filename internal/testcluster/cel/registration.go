@@ -106,7 +106,7 @@ func registered[T any](kind string, create func(*T) field.ErrorList, update func
 	return defaults, validate
 }
 
-// besidesMetadata are the causes without those about metadata, which the server finds by itself.
+// besidesMetadata are the causes without those about metadata, which the server checks anyway.
 func besidesMetadata(errs field.ErrorList) []obj.Cause {
 	return causes(slices.DeleteFunc(errs, func(err *field.Error) bool {
 		return strings.HasPrefix(err.Field, "metadata.")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,8 +20,6 @@ import (
 
 	"skiff/crds"
 	"skiff/internal/cli"
-	"skiff/internal/runtime/patch"
-	"skiff/internal/runtime/podpolicy"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -79,56 +76,6 @@ func (c cluster) refused(policy, method, path, body string, words ...string) {
 	for _, want := range append(words, "'"+policy+"' with binding '"+policy+"' denied request: ") {
 		if code != 403 || !strings.Contains(message, want) {
 			c.t.Errorf("%s %s: %d %.1000s; want %q", method, path, code, message, want)
-		}
-	}
-}
-
-// seenBySkiffAlone are the examples in which a value has a type that no pod has there. CEL takes what is below it as
-// not set, which restricted does not allow.
-var seenBySkiffAlone = map[string]bool{"containers that are no list": true,
-	"a security context that is no object": true}
-
-// The examples are those by which the rules are tested in Go. The first container of each is made that of skiff, so
-// that the policy restricted has no other to complain about.
-func TestTheTemplatePolicySaysWhatSkiffSays(t *testing.T) {
-	text, err := os.ReadFile("../../runtime/podpolicy/testdata/templates.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var examples []struct {
-		Name     string
-		Template json.RawMessage
-	}
-	if err := json.Unmarshal(text, &examples); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []podpolicy.Policy{podpolicy.Baseline, podpolicy.Restricted} {
-		c := withPolicies(t, apiserver.Options{}, "--", "--template-policy", p.String())
-		refused := 0
-		for i, e := range examples {
-			overlay := strings.Replace(string(e.Template), `"containers": [{"name": "c"`,
-				`"containers": [{"name": "webserver"`, 1)
-			v, err := patch.Decode([]byte(overlay))
-			if err != nil {
-				t.Fatal(err)
-			}
-			found := p.Check("spec.template.", v.(map[string]any))
-			code, answer, _ := c.do("POST", skiffAPI+"webservers", webServer(fmt.Sprintf("w%d", i),
-				`"template":`+overlay))
-			message := fmt.Sprint(answer["message"])
-			switch {
-			case code == 403 && strings.Contains(message, "'skiff-templates' denied request: spec.template"):
-				refused++
-			case code != 201:
-				t.Errorf("%s: %s: %d %s", p, e.Name, code, message)
-			}
-			alone := p == podpolicy.Baseline && seenBySkiffAlone[e.Name]
-			if want := len(found) > 0 && !alone; (code != 201) != want {
-				t.Errorf("%s: %s: the API server answers %d %s; skiff finds %q", p, e.Name, code, message, found)
-			}
-		}
-		if refused < 20 {
-			t.Errorf("%s: %d of %d templates are refused", p, refused, len(examples))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func notDockerConfig(encoded string) string {
 	return ""
 }
 
-// keyPairWarnings are those about certificates that nobody can use.
+// keyPairWarnings are those about certificates that no server can use.
 func keyPairWarnings(o Object) []string {
 	if obj.String(o, "type") != "kubernetes.io/tls" {
 		return nil

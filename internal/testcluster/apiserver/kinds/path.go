@@ -148,7 +148,7 @@ func (s step) walk(v any, at string, f func(at string, v any)) {
 	}
 }
 
-// unknown stands for a place that nobody asks for: to build the places is most of the work of a walk.
+// unknown stands for a place that is not needed: to build the places is most of the work of a walk.
 const unknown = "?"
 
 // join returns the place of a field, within that of an item.

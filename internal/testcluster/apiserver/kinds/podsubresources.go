@@ -113,7 +113,7 @@ func Selects(sel, o Object) bool {
 	return err == nil && parsed.Matches(obj.Strings(o, "metadata", "labels"))
 }
 
-// Unguarded reports whether a pod can be evicted whatever its budget: it does not run, or not for long.
+// Unguarded reports whether a pod can be evicted without regard to its budget: it does not run, or not for long.
 func Unguarded(pod Object) bool {
 	phase := obj.String(pod, "status", "phase")
 	return phase == "Succeeded" || phase == "Failed" || phase == "Pending" ||

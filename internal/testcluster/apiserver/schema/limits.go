@@ -10,7 +10,7 @@ const (
 	// maxPatterns bounds the patterns of one definition, in compiled instructions of 40 bytes: ten bytes of text can
 	// be thousands of them.
 	maxPatterns = 500_000
-	// maxWork bounds the validation of one object, which nobody else can write meanwhile, in steps of some
+	// maxWork bounds the validation of one object, in which no other client can write it, in steps of some
 	// nanoseconds. It is a hundred times what the largest useful object takes.
 	maxWork = 100_000_000
 	// maxDefaults bounds the values that defaults add to one object: with more it is too large to be stored.

@@ -1,14 +1,14 @@
 // Package schema knows which fields objects have. Those of the built-in kinds are in a table ([For]): their JSON
 // types, and how Go treats their zero values. With that the server behaves like the real one's Go types: it prunes
 // and reports unknown fields, refuses values of the wrong type in the words of Go's decoder, drops or shows zero
-// values, reads and writes protobuf, tells server-side apply which fields are declared, and describes the kinds in
+// values, reads and writes protobuf, gives server-side apply the declared fields, and describes the kinds in
 // OpenAPI. The table comes from the schema of a real v1.36 server and from k8s.io/api. A test of internal/tools/e2e
 // compares them, and go generate lets it write the table. Merge keys are in package patch, defaults and validation in
 // package kinds.
 //
 // Those of custom resources are in their structural schema ([Schema]), the openAPIV3Schema of one version, which is
-// checked, and which prunes, sets defaults, validates with the API server's messages, and tells patch and ssa how
-// fields are merged. It finds fault with rules in CEL, because a rule that is silently not checked would make tests
+// checked, and which prunes, sets defaults, validates with the API server's messages, and gives patch and ssa what
+// they need to merge fields. It finds fault with rules in CEL, because a rule that is silently not checked would make tests
 // wrong: a server that evaluates them does not ask it about definitions.
 //
 // All runs on the goroutine of a request. A Schema is immutable, and no function changes its arguments.

@@ -39,7 +39,7 @@ func (s *Schema) validate(v any, was *any) []Cause {
 }
 
 // value checks v against everything except list types, which do not apply inside allOf, anyOf, oneOf and not. was is
-// what v was before, nil if nothing tells.
+// what v was before, nil if that is not known.
 func (s *Schema) value(f *found, v any, path string, was *any) {
 	if !f.spend(50 + len(path) + len(s.enum)) {
 		return

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -165,4 +166,105 @@ func describe(object map[string]any) string {
 	}
 	return fmt.Sprintf("%s/%s; %s, Kind=%s", obj.String(object, "metadata", "namespace"),
 		obj.String(object, "metadata", "name"), version, obj.String(object, "kind"))
+}
+
+// ConflictError is an apply that would change fields of other managers; the API server answers 409 Conflict with
+// Message and the details Causes.
+type ConflictError struct {
+	Message string
+	Causes  []obj.Cause // one for each field of another manager
+}
+
+func (e *ConflictError) Error() string { return e.Message }
+
+// conflicts returns the changed fields that managers other than id own, sorted by manager and field.
+func (m managers) conflicts(id managerID, changed set) []obj.Cause {
+	var out []obj.Cause
+	for other, entry := range m {
+		if other == id {
+			continue
+		}
+		entry.fields.intersect(changed).paths(nil, func(path []string) {
+			out = append(out, obj.Cause{Reason: "FieldManagerConflict", Message: "conflict with " + other.describe(),
+				Field: pathString(path)})
+		})
+	}
+	slices.SortFunc(out, func(a, b obj.Cause) int {
+		return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Field, b.Field))
+	})
+	return out
+}
+
+func (id managerID) describe() string {
+	s := fmt.Sprintf("%q", id.name)
+	if id.subresource != "" {
+		s += fmt.Sprintf(" with subresource %q", id.subresource)
+	}
+	if id.operation == opUpdate {
+		s += " using " + id.apiVersion
+	}
+	return s
+}
+
+func newConflictError(conflicts []obj.Cause) *ConflictError {
+	e := &ConflictError{Causes: conflicts}
+	if len(conflicts) == 1 {
+		e.Message = "Apply failed with 1 conflict: " + conflicts[0].Message + ": " + conflicts[0].Field
+		return e
+	}
+	var lines []string
+	for i, c := range conflicts {
+		if i == 0 || conflicts[i-1].Message != c.Message {
+			lines = append(lines, strings.Replace(c.Message, "conflict", "conflicts", 1)+":")
+		}
+		lines = append(lines, "- "+c.Field)
+	}
+	e.Message = fmt.Sprintf("Apply failed with %d conflicts: %s", len(conflicts), strings.Join(lines, "\n"))
+	return e
+}
+
+// kubectl migrates from client-side to server-side apply without conflicts, because the API server knows both managers
+// by name (managedfields/lastappliedmanager.go and lastappliedupdater.go).
+const (
+	kubectl     = "kubectl"
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+)
+
+// clientSideApplied returns the fields of live that kubectl has set by client-side apply and that have not changed
+// since: an apply by kubectl may take them over.
+func (w Write) clientSideApplied(live map[string]any) set {
+	text := annotation(live)
+	if w.Manager != kubectl || text == "" {
+		return nil
+	}
+	v, err := patch.Decode([]byte(text))
+	config, ok := v.(map[string]any)
+	if err != nil || !ok {
+		return nil // not a configuration
+	}
+	fields, err := fieldsOf(w.Schema, config)
+	if err != nil {
+		return nil
+	}
+	return compareObjects(w.Schema, config, live).keep(fields)
+}
+
+// keepLastApplied updates the annotation of client-side apply, if the object has one, with the configuration that
+// kubectl applied, so that both kinds of apply can be mixed.
+func (w Write) keepLastApplied(merged, applied map[string]any) error {
+	if w.Manager != kubectl || annotation(merged) == "" {
+		return nil
+	}
+	config := obj.Clone(applied)
+	obj.Remove(config, "metadata", "annotations", lastApplied)
+	text, err := patch.Encode(config)
+	if err != nil {
+		return err
+	}
+	obj.Set(merged, string(text)+"\n", "metadata", "annotations", lastApplied)
+	return nil
+}
+
+func annotation(object map[string]any) string {
+	return obj.String(object, "metadata", "annotations", lastApplied)
 }

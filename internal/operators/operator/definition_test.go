@@ -124,7 +124,7 @@ func TestABodyIsAStructOrAMapWithAnyGoNumbers(t *testing.T) {
 func TestRightsFollowFromTheDefinition(t *testing.T) {
 	d := page
 	d.Finalizer, d.Children = "example.com/f", d.Children[2:]
-	d.Inputs = []operator.Input[*Page]{text}
+	d.Inputs = []operator.Input[*Page]{another}
 	d.Extra = []kube.Right{{Resource: deployments, Verbs: []string{"get"}, Why: "an example"}}
 	var got []string
 	for _, r := range d.Rights() {
@@ -143,8 +143,8 @@ type configMap struct {
 	Data      map[string]string `json:"data"`
 }
 
-// text is the ConfigMap that a Page with the text @NAME is about.
-var text = operator.Reads[configMap](configMaps, func(p *Page) []string {
+// another is the ConfigMap that a Page with the text @NAME is about.
+var another = operator.Reads[configMap](configMaps, func(p *Page) []string {
 	if name, ok := strings.CutPrefix(p.Spec.Text, "@"); ok {
 		return []string{name}
 	}
@@ -153,7 +153,7 @@ var text = operator.Reads[configMap](configMaps, func(p *Page) []string {
 
 func TestAChildFollowsAnotherObjectThatIsADeclaredInput(t *testing.T) {
 	d := page
-	d.Inputs = []operator.Input[*Page]{text}
+	d.Inputs = []operator.Input[*Page]{another}
 	d.Desired = func(p *Page) ([]operator.Child, error) {
 		if name, ok := strings.CutPrefix(p.Spec.Text, "@"); ok {
 			from, _ := p.Input(configMaps, name).(*configMap)
@@ -173,12 +173,12 @@ func TestAChildFollowsAnotherObjectThatIsADeclaredInput(t *testing.T) {
 		w.Create("b", `{"text":"mine","replicas":1}`)
 		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: there is no ConfigMap other")
 		w.Post(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other"},"data":{"text":"one"}}`)
-		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "one")
+		w.Want("text", text(w), "one")
 		w.WantCondition("a", "Stalled", "False/AsExpected")
 		w.Pass(time.Minute)
 		w.Forget()
 		w.Patch(configMaps, "other", `{"data":{"text":"two"}}`)
-		w.Want("text after a change", at(get(w, configMaps, "a"), "data", "index.html"), "two")
+		w.Want("text after a change", text(w), "two")
 		w.Want("text of another Page", at(get(w, configMaps, "b"), "data", "index.html"), "mine")
 		w.Pass(time.Hour)
 		w.WantRequests("GET configmaps/a 200", "JSONPATCH configmaps/a 200", "APPLY configmaps/a 200")

@@ -2,8 +2,8 @@
 // should exist for a custom resource, and what its status should say about those that were seen, both pure functions.
 //
 // Its job is what lies between the two: it reads the custom resource, adds to the children what all have in common
-// (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the status,
-// and records what was done in Events (announce.go). It has no rule about any kind of children, but that their pod
+// (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the
+// status, and records what was done in Events (announce.go). It has no rule about any kind of children, but that their pod
 // templates keep to a policy (template.go).
 //
 // Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.

@@ -3,6 +3,7 @@ package operator_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,25 +36,69 @@ func get(w *operatortest.World, r kube.Resource, name string) map[string]any {
 	return w.API.Get(r, operatortest.Named(name))
 }
 
-func TestAnOperatorOfThreeKindsOfChildren(t *testing.T) {
+const (
+	hello   = `{"text":"hello","replicas":1}`
+	pause   = `{"metadata":{"annotations":{"skiff.dev/paused":"true"}}}`
+	resume  = `{"metadata":{"annotations":{"skiff.dev/paused":null}}}`
+	noLabel = `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`
+)
+
+// Rules: WRT-04, WRT-11, MGR-12, RFL-10
+func TestAWholeLifeWithTheRequestsAndTheEventsOfEachStep(t *testing.T) {
 	story(t, func(w *operatortest.World) {
 		w.Create("a", `{"text":"hello","replicas":2}`)
-		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "hello")
+		made := w.Requests() // the children side by side, so in any order
+		slices.Sort(made)
+		w.WantLines("requests", made, []string{"PATCH pages/a/status 200", "POST configmaps 201",
+			"POST deployments 201",
+			"POST services 201"})
+		w.Want("text", text(w), "hello")
 		w.Want("port", at(get(w, services, "a"), "spec", "ports", 0, "port"), int64(80))
 		w.WantCondition("a", "Ready", "False/RollingOut", "the Deployment controller has not seen the change yet")
+		w.Forget()
 		w.RollOut("a")
+		w.WantRequests("PATCH pages/a/status 200")
 		w.WantReady("a")
-		w.Patch(pages, "a", `{"spec":{"text":"other"}}`)
-		w.Want("text", at(get(w, configMaps, "a"), "data", "index.html"), "other")
+		w.Want("ready replicas", at(get(w, pages, "a"), "status", "readyReplicas"), 2)
+		for i, requests := range [][]string{{"GET deployments/a 200", "JSONPATCH deployments/a 200",
+			"APPLY deployments/a 200", "PATCH pages/a/status 200"}, {"GET deployments/a 200",
+			"APPLY deployments/a 200",
+			"PATCH pages/a/status 200"}} {
+			w.Forget()
+			w.Patch(pages, "a", fmt.Sprintf(`{"spec":{"replicas":%d}}`, 5+i))
+			w.WantRequests(requests...)
+			w.RollOut("a")
+			w.WantReady("a")
+		}
+		w.Forget()
+		w.Delete(configMaps, "a")
+		w.WantRequests("GET pages/a 200", "POST configmaps 201") // has it gone with its owner?
 		w.Patch(pages, "a", `{"spec":{"text":""}}`)
-		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: must not be empty")
+		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: must not be empty; correct the spec")
+		w.Patch(pages, "a", `{"spec":{"text":"other","replicas":7}}`)
+		w.Want("text", text(w), "other")
+		w.RollOut("a")
+		w.Want("Events", w.EventLines("a"), []string{"Normal Apply", "Normal ApplyDeployment Deployment/a",
+			"Normal Create", "Normal CreateConfigMap ConfigMap/a", "Normal Ready", "Normal Ready", "Normal Ready",
+			"Normal Ready", "Warning InvalidSpec"})
 		w.Forget()
 		w.Pass(time.Hour)
 		w.WantRequests()
+		w.Stop()
+		w.Start()
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.Delete(pages, "a")
+		w.Pass(10 * time.Minute)
+		w.WantRequests() // the garbage collector deletes the children, by their owner
+		o := at(get(w, deployments, "a"), "metadata", "ownerReferences", 0)
+		w.Want("owner", []any{at(o, "controller"), at(o, "blockOwnerDeletion")}, []any{true, true})
 	})
 }
 
 // What the whole declared body is, not only spec.
+//
+// Rules: CCH-20
 func TestAChangeOfAnyDeclaredMemberIsUndone(t *testing.T) {
 	story(t, func(w *operatortest.World) {
 		w.Create("a", `{"text":"hello","replicas":1}`)

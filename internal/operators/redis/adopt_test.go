@@ -156,23 +156,3 @@ func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
 		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 	})
 }
-
-// What deletes a pod again and again is not answered by a pod each time.
-func TestAPodThatSomethingKeepsDeletingIsContested(t *testing.T) {
-	story(t, func(w *world) {
-		w.ready("cache", three)
-		w.Forget()
-		for range 20 {
-			if w.pod("cache-1") != nil {
-				w.DeleteNow(pods, "cache-1")
-			}
-			w.Pass(time.Second)
-		}
-		w.WantCondition("cache", "Degraded", "True/Contested", "Pod default/cache-1", "was deleted 5 times in")
-		if n := w.Count("POST pods"); n > 6 {
-			t.Errorf("%d pods in 20 seconds", n)
-		}
-		w.Pass(2 * time.Minute)
-		w.WantReady("cache")
-	})
-}

@@ -53,7 +53,7 @@ func TestDesiredState(t *testing.T) {
 
 func checkGolden(t *testing.T, name string, rd *Redis) {
 	t.Helper()
-	children, err := definition(podOptions).Declare(rd)
+	children, err := definition.Declare(rd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestRevisionFollowsWhatPodsAreMadeOfAndNothingElse(t *testing.T) {
 // declaredRevision is that of the pods of a Redis that has some.
 func declaredRevision(t *testing.T, rd *Redis) string {
 	t.Helper()
-	children, err := definition(podOptions).Declare(rd)
+	children, err := definition.Declare(rd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestDesiredLeavesItsArgumentAlone(t *testing.T) {
 		"spec":{"containers":[{"name":"redis","env":[{"name":"A"}]}]}}}`
 	rd, untouched := redisOf(t, spec), redisOf(t, spec)
 	for range 2 {
-		children, err := definition(podOptions).Declare(rd)
+		children, err := definition.Declare(rd)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,7 @@ import (
 // each pod one stage on each time that it looks.
 type node struct {
 	*operatortest.Cluster
-	ips    int
-	frozen bool // keeps the pods as they are
+	ips int
 }
 
 const (
@@ -35,17 +34,12 @@ const (
 
 func startNode(w *operatortest.World) *node {
 	n := &node{}
-	n.Cluster = operatortest.NewCluster(w, n.turn)
+	n.Cluster = operatortest.NewCluster(w, n.step)
 	return n
 }
 
-func (n *node) freeze(on bool) { n.Change(func() { n.frozen = on }) }
-
-func (n *node) turn(ctx context.Context, c *operatortest.Cluster) {
+func (n *node) step(ctx context.Context, c *operatortest.Cluster) {
 	c.Collect(ctx, services, pods)
-	if n.frozen {
-		return
-	}
 	for _, o := range c.API.List(pods, "") {
 		n.move(ctx, operatortest.Convert[pod](c.World, o), o)
 	}

@@ -148,7 +148,7 @@ func (h *history) check() {
 // checkOne checks a Redis and its pods, and adds their names to want.
 func (h *history) checkOne(rd *Redis, want map[string]bool) {
 	h.Helper()
-	children, err := definition(podOptions).Declare(rd)
+	children, err := definition.Declare(rd)
 	if err != nil {
 		h.Fatal(err)
 	}

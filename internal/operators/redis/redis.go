@@ -31,41 +31,35 @@ var (
 	services = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 )
 
+var definition = operator.Definition[*Redis, Status]{
+	Name:     app,
+	Resource: resource,
+	Children: []operator.Kind{
+		operator.Owns[struct{}](services),
+		operator.Replaces(pods, apply.ReplaceOptions[*pod]{Revision: RevisionLabel, Selector: operator.SelectorKeys,
+			Ready: (*pod).ready, Ended: (*pod).ended}),
+	},
+	Desired:   desired,
+	Finalizer: Finalizer,
+	Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
+		s, progress := observe(rd, seen, time.Now())
+		return s, progress.Set()
+	},
+	Known: func(rd *Redis) map[kube.Key]string {
+		known := make(map[kube.Key]string, len(rd.Status.Members))
+		for _, m := range rd.Status.Members {
+			known[kube.Key{Namespace: rd.Namespace, Name: m.Name}] = m.UID
+		}
+		return known
+	},
+}
+
 // Rights are all that the operator needs.
-var Rights = definition(podOptions).Rights()
+var Rights = definition.Rights()
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-	return operator.New(s, recorder, definition(podOptions))
-}
-
-func definition(o apply.ReplaceOptions[*pod]) operator.Definition[*Redis, Status] {
-	return operator.Definition[*Redis, Status]{
-		Name:      app,
-		Resource:  resource,
-		Children:  []operator.Kind{operator.Owns[struct{}](services), operator.Replaces(pods, o)},
-		Desired:   desired,
-		Finalizer: Finalizer,
-		Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
-			s, progress := observe(rd, seen, time.Now())
-			return s, progress.Set()
-		},
-		Known: func(rd *Redis) map[kube.Key]string {
-			known := make(map[kube.Key]string, len(rd.Status.Members))
-			for _, m := range rd.Status.Members {
-				known[kube.Key{Namespace: rd.Namespace, Name: m.Name}] = m.UID
-			}
-			return known
-		},
-	}
-}
-
-// podOptions say how the pods are replaced.
-var podOptions = apply.ReplaceOptions[*pod]{
-	Revision: RevisionLabel,
-	Selector: operator.SelectorKeys,
-	Ready:    (*pod).ready,
-	Ended:    (*pod).ended,
+	return operator.New(s, recorder, definition)
 }
 
 // Finalizer keeps a deleted Redis until its pods have been removed, in order.

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/podpolicy"
 )
 
 const three = `{"port":6379,"num":3}`
@@ -132,21 +133,6 @@ func TestAPodThatGoesOrEndsComesBackOnce(t *testing.T) {
 	})
 }
 
-func TestAPodThatCrashesIsReportedAndNotTouched(t *testing.T) {
-	story(t, func(w *world) {
-		w.ready("cache", three)
-		w.Forget()
-		w.crash("cache-1")
-		w.WantCondition("cache", "Ready", "False/CrashLoopBackOff", "cache-1", "exit code 137", "OOMKilled",
-			"kubectl describe")
-		w.WantCondition("cache", "Degraded", "True/CrashLoopBackOff")
-		w.Pass(20 * time.Minute)
-		w.wantRequests()
-		w.wantStatusWrites(1)
-		w.Want("events", w.eventReasons("cache")["CrashLoopBackOff"], 1)
-	})
-}
-
 func TestARollWaitsForEachPodAndForMinReadySeconds(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
@@ -194,33 +180,6 @@ func TestAPodThatDoesNotBecomeReadyStopsTheRollAndTheNextChangeGoesOn(t *testing
 			w.WantReady("cache")
 		})
 	}
-}
-
-func TestAStuckPodOfAnOlderRevisionIsReplacedBeforeOnesThatServe(t *testing.T) {
-	story(t, func(w *world) {
-		w.ready("cache", three)
-		w.crash("cache-0")
-		before := w.uids()
-		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
-		w.wantPods("cache-0- cache-1 cache-2")
-		w.Pass(20 * time.Second)
-		w.Want("replaced", w.replaced(before), "cache-0 cache-1 cache-2")
-		w.WantReady("cache")
-	})
-}
-
-func TestAPodThatNoNodeTakesIsReportedAndScalingGoesOn(t *testing.T) {
-	story(t, func(w *world) {
-		w.Create("cache", `{"port":6379,"num":2,"template":{"spec":{"nodeSelector":{"no":"where"}}}}`)
-		w.Pass(time.Second)
-		w.WantCondition("cache", "Degraded", "True/Unschedulable", "cache-1", "0/1 nodes are available")
-		w.Patch(resource, "cache", `{"spec":{"num":1}}`)
-		w.Pass(2 * time.Second)
-		w.wantPods("cache-0")
-		w.Patch(resource, "cache", `{"spec":{"template":null}}`)
-		w.Pass(5 * time.Second)
-		w.WantReady("cache")
-	})
 }
 
 func TestATemplateThatTheServerRefusesCostsNoPod(t *testing.T) {
@@ -345,19 +304,6 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 	})
 }
 
-func TestPodsStayWhereTheUserSaysOrphan(t *testing.T) {
-	story(t, func(w *world) {
-		w.ready("cache", three)
-		if err := w.User.Delete(w.Context(), resource, named("cache"),
-			kube.DeleteOptions{Propagation: kube.Orphan}); err != nil {
-			t.Fatal(err)
-		}
-		w.Settle()
-		w.wantPods("cache-0 cache-1 cache-2")
-		w.Want("finalizers", strings.Join(w.redis("cache").Finalizers, " "), "orphan")
-	})
-}
-
 // Rules: CCH-15, WRT-13, WRT-28
 func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 	for name, labels := range map[string]string{"hidden from our watch": `{"app":"theirs"}`,
@@ -393,26 +339,6 @@ func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 	}
 }
 
-func TestPodsOfADeletedRedisOfTheSameNameAreNotAdopted(t *testing.T) {
-	story(t, func(w *world) {
-		w.ready("cache", three)
-		w.node.freeze(true) // so that the old pods take their time
-		w.Patch(resource, "cache", `{"metadata":{"finalizers":null}}`)
-		w.Stop()
-		w.Patch(resource, "cache", `{"metadata":{"finalizers":null}}`)
-		w.Delete(resource, "cache")
-		before := w.uids()
-		w.Create("cache", three)
-		w.Start()
-		w.WantCondition("cache", "Ready", "False/NameTaken", "belongs to Redis cache (uid ")
-		w.Want("replaced", w.replaced(before), "")
-		w.node.freeze(false) // the garbage collector removes them
-		w.Pass(10 * time.Second)
-		w.Want("replaced", w.replaced(before), "cache-0 cache-1 cache-2")
-		w.WantReady("cache")
-	})
-}
-
 func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
 	story(t, func(w *world) {
 		w.ready("cache", three)
@@ -436,5 +362,90 @@ func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
 			t.Error("a label of the user's is gone")
 		}
 		w.WantReady("cache")
+	})
+}
+
+// A pod that ends again and again is replaced at once the first time, then after 10 s, 20 s, 40 s ... 5 min, as a
+// kubelet restarts a container that crashes.
+//
+// Rules: ERR-08
+func TestAPodThatEndsAgainAndAgainIsReplacedLessAndLessOften(t *testing.T) {
+	for image, how := range map[string]string{
+		rejectedImage: "OutOfcpu: Pod was rejected",
+		failingImage:  "container redis ended with exit code 1",
+	} {
+		t.Run(image, func(t *testing.T) {
+			story(t, func(w *world) {
+				w.Create("cache", `{"port":6379,"num":1,"image":"`+image+`"}`)
+				w.Pass(30 * time.Second)
+				w.WantCondition("cache", "Degraded", "True/PodEnded", "pod cache-0", how, "20s")
+				w.WantCondition("cache", "Ready", "False/PodEnded", "pod cache-0")
+				w.Pass(30 * time.Second)
+				w.WantCondition("cache", "Degraded", "True/PodEnded", "pod cache-0", how, "40s")
+				w.atMost("in the first minute", 6, 6, 30)
+				w.Pass(9 * time.Minute) // made at 0, 0, 10, 30, 70, 150, 310, 610 s
+				w.Forget()
+				w.Pass(30 * time.Minute)
+				w.WantCondition("cache", "Degraded", "True/PodEnded", "pod cache-0", how, "5m")
+				w.atMost("in half an hour", 7, 7, 40)
+				w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`) // what is new is tried at once
+				w.Pass(10 * time.Second)
+				w.WantReady("cache")
+				w.Stop()
+				w.Want("Events about pods that ended", w.eventReasons("cache")["ReplacePod"] > 0, true)
+			})
+		})
+	}
+}
+
+func (w *world) atMost(when string, posts, deletes, statuses int) {
+	w.Helper()
+	p, d, s := w.Count("POST pods"), w.Count("DELETE pods"), len(w.requests(true))
+	if p > posts || d > deletes || s > statuses {
+		w.Errorf("%s: %d POST, %d DELETE, %d status writes, want at most %d, %d and %d",
+			when, p, d, s, posts, deletes, statuses)
+	}
+}
+
+func TestAPodThatEndsDoesNotHoldUpTheOthers(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		for range 2 {
+			w.fail("cache-1")
+			w.Pass(3 * time.Second)
+		}
+		before := w.uids()
+		w.fail("cache-0")
+		w.Delete(pods, "cache-2")
+		w.Pass(4 * time.Second)
+		w.Want("replaced", w.replaced(before), "cache-0 cache-2")
+		w.WantCondition("cache", "Degraded", "True/PodEnded", "pod cache-1", "Evicted")
+		w.Patch(resource, "cache", `{"spec":{"num":1}}`)
+		w.Pass(5 * time.Second)
+		w.wantPods("cache-0")
+		w.WantReady("cache")
+	})
+}
+
+func TestPodsStayWhileTheirNewTemplateIsRefused(t *testing.T) {
+	story(t, func(w *world) {
+		w.ready("cache", three)
+		before := w.uids()
+		w.Patch(resource, "cache", `{"spec":{"num":1,"template":{"spec":{"hostPID":true}}}}`)
+		w.Pass(time.Minute)
+		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "spec.template.spec.hostPID must be false")
+		w.wantPods("cache-0 cache-1 cache-2")
+		w.Want("replaced", w.replaced(before), "")
+		w.Want("ready", w.redis("cache").Status.ReadyReplicas, int32(3))
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Any })
+		w.Pass(time.Minute)
+		w.wantPods("cache-0")
+		w.Want("replaced with --template-policy=any", w.replaced(before), "cache-0")
+		w.StartWith(func(s *controller.Setup) { s.TemplatePolicy = podpolicy.Restricted })
+		w.WantCondition("cache", "Stalled", "True/TemplateRefused", "hostPID", "runAsNonRoot must be true")
+		w.Delete(resource, "cache") // a refusal does not keep a Redis from being deleted
+		w.Pass(time.Minute)
+		w.wantPods("")
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 	})
 }

@@ -1,14 +1,14 @@
 package redis
 
 import (
-	"regexp"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"skiff/internal/operators/operator"
 	"skiff/internal/operators/operatortest"
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -54,29 +54,6 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 	})
 }
 
-// Rules: CCH-15
-func TestAWatchThatIsSilentHoldsUpNothing(t *testing.T) {
-	story(t, func(w *world) {
-		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
-			Watch: apiserver.WatchFault{End: apiserver.EndSilent, After: 0, Bookmarks: apiserver.BookmarksNever}})
-		w.restart()
-		w.Create("cache", three)
-		w.Pass(20 * time.Second)
-		w.WantReady("cache")
-		before := w.uids()
-		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
-		w.Pass(2 * time.Minute)
-		w.Want("replaced", w.replaced(before), "cache-0 cache-1 cache-2")
-		w.Delete(resource, "cache")
-		w.Pass(time.Minute)
-		w.wantPods("")
-		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
-		if n := len(w.requests(false)); n > 80 {
-			t.Errorf("%d requests: %q", n, w.requests(false))
-		}
-	})
-}
-
 // Rules: WRT-16, WRT-17
 func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 	story(t, func(w *world) {
@@ -92,116 +69,6 @@ func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 		w.Pass(2 * time.Minute)
 		w.Want("the survivor", w.pod("cache-2").UID, survivor)
 		w.WantReady("cache")
-	})
-}
-
-// Rules: NET-08, WRT-14
-func TestAPostWithoutAnAnswerMakesOnePod(t *testing.T) {
-	story(t, func(w *world) {
-		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent, Times: 2,
-			Cut: apiserver.CutAfter})
-		w.Create("cache", three)
-		w.Pass(5 * time.Second)
-		w.wantPods("cache-0 cache-1 cache-2")
-		w.WantReady("cache")
-		w.Want("events", w.eventReasons("cache")["PodFailed"], 0) // what passes in a moment is no news
-	})
-}
-
-func TestMissingRightsAreReportedAndPickedUp(t *testing.T) {
-	for _, test := range []struct {
-		verb, resource string
-		act            string
-		reason, text   string
-	}{
-		{"delete", "pods", `{"spec":{"num":1}}`, "PodFailed", `cannot delete resource "pods"`},
-		{"create", "pods", `{"spec":{"num":5}}`, "PodFailed", `cannot create resource "pods"`},
-	} {
-		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
-			story(t, func(w *world) {
-				w.ready("cache", three)
-				remove := w.API.Inject(apiserver.Fault{Verb: test.verb, Resource: test.resource,
-					UserAgent: operatortest.Agent,
-					Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
-						Message: "User \"skiff\" " + test.text}})
-				w.Patch(resource, "cache", test.act)
-				w.WantCondition("cache", "Degraded", "True/"+test.reason, test.text,
-					"skiff tries again within 30 seconds")
-				w.WantCondition("cache", "Ready", "False/"+test.reason)
-				w.Pass(20 * time.Minute)
-				w.WantCondition("cache", "Stalled", "True/"+test.reason,
-					"every 5 to 8 minutes, and at once when something changes")
-				if n := len(w.requests(false)); n > 100 { // two a minute for the first ten, each with a look
-					t.Errorf("%d requests in 20 minutes: no backoff", n)
-				}
-				remove()
-				w.Pass(8 * time.Minute)
-				w.WantReady("cache")
-			})
-		})
-	}
-}
-
-func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
-	story(t, func(w *world) {
-		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "events", Reply: &apiserver.Reply{Code: 403,
-			Reason: "Forbidden", Message: "no"}})
-		w.ready("cache", three)
-		w.Delete(resource, "cache")
-		w.Pass(10 * time.Second)
-		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
-	})
-}
-
-func TestAFinalizerThatMayNotBeSetIsReportedAndNoPodIsMade(t *testing.T) {
-	story(t, func(w *world) {
-		remove := w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "redis",
-			Path: "/apis/skiff.dev/v1alpha1/namespaces/default/redis/cache", UserAgent: operatortest.Agent, Skip: 0,
-			Times: 1,
-			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
-		w.Create("cache", three)
-		writes := slices.DeleteFunc(w.requests(false), func(r string) bool { return strings.HasPrefix(r, "GET ") })
-		w.Want("finalizers and pods in order", writes[:2], []string{"PATCH redis/cache 403", "PATCH redis/cache 200"})
-		remove()
-		w.Pass(5 * time.Second)
-		w.WantReady("cache")
-	})
-}
-
-// older is the CRD without its validation and without scale, which validates too: as a cluster has it that was set
-// up with an older one.
-func older(definition []byte) []byte {
-	return validation.ReplaceAll(definition, nil)
-}
-
-var validation = regexp.MustCompile(`(?m)^ *(min|max)(imum|Length): .*\n|^ *required: \[port, num\]\n|` +
-	`^ *scale:\n( *(spec|status)ReplicasPath: .*\n| *labelSelectorPath: .*\n)+`)
-
-func TestInvalidSpecThatAnOlderDefinitionLetsInIsReportedWithoutALoop(t *testing.T) {
-	o := options
-	o.Definition = older
-	storyWith(t, o, func(w *world) {
-		w.ready("good", three)
-		for name, spec := range map[string]string{"empty": `{"port":6379,"num":1,"image":""}`,
-			"negative": `{"port":6379,"num":-1}`,
-			"port":     `{"port":80,"num":1}`, "none": `{"port":6379}`} {
-			w.Forget()
-			w.Create(name, spec)
-			w.WantCondition(name, "Stalled", "True/InvalidSpec", "spec.", "correct the spec")
-			w.WantCondition(name, "Ready", "False/InvalidSpec")
-			w.Pass(20 * time.Minute)
-			w.wantRequests()
-			w.wantStatusWrites(1)
-			w.Delete(resource, name)
-			w.Want("the Redis", w.redis(name), (*Redis)(nil))
-		}
-		before := w.uids()
-		w.Patch(resource, "good", `{"spec":{"num":-3}}`)
-		w.WantCondition("good", "Stalled", "True/InvalidSpec", "spec.num")
-		w.Want("replicas", w.redis("good").Status.Replicas, int32(3))
-		w.Patch(resource, "good", `{"spec":{"num":3}}`)
-		w.WantReady("good")
-		w.Want("replaced", w.replaced(before), "")
 	})
 }
 
@@ -248,5 +115,130 @@ func TestTheExampleIsGood(t *testing.T) {
 		w.Pass(5 * time.Second)
 		w.WantReady("cache")
 		w.wantPods("cache-0 cache-1 cache-2")
+	})
+}
+
+func TestARedisThatIsTooLargeIsLeftAloneAndCanBeDeleted(t *testing.T) {
+	o := options
+	o.Setup = controller.Setup{MirrorBytes: 10 << 20, ObjectBytes: 64 << 10}
+	storyWith(t, o, func(w *world) {
+		w.Create("small", `{"port":6370,"num":1}`)
+		w.Create("rds", `{"port":6379,"num":2}`)
+		w.Pass(time.Minute)
+		w.wantPods("rds-0 rds-1 small-0")
+		w.Patch(resource, "rds", `{"spec":{"num":1,"config":{"a":"`+strings.Repeat("x", 100<<10)+`"}}}`)
+		w.Pass(time.Minute)
+		w.wantPods("rds-0 rds-1 small-0") // nothing is worked on, nothing is deleted
+		w.WantCondition("rds", "Ready", "Unknown/TooLarge", "Redis default/rds takes", "one object may take 64 KiB")
+		w.WantCondition("rds", "Stalled", "True/TooLarge")
+		w.WantReady("small")
+		w.Delete(resource, "rds")
+		w.Pass(2 * time.Minute)
+		w.wantPods("small-0")
+		w.Want("the Redis", w.API.Get(resource, named("rds")) == nil, true)
+	})
+}
+
+// Which pods a Redis has is known also where they are not held in memory. So it can be made smaller and deleted: else
+// nothing would make room.
+func TestARedisWhosePodsAreNotHeldInMemoryCanBeMadeSmallerAndDeleted(t *testing.T) {
+	o := options
+	o.Setup = controller.Setup{MirrorBytes: 30 << 10, ObjectBytes: 64 << 10}
+	storyWith(t, o, func(w *world) {
+		w.Create("cache", `{"port":6379,"num":40}`)
+		w.Pass(2 * time.Minute)
+		w.WantCondition("cache", "Ready", "Unknown/OverBudget", "the pods of namespace default take")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.Want("requests for pods in an hour", w.Count("pods/"), 0)
+
+		w.Patch(resource, "cache", `{"spec":{"num":39}}`)
+		w.Pass(10 * time.Second)
+		w.Want("the pod that is surplus", w.pod("cache-39") == nil, true)
+		w.Want("the last one that is not", w.pod("cache-38") != nil, true)
+
+		w.Delete(resource, "cache")
+		w.Pass(5 * time.Minute)
+		w.wantPods("")
+		w.Want("the Redis", w.API.Get(resource, named("cache")) == nil, true)
+		if n := w.Count("DELETE pods"); n > 41 {
+			t.Errorf("%d DELETEs of 40 pods", n)
+		}
+	})
+}
+
+func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
+	story(t, func(w *world) {
+		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
+			Delay: time.Second})
+		defer remove()
+		w.Create("cache", `{"port":6379,"num":20}`)
+		for after, want := range []int{0, 1, 3, 7, 15, 20} {
+			w.Want(fmt.Sprint("pods after ", after, " s"), len(w.uids()), want)
+			w.Pass(time.Second)
+		}
+		w.Want("requests", w.Count("POST pods 201"), 20)
+	})
+}
+
+// Rules: WRT-32
+func TestAQuotaThatIsUsedUpCostsOneRequestATry(t *testing.T) {
+	o := options
+	o.Server.Quotas = true
+	storyWith(t, o, func(w *world) {
+		w.Post(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"},
+			`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"pods":"3"}}}`)
+		w.ready("cache", three)
+		w.Forget()
+		w.Patch(resource, "cache", `{"spec":{"num":20}}`)
+		if n := w.Count("POST pods 403"); n < 1 || n > 3 { // the write of the status is a reason to try again
+			t.Errorf("%d of 17 pods were refused at first", n)
+		}
+		w.Pass(time.Minute)
+		tries := w.Count("POST pods 403")
+		w.Pass(10 * time.Minute)
+		if n := w.Count("POST pods 403") - tries; n == 0 || n > 30 {
+			t.Errorf("%d pods were refused in ten minutes, want one for each of two tries a minute", n)
+		}
+		w.WantCondition("cache", "Degraded", "True/PodRefused", "exceeded quota: q")
+		w.Want("pods", len(w.uids()), 3)
+
+		w.Forget() // room for two of the other 17: the first, and one of the two beside each other that come next
+		w.Patch(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"}, "q",
+			`{"spec":{"hard":{"pods":"5"}}}`)
+		w.Pass(10 * time.Minute)
+		w.Want("created", w.Count("POST pods 201"), 2)
+		w.Want("pods", len(w.uids()), 5)
+	})
+}
+
+// Rules: MGR-15, WRT-14
+func TestKillingTheControllerAtAnyRequestChangesNothingInTheEnd(t *testing.T) {
+	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.World, start func(), pass func(time.Duration)) {
+		w := &world{ow, startNode(ow)}
+		start()
+		step := func(what, pods string, act func()) {
+			w.Helper()
+			act()
+			pass(15 * time.Second)
+			w.Want("pods after "+what, w.podNames(), pods)
+			if w.redis("cache") != nil {
+				w.WantReady("cache")
+			}
+		}
+		step("the creation", "cache-0 cache-1 cache-2", func() { w.Create("cache", three) })
+		before := w.uids()
+		step("scaling down", "cache-0", func() { w.Patch(resource, "cache", `{"spec":{"num":1}}`) })
+		w.Want("replaced by scaling down", w.replaced(before), "")
+		step("scaling up", "cache-0 cache-1", func() { w.Patch(resource, "cache", `{"spec":{"num":2}}`) })
+		before = w.uids()
+		step("the end of a pod", "cache-0 cache-1", func() { w.Delete(pods, "cache-1") })
+		w.Want("replaced after its end", w.replaced(before), "cache-1")
+		before = w.uids()
+		step("a roll", "cache-0 cache-1", func() { w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`) })
+		w.Want("replaced by a roll", w.replaced(before), "cache-0 cache-1")
+		step("the deletion", "", func() { w.Delete(resource, "cache") })
+		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
+		w.Want("Services", len(w.API.List(services, "default")), 1) // that of the API server itself
 	})
 }

@@ -80,26 +80,6 @@ func checkGolden(t *testing.T, name string, ws *WebServer) {
 	}
 }
 
-func TestDesiredStateDoesNotDependOnStatus(t *testing.T) {
-	const spec = `"spec":{"image":"nginx","replicas":2,"nodePort":30010}`
-	plain, err := definition.Declare(decode(t, `{`+identity+`,`+spec+`}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	busy, err := definition.Declare(decode(t, `{`+identity+`,`+spec+`,"status":{"nodePort":31234,"replicas":7,"selector":"x=y"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, errA := json.Marshal(plain[1])
-	b, errB := json.Marshal(busy[1])
-	if errA != nil || errB != nil {
-		t.Fatal(errA, errB)
-	}
-	if !bytes.Equal(a, b) {
-		t.Errorf("a declared node port is not the only one:\n%s\n%s", a, b)
-	}
-}
-
 func TestInvalidSpecNamesTheField(t *testing.T) {
 	for spec, field := range map[string]string{
 		`{"image":""}`:                                   "spec.image",

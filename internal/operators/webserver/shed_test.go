@@ -142,41 +142,6 @@ func TestANamespaceThatTakesTooMuchIsLeftAloneAndTheOthersAreWorkedOn(t *testing
 	})
 }
 
-func TestAnObjectThatIsTooLargeIsLeftAlone(t *testing.T) {
-	storyWith(t, inMemory(10<<10, 64), func(w *world) {
-		w.tenant()
-		w.in("t1", "small", "nginx:1", 1)
-		w.in("t1", "grows", "nginx:1", 1)
-		w.in("t1", "large", "nginx:1", 100)
-		w.Pass(5 * time.Second)
-		w.Want("Ready", w.says("t1", "large", "Ready"), "Unknown/TooLarge")
-		w.Want("Stalled", w.says("t1", "large", "Stalled"), "True/TooLarge")
-		w.Want("its deployment", w.API.Get(deployments, kube.Key{Namespace: "t1", Name: "large"}) == nil, true)
-		w.Want("image of another", w.imageOf("t1", "small"), "nginx:1")
-
-		// A child that is too large stops its owner, and is neither made again nor deleted.
-		grown := kube.Key{Namespace: "t1", Name: "grows"}
-		uid := at(w.API.Get(deployments, grown), "metadata", "uid")
-		if err := w.User.Patch(w.Context(), deployments, grown, kube.MergePatch, kube.Raw(fmt.Sprintf(
-			`{"spec":{"template":{"metadata":{"annotations":{"a":%q}}}}}`, strings.Repeat("x", 100<<10))), nil,
-			kube.WriteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.Pass(5 * time.Second)
-		w.Want("Ready of its owner", w.says("t1", "grows", "Ready"), "Unknown/TooLarge")
-		w.Forget()
-		w.Pass(time.Hour)
-		w.WantWrites()
-		w.Want("the deployment", at(w.API.Get(deployments, grown), "metadata", "uid"), uid)
-		if err := w.User.Patch(w.Context(), deployments, grown, kube.MergePatch,
-			kube.Raw(`{"spec":{"template":{"metadata":{"annotations":{"a":null}}}}}`), nil, kube.WriteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.Pass(5 * time.Second)
-		w.Want("Stalled of its owner", w.says("t1", "grows", "Stalled"), "False/AsExpected")
-	})
-}
-
 // A child that is too large cannot be read from memory. What its owner declares is applied all the same, once for each
 // generation of the owner: nothing else would make it small again.
 func TestADeploymentThatIsTooLargeIsMadeSmallByAChangeOfItsWebServer(t *testing.T) {

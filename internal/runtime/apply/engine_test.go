@@ -120,6 +120,17 @@ func (b *bench) deployment(replicas int64) Child {
 	return Child{Body: deploymentBody(b.owner, func(spec map[string]any) { spec["replicas"] = replicas })}
 }
 
+// configMap is a declared ConfigMap with these keys and values.
+func (b *bench) configMap(data ...string) Child {
+	values := map[string]any{}
+	for i := 0; i < len(data); i += 2 {
+		values[data[i]] = data[i+1]
+	}
+	return Child{Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": values,
+		"metadata": map[string]any{"name": "child", "namespace": "default",
+			"labels": map[string]any{ManagedByLabel: ManagedBy}, "ownerReferences": []any{b.owner.Reference()}}}}
+}
+
 // apply declares children and returns the outcomes and the requests that it took, in short.
 func (b *bench) apply(children ...Child) string {
 	b.Helper()

@@ -135,7 +135,7 @@ type mirror interface {
 	owned(namespace, uid string) ([]kube.Object, error) // of what is not held, with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
-	swap(old, light kube.Object)
+	swap(old, same kube.Object) bool
 	empty() kube.Object // to decode an answer into
 }
 
@@ -169,6 +169,6 @@ func (m mirrorOf[T]) reached(namespace, rv string, written time.Time) bool {
 	return m.store.Reached(namespace, rv, written)
 }
 
-func (m mirrorOf[T]) swap(old, light kube.Object) { m.store.Swap(old.(T), light.(T)) }
+func (m mirrorOf[T]) swap(old, same kube.Object) bool { return m.store.Swap(old.(T), same.(T)) }
 
 func (m mirrorOf[T]) empty() kube.Object { return m.blank() }

@@ -197,8 +197,11 @@ func (c *child) ask(ctx context.Context) error {
 	}
 	c.see(live)
 	if c.live != nil {
-		_, cached, _ := c.kind.mirror.get(c.key) // an error is met by the next look
-		c.mem.trouble().hidden = !cached
+		cached, ok, _ := c.kind.mirror.get(c.key) // an error is met by the next look
+		c.mem.trouble().hidden = !ok
+		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until it is as declared
+			c.mem.written.clear()
+		}
 	}
 	return nil
 }

@@ -88,16 +88,23 @@ func finderOf(b testing.TB, some []*pod, triggers ...*RestartTrigger) *finder {
 	var running sync.WaitGroup
 	running.Go(func() { ts.Run(ctx) })
 	running.Go(func() { ps.Run(ctx) })
+	news := make(chan struct{}, 1)
+	for _, on := range []func(func()) func(){ts.OnServes, ps.OnServes} {
+		defer on(func() {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		})()
+	}
 	b.Cleanup(func() {
 		stop()
 		running.Wait()
 		client.Close()
 		server.Close()
 	})
-	for _, err := range []error{ts.WaitSynced(ctx), ps.WaitSynced(ctx)} {
-		if err != nil {
-			b.Fatal(err)
-		}
+	for !ts.Serves("") || !ps.Serves("") {
+		<-news
 	}
 	return f
 }

@@ -121,7 +121,7 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error {
 	s.Forget(k)
 	shed, known := s.mirror.Shed(k)
-	if !known || shed.Told {
+	if !known || shed.Reported {
 		return nil
 	}
 	patch := map[string]any{"metadata": map[string]any{"resourceVersion": shed.ResourceVersion},
@@ -130,7 +130,7 @@ func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, conditions func
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	switch {
 	case err == nil:
-		s.mirror.Told(k, shed.UID)
+		s.mirror.Reported(k, shed.UID)
 	case kube.IsNotFound(err): // it is gone, as an event will say
 		return nil
 	}

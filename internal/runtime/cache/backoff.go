@@ -20,7 +20,7 @@ const (
 	maxBackoff = 30 * time.Second
 	// healthy is how long a watch must live to make past failures forgotten.
 	healthy = 2 * time.Minute
-	// shortWatch is the life of a watch below which even a clean end is a failure. Otherwise a server that
+	// shortWatch is the age of a watch below which even a clean end is a failure. Otherwise a server that
 	// ends each watch at once would be asked more than a thousand times a second.
 	shortWatch = time.Second
 
@@ -86,7 +86,7 @@ func pauseAfter(err error, failures int) time.Duration {
 }
 
 // missing says that we lack a right or the server lacks the resource. Retrying alone does not help, and yet it must
-// be noticed when somebody grants or installs it.
+// be noticed when it is granted or installed.
 func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
 
 // expired says that the version asked for cannot be served: the server no longer has it, or has not reached
@@ -99,7 +99,7 @@ func busy(err error) bool {
 	return kube.IsTooManyRequests(err) || s != nil && s.Code == http.StatusServiceUnavailable
 }
 
-// failing says that the server could not serve a version for a reason of its own: an internal error, or it has
+// failing says that the server could not serve a version because of a fault in itself: an internal error, or it has
 // not reached that version yet.
 func failing(err error) bool {
 	s := kube.AsStatus(err)
@@ -109,9 +109,9 @@ func failing(err error) bool {
 // offline says that there was no answer at all.
 func offline(err error) bool { return kube.AsStatus(err) == nil }
 
-// tellAfter is how long a server may refuse for a reason of its own until that is told: one that has just started
+// logAfter is how long a server may fail because of a fault in itself until that is logged: one that has just started
 // answers with 429, 500 and 503 for some seconds, and then it is over.
-const tellAfter = 10 * time.Second
+const logAfter = 10 * time.Second
 
 // report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
 // recovery. What the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
@@ -128,7 +128,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		s = r.inContact(s)
 	}
 	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
-	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < tellAfter
+	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < logAfter
 	if first || passes {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
@@ -138,7 +138,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	}
 	if common(err) {
 		o := r.store.o
-		o.contact.tell(o.Client, o.Log, err, time.Since(s.since) >= tellAfter && r.alone())
+		o.contact.log(o.Client, o.Log, err, time.Since(s.since) >= logAfter && r.alone())
 		return s
 	}
 	if class := problemClass(err); class != s.logged {
@@ -152,7 +152,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	return s
 }
 
-// alone reports whether lists and watches fail while other requests do not: nothing else tells of that.
+// alone reports whether lists and watches fail while other requests do not: nothing else logs that.
 func (r *Reflector[T]) alone() bool { return r.store.o.Client.Contact().Since.IsZero() }
 
 // inContact notes that the server has answered.

@@ -95,9 +95,7 @@ func benchStore(b *testing.B, client *kube.Client, f func(Change[*smallPod])) *S
 	s := New[*smallPod](Options{Resource: pods, Client: client})
 	s.OnChange(f)
 	go s.Run(b.Context())
-	if err := s.WaitSynced(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	s.waitSynced()
 	return s
 }
 

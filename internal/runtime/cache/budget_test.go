@@ -39,7 +39,7 @@ func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {
 		t.Errorf("%d bytes are said to be taken, the heap grew by %d", said, took)
 	}
 	for i := range n {
-		s.remove(sc, kube.Key{Namespace: "default", Name: fmt.Sprintf("pod-%05d", i)}, "9999",
+		s.remove(sc, kube.Key{Namespace: "default", Name: fmt.Sprintf("pod-%05d", i)}, kube.Part{}, "9999",
 			Change[*pod]{Type: Gone})
 	}
 	if left := s.Bytes(); left != 0 {

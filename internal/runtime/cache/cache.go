@@ -7,7 +7,7 @@
 //
 // It does not talk HTTP (package kube does), does not decide what to do about a change (package controller
 // does) and never writes to the server. Mirrors of two resources are not consistent with each other: each is
-// at a resource version of its own.
+// at its own resource version.
 //
 // Controllers that want the same objects in the same form share one Store: Mirrors finds it for them.
 //
@@ -18,7 +18,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -58,18 +57,17 @@ type Options struct {
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
 	// missing grant may concern several mirrors.
 	QuietParking bool
-	// InitialLists bounds how many full lists are in flight at a time. Give all stores of a process the same
-	// one. nil: DefaultInitialLists for this store alone.
-	InitialLists *Limiter
 
-	contact *contact // shared like InitialLists
-	memory  *memory  // the same
+	// What the mirrors of a process share; nil: this one shares it with none.
+	lists   *limiter
+	contact *contact
+	memory  *memory
 }
 
 // New returns an empty Store. It sends nothing before Run.
 func New[T kube.Object](o Options) *Store[T] {
-	if o.InitialLists == nil {
-		o.InitialLists = NewLimiter(DefaultInitialLists)
+	if o.lists == nil {
+		o.lists = newLimiter(initialLists)
 	}
 	if o.contact == nil {
 		o.contact = &contact{}
@@ -83,25 +81,19 @@ func New[T kube.Object](o Options) *Store[T] {
 	if o.MaxObjectBytes <= 0 {
 		o.MaxObjectBytes = math.MaxInt64
 	}
-	namespaces := scopesOf(o)
 	s := &Store[T]{
 		o:        o,
 		only:     onlyName(o.FieldSelector),
 		selects:  selectsOf(o.LabelSelector),
-		synced:   make(chan struct{}),
 		objects:  table[T]{},
 		indexes:  []*index[T]{newOwnerIndex[T]()},
 		bad:      map[kube.Key]*kube.DecodeError{},
-		unsynced: len(namespaces),
 		shed:     map[string]*shed[T]{},
 		shedNews: make(chan struct{}, 1),
 	}
 	s.account = &account{of: o.memory, most: o.MaxBytes, shed: s.shedNamespace, shares: map[string]*portion{}}
-	for _, ns := range namespaces {
+	for _, ns := range scopesOf(o) {
 		s.scopes = append(s.scopes, newScope(ns))
-	}
-	if s.unsynced == 0 {
-		close(s.synced)
 	}
 	return s
 }
@@ -123,8 +115,8 @@ func (s *Store[T]) Run(ctx context.Context) {
 
 // join starts the Reflectors for the first user.
 func (s *Store[T]) join(ctx context.Context) {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
 	s.users++
 	if s.users > 1 {
 		return
@@ -156,52 +148,30 @@ func (s *Store[T]) reflect(ctx context.Context, sc *scope) {
 
 // leave stops the Reflectors after the last user.
 func (s *Store[T]) leave() {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
 	s.users--
 	if s.users == 0 {
 		s.stop()
 		s.reflectors.Wait()
 		s.start = nil
 		s.account.count(false)
-		s.unsync()
-	}
-}
-
-// Synced reports whether every scope has been listed and every handler has heard of all that was in the
-// list. It stays true while the mirror runs: a mirror that has fallen behind shows in State.
-func (s *Store[T]) Synced() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.unsynced == 0
-}
-
-// WaitSynced waits until Synced. Its error names what is still missing and why.
-func (s *Store[T]) WaitSynced(ctx context.Context) error {
-	s.mu.RLock()
-	synced := s.synced
-	s.mu.RUnlock()
-	select {
-	case <-synced:
-		return nil
-	case <-ctx.Done():
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, sc := range s.scopes {
-		if !sc.synced {
-			return fmt.Errorf("wait for %s: %w: %w", s.query(sc), s.notSyncedLocked(sc), context.Cause(ctx))
+		for _, sc := range s.scopes {
+			s.setSynced(sc, false)
 		}
 	}
-	return nil
 }
 
-// query is what the Reflector of sc lists and watches.
-func (s *Store[T]) query(sc *scope) kube.Query {
-	return s.queryIn(sc.namespace)
+// trimmed is an object that has just come, without what is not to be kept of it.
+func (s *Store[T]) trimmed(obj T) T {
+	if s.trim != nil {
+		s.trim(obj)
+	}
+	return obj
 }
 
-func (s *Store[T]) queryIn(namespace string) kube.Query {
+// query is what the Reflector of a namespace, "" for all, lists and watches.
+func (s *Store[T]) query(namespace string) kube.Query {
 	return kube.Query{
 		Resource:      s.o.Resource,
 		Namespace:     namespace,

@@ -2,24 +2,28 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"runtime/debug"
-	"slices"
 	"time"
+
+	"skiff/internal/runtime/kube"
 )
+
+// This file holds a namespace again that was shed: it finds out when it fits, reads it, and makes what it has read the
+// content of the mirror for it.
 
 const (
 	// lookEvery is how often it is looked whether a namespace that is shed fits again.
 	lookEvery = time.Second
-	// settleTime is for how long it has to have fitted: objects that come and go many times a second, or a rollout
+	// fitTime is for how long it has to have fitted: objects that come and go many times a second, or a rollout
 	// that replaces large ones, must not have it read again each time.
-	settleTime = 10 * time.Second
-	// maxCalmTime bounds that time where the namespace is shed again and again. Once its tenant stops, it is worked on
-	// within half a minute.
-	maxCalmTime = 20 * time.Second
-	// maxSettleTime bounds that time where the namespace was read in vain: its size is a guess as long as it is not
+	fitTime = 10 * time.Second
+	// maxShortTime bounds that time where the namespace is shed again and again. Once its tenant stops, it is worked
+	// on within half a minute.
+	maxShortTime = 20 * time.Second
+	// maxFitTime bounds that time where the namespace was read in vain: its size is a guess as long as it is not
 	// read. What makes it much smaller, or makes much room, ends the wait.
-	maxSettleTime = 5 * time.Minute
+	maxFitTime = 5 * time.Minute
 	// calmTime is how long a namespace has to fit for the next time to be the first again.
 	calmTime = 10 * time.Minute
 )
@@ -28,14 +32,14 @@ const (
 type comeback struct {
 	peak  int64         // the most that its objects would have taken since it was looked at last
 	since time.Time     // since when it fits
-	pause time.Duration // for how long it has to; 0: settleTime
+	pause time.Duration // for how long it has to; 0: fitTime
 	at    time.Time     // when it was held again, zero if it never was
 	try   bool          // it is read once although it does not seem to fit: see tryShed
 	// Of the last read that was in vain: what the namespace seemed to take, and what there was for it; 0: there was
 	// none.
 	vain, room int64
-	// complete says that the last object that was too large has gone or become small: who lists the namespace is to
-	// be told.
+	// complete says that the last object that was too large has gone or become small: OnReturn is to
+	// be called.
 	complete bool
 }
 
@@ -43,11 +47,11 @@ type comeback struct {
 func (c *comeback) forgettable() bool { return c.at.IsZero() || time.Since(c.at) > calmTime }
 
 // shedAgain makes the next try of a namespace wait for twice as long that was held for a short time only.
-func (c *comeback) shedAgain() { c.pause = min(2*max(c.pause, settleTime), maxCalmTime) }
+func (c *comeback) shedAgain() { c.pause = min(2*max(c.pause, fitTime), maxShortTime) }
 
 // readInVain makes the next try of a namespace wait for twice as long that seemed to take size, less than room.
 func (c *comeback) readInVain(size, room int64) {
-	c.pause = min(2*max(c.pause, settleTime), maxSettleTime)
+	c.pause = min(2*max(c.pause, fitTime), maxFitTime)
 	c.since, c.vain, c.room = time.Now(), size, room
 }
 
@@ -88,7 +92,7 @@ func (s *Store[T]) comeBack(ctx context.Context) {
 			return
 		}
 		for _, namespace := range s.completed() {
-			s.tellReturn(namespace)
+			s.notifyReturn(namespace)
 		}
 		for _, namespace := range s.fitting() {
 			s.tryBack(ctx, namespace)
@@ -96,22 +100,13 @@ func (s *Store[T]) comeBack(ctx context.Context) {
 	}
 }
 
-// tryBack is bringBack with panics contained, as safeStep contains those of a Reflector. The content may be half done,
-// so the namespace is shed once more.
+// tryBack is bringBack with panics contained. The content may be half done, so the namespace is shed once more.
 func (s *Store[T]) tryBack(ctx context.Context, namespace string) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if _, bug := p.(mutated); bug {
-			panic(p)
-		}
+	if p, stack := contained(func() { s.bringBack(ctx, namespace) }); p != nil {
 		s.o.Log.Error(fmt.Errorf("read %s of namespace %q again: panic: %v", s.o.Resource, namespace, p),
-			"reading a namespace again panicked; it stays shed", "stack", string(debug.Stack()))
+			"reading a namespace again panicked; it stays shed", "stack", stack)
 		s.shedNamespace(namespace, victim{})
-	}()
-	s.bringBack(ctx, namespace)
+	}
 }
 
 // awaitsComeback says that comeBack has something to do.
@@ -158,7 +153,7 @@ func (s *Store[T]) fitting() (namespaces []string) {
 			delete(s.shed, namespace)
 			continue
 		}
-		if !sh.whole || sc == nil || sc.listing || !sc.synced {
+		if !sh.whole || sc == nil || sc.listing || !sc.Synced {
 			continue
 		}
 		if !s.account.fits(sh.back.peak) {
@@ -172,7 +167,7 @@ func (s *Store[T]) fitting() (namespaces []string) {
 			namespaces = append(namespaces, namespace)
 			continue
 		}
-		if now.Sub(sh.back.since) >= max(sh.back.pause, settleTime) {
+		if now.Sub(sh.back.since) >= max(sh.back.pause, fitTime) {
 			namespaces = append(namespaces, namespace)
 		}
 	}
@@ -186,31 +181,140 @@ func (s *Store[T]) tryShed(sc *scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for namespace, sh := range s.shed {
-		if sh.whole && (sc.namespace == "" || sc.namespace == namespace) {
+		if sh.whole && (sc.Namespace == "" || sc.Namespace == namespace) {
 			sh.back.try = true
 		}
 	}
 }
 
-// tellReturn calls the functions of OnReturn.
-func (s *Store[T]) tellReturn(namespace string) {
-	s.mu.RLock()
-	all := s.onReturn // replaced on each change, never changed
-	s.mu.RUnlock()
-	for _, f := range all {
-		(*f)(namespace)
+// comebackTimeout bounds one read of a namespace: fifty pages of 500 objects from a server under load.
+const comebackTimeout = time.Minute
+
+// errNoRoom says that a namespace does not fit after all.
+var errNoRoom = errors.New("it does not fit")
+
+// bringBack reads a namespace and holds it again, if it fits.
+func (s *Store[T]) bringBack(ctx context.Context, namespace string) {
+	if !s.account.begin(namespace) {
+		return // another mirror does
+	}
+	defer s.account.end(namespace)
+	ctx, cancel := context.WithTimeout(ctx, comebackTimeout)
+	defer cancel()
+	sc, st, rv := s.stage(namespace)
+	if st == nil {
+		return
+	}
+	version, err := s.readStaged(ctx, namespace, st, rv)
+	if err == nil {
+		err = s.unshed(sc, namespace, st, version)
+	}
+	log := s.o.Log.WithValues("resource", s.o.Resource.GroupResource(), "namespace", namespace)
+	if err == nil {
+		log.Info("a namespace is within its memory budget again")
+		s.notifyReturn(namespace)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh := s.shed[namespace]; sh != nil && sh.staged == st {
+		sh.staged = nil
+		s.account.unlist(namespace)
+		sh.back.readInVain(sh.keys.size, s.account.room())
+	}
+	if ctx.Err() == nil {
+		log.V(1).Info("a namespace stays shed", "reason", err.Error())
 	}
 }
 
-// OnReturn adds a function that is called when the objects of a namespace that was shed are held again. It must be
-// quick and must not block. remove takes it away; a call that is under way may still end after it.
-func (s *Store[T]) OnReturn(f func(namespace string)) (remove func()) {
+// stage begins to collect a namespace. It returns the version that the mirror is at.
+func (s *Store[T]) stage(namespace string) (*scope, *staging[T], string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onReturn = append(slices.Clip(s.onReturn), &f)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.onReturn = slices.DeleteFunc(slices.Clone(s.onReturn), func(o *func(string)) bool { return o == &f })
+	sc, sh := s.scopeLocked(namespace), s.shed[namespace]
+	if sc == nil || sc.listing || sh == nil || !sh.whole || sh.staged != nil {
+		return nil, nil, ""
 	}
+	sh.staged = &staging[T]{content: newContent[T](), gone: map[string]string{}}
+	return sc, sh.staged, sc.ResourceVersion
+}
+
+// readStaged lists a namespace.
+func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging[T], rv string) (string, error) {
+	o := kube.ListOptions{ResourceVersion: rv, MaxObject: s.maxObject(),
+		Again: func() { s.reread(st) },
+		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
+			if large, part, ok := largeOf[T](bad); ok {
+				return s.addStaged(namespace, st, s.formOf(large, part, false), nil)
+			}
+			if bad != nil {
+				return s.addStaged(namespace, st, form[T]{}, bad)
+			}
+			return s.addStaged(namespace, st, s.formOf(s.trimmed(obj.(T)), part, false), nil)
+		}}
+	if rv != "" {
+		o.ResourceVersionMatch = "NotOlderThan"
+	}
+	res, err := kube.List[T](ctx, s.o.Client, s.query(namespace), o)
+	return res.ResourceVersion, err
+}
+
+// reread notes that the list begins anew. What it has brought may be gone by now, and events of that are passed over
+// later, so the next try reads the namespace.
+func (s *Store[T]) reread(st *staging[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.broken = true
+}
+
+// addStaged adds an object of the list, or one that does not decode, if it fits.
+func (s *Store[T]) addStaged(namespace string, st *staging[T], f form[T], bad *kube.DecodeError) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh := s.shed[namespace]; sh == nil || sh.staged != st || st.broken {
+		return errNoRoom // it was shed meanwhile, or has to be read once more
+	}
+	k, more := kube.Key{}, int64(0)
+	if bad != nil {
+		k = bad.Key
+	} else {
+		k = f.obj.ObjectMeta().Key()
+	}
+	switch {
+	case k.Namespace != namespace: // a server that mixes them up
+	case bad != nil:
+		more = st.takeBad(bad, true)
+	default:
+		more = st.take(f, true)
+	}
+	s.account.list(namespace, k.Name, more, f.bytes)
+	if !s.account.fits(0) {
+		return errNoRoom
+	}
+	return nil
+}
+
+// unshed makes what was collected at a version the content of the mirror for a namespace, and notifies the handlers.
+func (s *Store[T]) unshed(sc *scope, namespace string, st *staging[T], version string) error {
+	sc.writing.Lock()
+	defer sc.writing.Unlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
+	changes, err := s.unshedStaged(namespace, st, version)
+	s.notify(sc, changes...)
+	return err
+}
+
+func (s *Store[T]) unshedStaged(namespace string, st *staging[T], version string) ([]Change[T], error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.shed[namespace]
+	if sh == nil || sh.staged != st || st.broken || !s.account.end(namespace) {
+		return nil, errNoRoom
+	}
+	sh.whole, sh.why = false, ""
+	changes := s.replaceLocked(namespace, &st.content, true)
+	sh.from, sh.back = version, comeback{pause: sh.back.pause, at: time.Now()}
+	s.account.unlist(namespace)
+	return changes, nil
 }

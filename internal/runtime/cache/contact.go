@@ -17,9 +17,9 @@ import (
 type contact struct {
 	mu      sync.Mutex      // guards the rest
 	made    bool            // the server has answered once
-	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is told
+	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is logged
 	refused bool            // a request beside the watches had no credential that the server takes
-	told    map[string]bool // the problems that were told since all was well
+	logged  map[string]bool // the problems that were logged since all was well
 }
 
 // common says that an error is about the connection to the server, and not about one resource.
@@ -42,10 +42,10 @@ func (c *contact) lost(sc *scope) {
 	c.away[sc] = true
 }
 
-// tell logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
-// it lasts: package manager tells of a server that answers nothing, and lasting says that only watches are concerned.
-// What that has told already is no warning again.
-func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting bool) {
+// log logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
+// it lasts: package manager logs a server that answers nothing, and lasting says that only watches are concerned. What
+// that has logged already is no warning again.
+func (c *contact) log(client *kube.Client, log logr.Logger, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
@@ -65,13 +65,13 @@ func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting 
 	default:
 		quiet = true
 	}
-	if c.told[class] {
+	if c.logged[class] {
 		return
 	}
-	if c.told == nil {
-		c.told = map[string]bool{}
+	if c.logged == nil {
+		c.logged = map[string]bool{}
 	}
-	c.told[class] = true
+	c.logged[class] = true
 	if quiet {
 		log.Info(message, "reason", err.Error())
 		return
@@ -81,13 +81,13 @@ func (c *contact) tell(client *kube.Client, log logr.Logger, err error, lasting 
 		values = append([]any{"hint", next}, values...)
 	}
 	if !outage || client.FirstToLog() {
-		c.told[loud] = true
+		c.logged[loud] = true
 		values = kube.Warn(values...)
 	}
 	log.Info(message, values...)
 }
 
-// loud is in contact.told when one of them was told at level WARN: then its end is told, too.
+// loud is in contact.logged when one of them was logged at level WARN: then its end is logged, too.
 const loud = "WARN"
 
 // back notes that the server answers a scope.
@@ -106,7 +106,7 @@ func (c *contact) answered(client *kube.Client, log logr.Logger, err error) {
 		c.mu.Lock()
 		c.refused = true
 		c.mu.Unlock()
-		c.tell(client, log, err, false)
+		c.log(client, log, err, false)
 		return
 	}
 	c.mu.Lock()
@@ -117,18 +117,18 @@ func (c *contact) answered(client *kube.Client, log logr.Logger, err error) {
 	}
 }
 
-// wellLocked ends what was told once all watches work, and requests beside them.
+// wellLocked ends what was logged once all watches work, and requests beside them.
 func (c *contact) wellLocked(log logr.Logger) {
 	if len(c.away) > 0 || c.refused {
 		return
 	}
-	if c.told[loud] {
+	if c.logged[loud] {
 		log.Info("in contact with the API server again")
 	}
-	c.told = nil
+	c.logged = nil
 }
 
-// Answered tells the store what came of a request that its user has made: one line of the log, for all of a process,
+// Answered notes what came of a request that its user has made: one line of the log, for all of a process,
 // says that there is no credential, or that the server refuses it.
 func (s *Store[T]) Answered(err error) {
 	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
@@ -141,7 +141,7 @@ func (c *contact) forget(sc *scope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if delete(c.away, sc); len(c.away) == 0 {
-		c.told = nil
+		c.logged = nil
 	}
 }
 

@@ -115,6 +115,15 @@ func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
 	}
 }
 
+// usesLocked notes that an object was added to the content (times 1), or taken away (times -1).
+func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
+	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
+		s.account.add(namespace, 0, size)
+	} else {
+		s.account.add(namespace, size, 0)
+	}
+}
+
 // exchangeLocked puts obj in the place of an earlier version of it.
 func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
 	old := e.obj
@@ -152,7 +161,7 @@ func (s *Store[T]) addLocked(ix *index[T], e *entry[T]) {
 	values, err := ix.values(e.obj)
 	if err != nil {
 		ix.bad[k] = true
-		s.scopeLocked(k.Namespace).counters.IndexPanics++
+		s.scopeLocked(k.Namespace).Counters.IndexPanics++
 		if !ix.logged {
 			ix.logged = true
 			s.o.Log.Error(err, "an index function panicked; the object is left out of this index",

@@ -58,7 +58,7 @@ func TestAnIndexFindsObjectsByWhatAFunctionSaysOfThem(t *testing.T) {
 func TestALookupThatCannotBeAnsweredIsAnError(t *testing.T) {
 	s := New[*pod](Options{Resource: pods, Namespaces: []string{"a", "b"}})
 	s.Index("n", byN)
-	s.setSynced(s.scopes[0])
+	s.setSynced(s.scopes[0], true)
 	for _, test := range []struct {
 		name, namespace string
 		want            error
@@ -133,7 +133,8 @@ func TestAnIndexFunctionThatPanicsLaterLeavesNoGhost(t *testing.T) {
 	})
 	s.bring(sc, numbered("a", "x", 3, 7), "3")
 	broken = true
-	s.remove(sc, kube.Key{Namespace: "a", Name: "x"}, "4", Change[*pod]{Type: Gone, Old: numbered("a", "x", 4, 7)})
+	s.remove(sc, kube.Key{Namespace: "a", Name: "x"}, kube.Part{}, "4",
+		Change[*pod]{Type: Gone, Old: numbered("a", "x", 4, 7)})
 	if got, err := s.ByIndex("n", "", "7"); err != nil || len(got) != 0 {
 		t.Errorf("found %q, %v", names(got), err)
 	}

@@ -1,14 +1,17 @@
 package cache
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"skiff/internal/runtime/kube"
 )
 
-// This file is what is known of an object that is not held as it is.
+// This file is what is known of the objects that are not held as they are, for the mirror, and for conditions, status
+// pages and metrics.
 
 // maxKeys is how many objects of a namespace are known by their keys: more than most clusters have of a kind, in about
 // a MiB. Beyond it they are only counted.
@@ -32,7 +35,7 @@ type shedKey struct {
 	beyond     bool                // the same, or it seems so: it would not be held
 	bare       bool                // what its deletion needs of it is held
 	deleting   bool                // it is being deleted
-	told       bool                // its status says that it is not worked on
+	reported   bool                // its status says that it is not worked on
 }
 
 // keyBytes is what a key takes besides its texts.
@@ -41,11 +44,9 @@ var keyBytes = int64(reflect.TypeFor[shedKey]().Size()) + entryBytes
 // maxOwnerText bounds what is kept of a controller: names have 253 bytes at most.
 const maxOwnerText = 1 << 10
 
-// keyOf returns what is kept of an object that is not held. Of one that was skimmed, the size is a guess: half of what
-// came, because managedFields and the status of others are not held of any object.
+// keyOf returns what is kept of an object that is not held.
 func keyOf(m *kube.Meta, size int64) shedKey {
-	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size,
-		deleting: m.Deleting()}
+	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size, deleting: m.Deleting()}
 	o, _ := m.Controller()
 	if len(o.Name)+len(o.Kind)+len(o.UID)+len(o.APIVersion) <= maxOwnerText {
 		k.owner = o
@@ -65,7 +66,7 @@ func (k *keys) put(name string, key shedKey, added bool) (more int64, stored boo
 	case known:
 		more -= before.bytes(name)
 		k.count(before, -1)
-		key.told = key.told || before.told && before.uid == key.uid
+		key.reported = key.reported || before.reported && before.uid == key.uid
 	case len(k.byName) >= maxKeys:
 		if added {
 			k.more++
@@ -118,6 +119,16 @@ func (k *keys) bytes() (n int64) {
 	return n
 }
 
+// keepReported keeps of which objects the status says that they are not worked on.
+func (k *keys) keepReported(before *keys) {
+	for name, key := range k.byName {
+		if was := before.byName[name]; was.reported && was.uid == key.uid {
+			key.reported = true
+			k.byName[name] = key
+		}
+	}
+}
+
 func (k *keys) len() int { return len(k.byName) + k.more }
 
 // stub returns an object that has what is known by a key: for those who ask which object a change is about.
@@ -134,70 +145,114 @@ func stub[T kube.Object](k kube.Key, key shedKey) T {
 	return obj
 }
 
-// maxBareText bounds the finalizers of an object that is being deleted and held without the rest.
-const maxBareText = 2 << 10
-
-// form is how an object is held that has come.
-type form[T kube.Object] struct {
-	name, uid, rv string
-	obj           T     // if held
-	held          bool  // as it is; with shed, without what only its spec needs
-	bytes         int64 // that obj takes, if held
-	shed          bool  // it is known by key
-	key           shedKey
+// ShedNamespace is what a mirror does not hold of a namespace.
+type ShedNamespace struct {
+	Namespace string
+	Whole     bool   // none of its objects is held; else those are too large that are not
+	Objects   int    // that are not held
+	Bytes     int64  // what they would take, about
+	Largest   string // the largest of them, as far as is known
+	Most      int64  // what that would take
+	Message   string // what takes how much, and what to do
 }
 
-// largeOf returns what is known of an object that was too large to be read: its metadata.
-func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bool) {
-	if bad == nil || bad.Meta == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
-		return obj, part, false
+// Sheds returns what is not held, by namespace, those first that would take most.
+func (s *Store[T]) Sheds() []ShedNamespace {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []ShedNamespace
+	for namespace, sh := range s.shed {
+		if !sh.whole && sh.keys.len() == 0 {
+			continue
+		}
+		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(),
+			Bytes:   sh.keys.size + sh.keys.beyond,
+			Message: s.shedErrorLocked(kube.Key{Namespace: namespace}).Message}
+		for name, key := range sh.keys.byName {
+			if key.size > one.Most || key.size == one.Most && name < one.Largest {
+				one.Largest, one.Most = name, key.size
+			}
+		}
+		out = append(out, one)
 	}
-	obj = stub[T](bad.Key, shedKey{})
-	*obj.ObjectMeta() = *bad.Meta
-	return obj, kube.Part{Size: int(bad.Size), Large: true}, true
+	slices.SortFunc(out, func(a, b ShedNamespace) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return out
 }
 
-// formOf returns in which form an object that has come is held; whole says that its namespace is shed. Of one that is
-// being deleted, what that needs is held in any case: else nothing would ever make room.
-func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
-	m := obj.ObjectMeta()
-	f := form[T]{name: m.Name, uid: m.UID, rv: m.ResourceVersion, obj: obj, held: true}
-	if !part.Skimmed && !part.Large {
-		f.bytes = sizeOf(obj)
+// Keys returns the keys of all objects of a namespace that are known, held or not, of the whole mirror where namespace
+// is "", in no order.
+func (s *Store[T]) Keys(namespace string) []kube.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []kube.Key
+	for e := range s.objects.entries(namespace) {
+		out = append(out, e.key())
 	}
-	large := part.Large || f.bytes > s.o.MaxObjectBytes
-	if !whole && !large && !part.Skimmed {
-		return f
-	}
-	f.key, f.shed, f.held = keyOf(m, f.bytes), true, false
-	switch {
-	case part.Skimmed:
-		f.key.size = int64(part.Size / 2)
-	case part.Large:
-		f.key.size = int64(part.Size)
-	}
-	f.bytes = 0
-	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
-	if s.o.Owners {
-		if f.obj, f.held = bareOf(obj); f.held {
-			f.key.bare, f.bytes = true, sizeOf(f.obj)
-			f.key.size, f.key.beyond = f.bytes, false // it needs no more
+	for of, sh := range s.shed {
+		for name, key := range sh.keys.byName {
+			if (namespace == "" || namespace == of) && !key.bare {
+				out = append(out, kube.Key{Namespace: of, Name: name})
+			}
 		}
 	}
-	return f
+	return out
 }
 
-// bareOf returns what the deletion of an object needs of it: its identity and its finalizers. false: there is none, or
-// nothing to do for it.
-func bareOf[T kube.Object](obj T) (T, bool) {
-	m := obj.ObjectMeta()
-	text := 0
-	for _, f := range m.Finalizers {
-		text += len(f)
+// ShedObject is what is known of an object that is not held.
+type ShedObject struct {
+	UID, ResourceVersion string
+	Generation           int64
+	Reported             bool // its status says so: see Reported
+}
+
+// Shed returns what is known of an object that is not held; false: it is held, or not known.
+func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sh := s.shed[k.Namespace]
+	if sh == nil {
+		return ShedObject{}, false
 	}
-	bare := stub[T](m.Key(), shedKey{uid: m.UID, rv: m.ResourceVersion})
-	b := bare.ObjectMeta()
-	b.Generation, b.CreationTimestamp, b.DeletionTimestamp = m.Generation, m.CreationTimestamp, m.DeletionTimestamp
-	b.Finalizers = m.Finalizers
-	return bare, m.Deleting() && text > 0 && text <= maxBareText
+	key, known := sh.keys.byName[k.Name]
+	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known && !key.bare
+}
+
+// Reported notes that the status of an object that is not held says so. It is forgotten when the object is held again.
+func (s *Store[T]) Reported(k kube.Key, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.shed[k.Namespace]
+	if sh == nil {
+		return
+	}
+	if key, known := sh.keys.byName[k.Name]; known && key.uid == uid {
+		key.reported = true
+		sh.keys.byName[k.Name] = key
+	}
+}
+
+// KnownByOwner is ByOwner where some are not held: of these it returns, as far as they are known, the metadata that
+// their deletion needs.
+func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	set, err := s.indexedLocked(ownerIndex, namespace, uid, false)
+	if err != nil {
+		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", ownerIndex, uid, namespace), err)
+	}
+	out := make([]T, 0, len(set))
+	for _, e := range set {
+		out = append(out, e.obj)
+	}
+	if sh := s.shed[namespace]; sh != nil {
+		for name, key := range sh.keys.byName {
+			if key.owner.UID == uid && !key.bare {
+				out = append(out, stub[T](kube.Key{Namespace: namespace, Name: name}, key))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) })
+	return out, nil
 }

@@ -36,7 +36,7 @@ var (
 // collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
 // them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
 func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
-	slot, ok := r.store.o.InitialLists.acquire(ctx)
+	slot, ok := r.store.o.lists.acquire(ctx)
 	if !ok {
 		return s
 	}
@@ -71,14 +71,6 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	}
 	s.phase = streaming
 	return r.recovered(s)
-}
-
-// trimmed is an object that has just come, without what is not to be kept of it.
-func (r *Reflector[T]) trimmed(obj T) T {
-	if r.store.trim != nil {
-		r.store.trim(obj)
-	}
-	return obj
 }
 
 // belongs reports whether a key is of this scope, and counts those that are not: a server that mixes them
@@ -117,9 +109,9 @@ func (r *Reflector[T]) listStreamedFailed(ctx context.Context, s state[T], err e
 	return r.fail(s, err, r.listPhase(s))
 }
 
-// listPaged does a list in pages. The watch is a request of its own.
+// listPaged does a list in pages. The watch is another request.
 func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
-	slot, ok := r.store.o.InitialLists.acquire(ctx)
+	slot, ok := r.store.o.lists.acquire(ctx)
 	if !ok {
 		return s
 	}
@@ -185,7 +177,7 @@ func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
 	return s
 }
 
-// install makes c the content of the mirror and tells what changed. This is the one place where the resume
+// install makes c the content of the mirror and notifies the handlers. This is the one place where the resume
 // point may go back: when the server, asked for the state of now, answers with an older version than we have
 // seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.
 func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {

@@ -164,10 +164,10 @@ func TestOnlySoManyListsAreInFlight(t *testing.T) {
 			frames(thenHold, endMark("5"))(w, r)
 		}
 		s := newServer(t).on(streamedList, slow)
-		limit := NewLimiter(3)
+		limit := newLimiter(3)
 		var all []*mirror
 		for range 12 {
-			all = append(all, startMirror(t, s, Options{InitialLists: limit}))
+			all = append(all, startMirror(t, s, Options{lists: limit}))
 		}
 		wait(4 * time.Second)
 		for i, m := range all {

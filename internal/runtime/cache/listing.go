@@ -1,9 +1,11 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -30,7 +32,7 @@ func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
 // list may bring it at another version.
 func (l *listing[T]) begin() {
 	l.content = newContent[T]()
-	l.store.account.unlist(l.scope.namespace)
+	l.store.account.unlist(l.scope.Namespace)
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
 	l.scope.listing, l.sheds = true, l.store.sheds
@@ -45,7 +47,7 @@ func (l *listing[T]) close() {
 	l.store.mu.Lock()
 	l.scope.listing = false
 	l.store.mu.Unlock()
-	l.store.account.unlist(l.scope.namespace)
+	l.store.account.unlist(l.scope.Namespace)
 }
 
 // collect reads the initial events of a watch up to their end.
@@ -88,45 +90,30 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	if !l.belongs(k) {
 		return
 	}
-	l.delete(k, 0)
 	s := l.store
 	s.mu.RLock()
 	whole, sheds := s.wholeLocked(k.Namespace), s.sheds
-	bare := s.bareLocked(k)
-	old, had := s.objects.get(k)
+	old := s.formLocked(k)
 	s.mu.RUnlock()
 	if sheds != l.sheds {
 		l.prune()
 	}
-	l.trimmed(obj)
-	if had && !bare && !l.unset && sameVersion(old, obj) && !part.Skimmed && !part.Large {
-		l.content.objects.put(old)
-		s.account.list(k.Namespace, k.Name, sizeOf(old))
-	} else if f := s.formOf(obj, part, whole); !f.shed {
-		l.content.objects.putNew(obj)
-		s.account.list(k.Namespace, k.Name, f.bytes)
+	s.trimmed(obj)
+	more := -l.content.drop(k, 0)
+	f := s.formOf(obj, part, whole)
+	if old.held && !old.bare() && !f.shed && !l.unset && sameVersion(old.obj, obj) {
+		l.content.objects.put(old.obj)
+		more += f.bytes
 	} else {
-		l.content.putKey(&f, k.Namespace)
+		more += l.content.put(f)
 	}
+	s.account.list(k.Namespace, k.Name, more, f.bytes)
 	s.relieve()
 }
 
 // delete takes away what was collected under a key; size is what it took if its key is not known.
 func (l *listing[T]) delete(k kube.Key, size int64) {
-	l.deleteBad(k)
-	bare := false
-	if keys := l.content.keys[k.Namespace]; keys != nil {
-		key, known := keys.byName[k.Name]
-		if bare = key.bare; known || size > 0 {
-			keys.delete(k.Name, size)
-		}
-	}
-	if obj, ok := l.content.objects.get(k); ok {
-		l.content.objects.delete(k)
-		if !bare {
-			l.store.account.list(k.Namespace, "", -sizeOf(obj))
-		}
-	}
+	l.store.account.list(k.Namespace, k.Name, -l.content.drop(k, size), 0)
 }
 
 // prune makes keys of what was collected of namespaces that were shed meanwhile.
@@ -135,41 +122,6 @@ func (l *listing[T]) prune() {
 	defer l.store.mu.Unlock()
 	l.sheds = l.store.sheds
 	l.store.pruneLocked(&l.content)
-}
-
-// pruneLocked makes keys of the objects of shed namespaces.
-func (s *Store[T]) pruneLocked(c *content[T]) {
-	for namespace := range c.objects {
-		if !s.wholeLocked(namespace) {
-			continue
-		}
-		for e := range c.objects.entries(namespace) {
-			k := e.key()
-			if keys := c.keys[namespace]; keys != nil && keys.byName[k.Name].bare {
-				continue
-			}
-			f := s.formOf(e.obj, kube.Part{}, true)
-			c.objects.delete(k)
-			c.putKey(&f, namespace)
-		}
-	}
-	for k := range c.bad {
-		if s.wholeLocked(k.Namespace) {
-			delete(c.bad, k)
-		}
-	}
-}
-
-// putKey notes an object that is not held as it is.
-func (c *content[T]) putKey(f *form[T], namespace string) {
-	of := c.keys[namespace]
-	if of == nil {
-		of = &keys{}
-		c.keys[namespace] = of
-	}
-	if _, stored := of.put(f.name, f.key, true); stored && f.held {
-		c.objects.putNew(f.obj)
-	}
 }
 
 // addBad takes an object that does not decode.
@@ -188,17 +140,8 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	case t == kube.Deleted:
 		l.delete(bad.Key, 0)
 	case !l.store.skims(bad.Key):
-		l.deleteBad(bad.Key)
-		l.content.bad[bad.Key] = bad
-		l.store.account.list(bad.Key.Namespace, bad.Key.Name, sizeOfBad(bad))
+		l.store.account.list(bad.Key.Namespace, bad.Key.Name, l.content.putBad(bad), sizeOfBad(bad))
 		l.store.relieve()
-	}
-}
-
-func (l *listing[T]) deleteBad(k kube.Key) {
-	if bad := l.content.bad[k]; bad != nil {
-		delete(l.content.bad, k)
-		l.store.account.list(k.Namespace, "", -sizeOfBad(bad))
 	}
 }
 
@@ -216,4 +159,62 @@ func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
 		r.log.Error(err, "object does not decode; its last good copy stays")
 		logged++
 	}
+}
+
+// initialLists is how many full lists one process has in flight. The server's priority and fairness
+// gives a plain client a few dozen seats and a large list takes up to ten of them, so more at a time do not
+// end sooner; and each holds its decoded content before it is swapped in.
+const initialLists = 4
+
+// limiter bounds how many full lists are in flight, so that a process that starts, or that loses all its
+// watches at once, does not ask for everything at the same moment.
+type limiter struct{ slots chan struct{} }
+
+// newLimiter returns a limiter of n lists at a time; n below 1 counts as 1.
+func newLimiter(n int) *limiter {
+	return &limiter{slots: make(chan struct{}, max(n, 1))}
+}
+
+const (
+	// slotTime is how long a list may keep its slot. A large one over a slow line goes on without: it takes little of
+	// the server per second.
+	slotTime = time.Minute
+	// slotIdle is how long it may keep it while fewer than slotObjects come: a list that comes in drops must not hold
+	// up the other mirrors. A server under load may need some seconds for its first byte.
+	slotIdle    = 15 * time.Second
+	slotObjects = 100
+)
+
+// slot is the place of one list among those in flight.
+type slot struct {
+	give    func()
+	timer   *time.Timer
+	until   time.Time
+	objects int // since the timer was started
+}
+
+// acquire waits for a slot. It reports false if ctx ended first. The slot is given back when its time is up,
+// also before release.
+func (l *limiter) acquire(ctx context.Context) (*slot, bool) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	give := sync.OnceFunc(func() { <-l.slots })
+	return &slot{give: give, timer: time.AfterFunc(slotIdle, give), until: time.Now().Add(slotTime)}, true
+}
+
+// moves notes that an object has come.
+func (s *slot) moves() {
+	if s.objects++; s.objects >= slotObjects {
+		s.objects = 0
+		s.timer.Reset(min(slotIdle, time.Until(s.until)))
+	}
+}
+
+// release may be called more than once.
+func (s *slot) release() {
+	s.timer.Stop()
+	s.give()
 }

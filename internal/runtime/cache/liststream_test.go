@@ -73,9 +73,7 @@ func TestAnOrdinaryBookmarkDoesNotEndTheInitialEvents(t *testing.T) {
 func TestAnEmptyCollectionSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startMirror(t, newServer(t).on(streamedList, frames(thenHold, endMark("7"))), Options{})
-		if err := m.WaitSynced(t.Context()); err != nil {
-			t.Error(err)
-		}
+		m.waitSynced()
 		m.wantContent()
 		m.wantHeard()
 	})

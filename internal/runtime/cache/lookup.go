@@ -108,7 +108,7 @@ func (s *Store[T]) readableLocked(namespace string) error {
 		return ErrOutOfScope
 	}
 	for _, sc := range s.scopes {
-		if !sc.synced && (namespace == "" || sc.covers(namespace)) {
+		if !sc.Synced && (namespace == "" || sc.covers(namespace)) {
 			return s.notSyncedLocked(sc)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// memory is what all mirrors of a process take, about, by mirror and namespace. One mirror has a bound of its own,
+// memory is what all mirrors of a process take, about, by mirror and namespace. Each mirror has its own bound,
 // MaxBytes; a server could stay below that with each of them and still exhaust the process. The zero value is ready.
 type memory struct {
 	mu       sync.Mutex // guards all below, and what is in the accounts
@@ -50,10 +50,10 @@ type victim struct {
 }
 
 // add notes that a namespace takes more, or less.
-func (a *account) add(namespace string, held, listed, keys int64) {
+func (a *account) add(namespace string, held, keys int64) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	a.addLocked(namespace, held, listed, keys)
+	a.addLocked(namespace, held, 0, keys)
 }
 
 func (a *account) addLocked(namespace string, held, listed, keys int64) {
@@ -74,19 +74,19 @@ func (a *account) addLocked(namespace string, held, listed, keys int64) {
 	}
 }
 
-// list notes that a list has brought an object.
-func (a *account) list(namespace, name string, bytes int64) {
+// list notes that a list under way has collected more of a namespace, or less, with an object that takes size.
+func (a *account) list(namespace, name string, more, size int64) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	if s := a.shares[namespace]; bytes < 0 {
-		if s == nil {
-			return
-		}
-		bytes = max(bytes, -s.listed) // it was shed meanwhile
+	s := a.shares[namespace]
+	if more < 0 && s == nil {
+		return
+	} else if more < 0 {
+		more = max(more, -s.listed) // it was shed meanwhile
 	}
-	a.addLocked(namespace, 0, bytes, 0)
-	if s := a.shares[namespace]; s != nil && bytes > s.largestBytes {
-		s.largest, s.largestBytes = name, bytes
+	a.addLocked(namespace, 0, more, 0)
+	if s := a.shares[namespace]; s != nil && size > s.largestBytes {
+		s.largest, s.largestBytes = name, size
 	}
 }
 

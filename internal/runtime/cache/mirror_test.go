@@ -120,3 +120,24 @@ func cancelled(t *testing.T) context.Context {
 	cancel()
 	return ctx
 }
+
+// Synced reports whether all scopes are.
+func (s *Store[T]) Synced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !slices.ContainsFunc(s.scopes, func(sc *scope) bool { return !sc.Synced })
+}
+
+// waitSynced waits until all scopes are synced.
+func (s *Store[T]) waitSynced() {
+	news := make(chan struct{}, 1)
+	defer s.OnServes(func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})()
+	for !s.Synced() {
+		<-news
+	}
+}

@@ -15,7 +15,7 @@ import (
 // Mirrors does not keep it alive. The clients of its users must be of one server and one user. All methods may be
 // called from any goroutine.
 type Mirrors struct {
-	lists   *Limiter
+	lists   *limiter
 	contact contact
 	memory  memory
 
@@ -36,12 +36,12 @@ type mirrorKey struct {
 	kept       string       // which fields of an Untyped
 }
 
-// sharedStore finds a Store again as long as somebody has it.
+// sharedStore finds a Store again as long as it is in use.
 type sharedStore func() (store any, ok bool)
 
-// NewMirrors returns a registry without mirrors. Its mirrors share DefaultInitialLists.
+// NewMirrors returns a registry without mirrors. Its mirrors share initialLists.
 func NewMirrors() *Mirrors {
-	return &Mirrors{lists: NewLimiter(DefaultInitialLists), stores: map[mirrorKey]sharedStore{}}
+	return &Mirrors{lists: newLimiter(initialLists), stores: map[mirrorKey]sharedStore{}}
 }
 
 // Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
@@ -72,10 +72,10 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 	}
 	for k, find := range m.stores {
 		if _, ok := find(); !ok {
-			delete(m.stores, k) // nobody has it any more
+			delete(m.stores, k) // it is not in use any more
 		}
 	}
-	o.InitialLists, o.contact, o.memory = m.lists, &m.contact, &m.memory
+	o.lists, o.contact, o.memory = m.lists, &m.contact, &m.memory
 	if o.Selected {
 		o.Namespaces = m.selected
 	}
@@ -87,6 +87,22 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 		return s, s != nil
 	}
 	return s
+}
+
+// Select names the namespaces that the mirrors with Options.Selected have from now on. One that comes is listed and
+// watched; one that goes is no longer covered, and no handler hears of that: its objects are still there. It returns
+// when the watches of those that go have ended, and reports whether there is a change. A handler must not call it.
+func (m *Mirrors) Select(namespaces []string) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.selected
+	m.selected = slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	for k, find := range m.stores {
+		if s, ok := find(); ok && k.selected {
+			s.(interface{ setNamespaces([]string) }).setNamespaces(m.selected)
+		}
+	}
+	return !slices.Equal(before, m.selected)
 }
 
 // scopesOf returns the namespaces that have a Reflector each: sorted, "" for all.

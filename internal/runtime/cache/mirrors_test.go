@@ -30,7 +30,7 @@ func TestControllersThatWantTheSameShareOneMirror(t *testing.T) {
 	if Shared[*pod](m, same) != first {
 		t.Error("the same objects in the same form gave another mirror")
 	}
-	if first.o.InitialLists != Shared[*pod](m, Options{Resource: pods, Client: client}).o.InitialLists {
+	if first.o.lists != Shared[*pod](m, Options{Resource: pods, Client: client}).o.lists {
 		t.Error("two mirrors do not share the bound on lists in flight")
 	}
 	for name, change := range map[string]func(o *Options){

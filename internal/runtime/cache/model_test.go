@@ -115,14 +115,14 @@ func (m *modelled) check(h *history) {
 		shots = h.labelled
 	}
 	for _, sc := range m.scopes {
-		if sc.rv == "" {
+		if sc.ResourceVersion == "" {
 			continue
 		}
-		if older(sc.rv, m.lastRV[sc.namespace]) {
-			m.complain("version went from %s to %s", m.lastRV[sc.namespace], sc.rv)
+		if older(sc.ResourceVersion, m.lastRV[sc.Namespace]) {
+			m.complain("version went from %s to %s", m.lastRV[sc.Namespace], sc.ResourceVersion)
 		}
-		m.lastRV[sc.namespace] = sc.rv
-		want := at(shots, sc.rv)
+		m.lastRV[sc.Namespace] = sc.ResourceVersion
+		want := at(shots, sc.ResourceVersion)
 		n := 0
 		for k, v := range want {
 			if !sc.covers(k.Namespace) {
@@ -131,13 +131,13 @@ func (m *modelled) check(h *history) {
 			n++
 			got, ok := m.objects.get(k)
 			if !ok {
-				m.complain("at version %s: %s is missing", sc.rv, k)
+				m.complain("at version %s: %s is missing", sc.ResourceVersion, k)
 			} else if shown(got.ObjectMeta()) != v {
-				m.complain("at version %s: %s is %s, want %s", sc.rv, k, shown(got.ObjectMeta()), v)
+				m.complain("at version %s: %s is %s, want %s", sc.ResourceVersion, k, shown(got.ObjectMeta()), v)
 			}
 		}
-		if got := m.objects.count(sc.namespace); got != n {
-			m.complain("at version %s: %d objects, want %d", sc.rv, got, n)
+		if got := m.objects.count(sc.Namespace); got != n {
+			m.complain("at version %s: %d objects, want %d", sc.ResourceVersion, got, n)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func modelCheck(t *testing.T, seed uint64) {
 
 func startModelled(t *testing.T, ctx context.Context, stop func(), wire *pipe, logged *sync.Map) []*modelled {
 	log := funcr.New(func(_, args string) { logged.Store(args, true) }, funcr.Options{})
-	limit := NewLimiter(2)
+	limit := newLimiter(2)
 	var running sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
@@ -325,7 +325,7 @@ func startModelled(t *testing.T, ctx context.Context, stop func(), wire *pipe, l
 	} {
 		m := &modelled{name: fmt.Sprintf("mirror of %v %s", o.Namespaces, o.LabelSelector),
 			labelled: o.LabelSelector != "", lastRV: map[string]string{}, heard: map[kube.Key]*configMap{}}
-		o.Resource, o.Client, o.Log, o.InitialLists = configMaps, wire.connect("mirror"), log, limit
+		o.Resource, o.Client, o.Log, o.lists = configMaps, wire.connect("mirror"), log, limit
 		m.Store = New[*configMap](o)
 		m.OnChange(m.hear)
 		running.Go(func() { m.Run(ctx) })

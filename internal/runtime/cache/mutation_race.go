@@ -14,7 +14,7 @@ import (
 
 const mutationsAreChecked = true
 
-// mutationCheck finds readers that change what they share with everybody else. It keeps a fingerprint of each
+// mutationCheck finds readers that change what they share with all others. It keeps a fingerprint of each
 // object from the moment it enters the Store, and panics in the hands of the next one who meets the object
 // changed, at the latest when the object leaves. It exists in builds with the race detector, so in all tests, and
 // needs no switch.

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,7 +11,7 @@ import (
 )
 
 // phase names what a Reflector does next, that is, what it has achieved so far.
-type phase string
+type phase = string
 
 const (
 	// listStreamed: the content is not that of any known version (or of one that cannot be continued). Asks
@@ -54,7 +53,7 @@ type state[T kube.Object] struct {
 
 	// In streaming:
 	stream     *kube.Stream[T]
-	cancel     context.CancelCauseFunc // of the stream's context, where it has one of its own
+	cancel     context.CancelCauseFunc // of the stream's own context, where it has one
 	opened     time.Time
 	lifetime   time.Duration // what we asked the server to end it after
 	progressed bool          // it has brought a change
@@ -94,15 +93,18 @@ type Reflector[T kube.Object] struct {
 
 func newReflector[T kube.Object](s *Store[T], sc *scope) *Reflector[T] {
 	log := s.o.Log.WithValues("resource", s.o.Resource.GroupResource())
-	if sc.namespace != "" {
-		log = log.WithValues("namespace", sc.namespace)
+	if sc.Namespace != "" {
+		log = log.WithValues("namespace", sc.Namespace)
 	}
-	return &Reflector[T]{store: s, scope: sc, query: s.query(sc), log: log}
+	return &Reflector[T]{store: s, scope: sc, query: s.query(sc.Namespace), log: log}
 }
 
 // run steps until ctx ends.
 func (r *Reflector[T]) run(ctx context.Context) {
-	s := r.relist(state[T]{rv: r.store.reached(r.scope)}, "initial")
+	r.store.mu.RLock()
+	s := state[T]{rv: r.scope.ResourceVersion} // "" before the first list
+	r.store.mu.RUnlock()
+	s = r.relist(s, "initial")
 	r.publish(s)
 	for ctx.Err() == nil {
 		next := r.safeStep(ctx, s)
@@ -117,23 +119,15 @@ func (r *Reflector[T]) run(ctx context.Context) {
 	r.publish(s)
 }
 
-// safeStep is step with panics contained: a panic is a failure like others, so that no object and no answer can end
-// the process. The next step is a list, because a change may be half done.
+// safeStep is step with panics contained. The next step is a list, because a change may be half done.
 func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T]) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if _, bug := p.(mutated); bug {
-			panic(p)
-		}
+	if p, stack := contained(func() { next = r.step(ctx, s) }); p != nil {
 		err := fmt.Errorf("watch %s: panic: %v", r.query, p)
 		r.store.count(r.scope, func(n *Counters) { n.Crashes++ })
-		r.log.Error(err, "a watch panicked; its objects are listed again", "stack", string(debug.Stack()))
+		r.log.Error(err, "a watch panicked; its objects are listed again", "stack", stack)
 		next = r.relistAfter(closeStream(s), err, "panic")
-	}()
-	return r.step(ctx, s)
+	}
+	return next
 }
 
 // step does what the phase of s says and returns what comes next. Once ctx has ended, what it returns is of
@@ -177,28 +171,29 @@ func (r *Reflector[T]) listPhase(s state[T]) phase {
 // publish shows the state to readers.
 func (r *Reflector[T]) publish(s state[T]) {
 	parked := s.missing >= quickMissing && missing(s.err)
+	sc := r.scope
 	r.store.mu.Lock()
 	switch {
 	case s.err == nil:
-		r.scope.errSince = time.Time{}
-	case r.scope.err == nil:
-		r.scope.errSince = time.Now()
+		sc.ErrSince = time.Time{}
+	case sc.Err == nil:
+		sc.ErrSince = time.Now()
 	}
-	if parked && !r.scope.parked {
-		r.scope.counters.Parked++
+	if parked && !sc.Parked {
+		sc.Counters.Parked++
 	}
-	away := parked || r.scope.away && s.err != nil
-	changed := away != r.scope.away || s.err == nil && r.scope.err != nil
-	if s.err != nil && s.err != r.scope.err && kube.AsStatus(s.err) != nil {
-		r.scope.refused = time.Now()
+	away := parked || sc.away && s.err != nil
+	changed := away != sc.away || s.err == nil && sc.Err != nil
+	if s.err != nil && s.err != sc.Err && kube.AsStatus(s.err) != nil {
+		sc.refused = time.Now()
 	}
-	r.scope.phase, r.scope.err, r.scope.parked, r.scope.away = s.phase, s.err, parked, away
+	sc.Phase, sc.Err, sc.Parked, sc.away = s.phase, s.err, parked, away
 	if s.phase == streaming {
-		r.scope.contact, r.scope.opened = time.Now(), s.opened
+		sc.LastContact, sc.Opened = time.Now(), s.opened
 	}
 	r.store.mu.Unlock()
 	if changed {
-		r.store.tellServes()
+		r.store.notifyServes()
 	}
 }
 
@@ -212,4 +207,75 @@ func closeStream[T kube.Object](s state[T]) state[T] {
 		s.cancel = nil
 	}
 	return s
+}
+
+const (
+	// minProbe is the least time between two probes of a scope. A watch in steady state is opened anew every 5
+	// to 10 minutes, so that is how often one is sent; a watch that keeps breaking adds one request a minute.
+	minProbe = time.Minute
+	// probeTimeout bounds a probe. It reads one object, and the watch waits for it.
+	probeTimeout = 10 * time.Second
+)
+
+// probe asks the server, before a watch is opened, whether our resource version is one that it has reached.
+// After an etcd restore it is not: the counter went back. Such a server accepts a watch from our version,
+// which is then the future, and stays silent until the counter has passed it (kubernetes issue 107457), while
+// the mirror shows objects that no longer exist and misses all new ones. No error ever comes of it, so it must
+// be asked for: a list of one object, of the state of now, whose list version is lower than ours.
+//
+// A restore breaks all watches, so asking when one is opened is soon enough, and a steady state in which
+// nothing is sent but watches stays one. (What cannot be found out this way: that a counter went back and has
+// passed our version again before we asked.)
+func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], rewound bool, err error) {
+	if time.Since(s.probed) < minProbe {
+		return s, false, nil
+	}
+	rv, err := r.presentVersion(ctx)
+	if err != nil && offline(err) {
+		return s, false, err // no answer: still unknown
+	}
+	s.probed = time.Now()
+	if err != nil { // not allowed, or busy: a watch is worth trying all the same
+		r.log.V(1).Info("cannot probe the server's resource version", "reason", err.Error())
+		return s, false, err
+	}
+	if !older(rv, s.rv) {
+		return s, false, nil
+	}
+	s.unset = true // the list decides: see install
+	return s, true, nil
+}
+
+// presentVersion returns the resource version of the collection now. It is asked for in the mirror's own namespace, so
+// that it needs no right that the list does not need.
+func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	body, err := r.store.o.Client.ListOne(ctx, r.query)
+	if err != nil {
+		return "", err
+	}
+	var list struct {
+		kube.Meta `json:"metadata"`
+	}
+	if err := kube.Unmarshal(body, &list); err != nil {
+		r.log.V(1).Info("probe was not answered with a list", "reason", err.Error()) // which proves nothing
+		return "", nil
+	}
+	return list.ResourceVersion, nil
+}
+
+// outdated drops an event from before the resume point. That is a replay, or the first sign of a history that
+// was rewound: the server is asked which.
+func (r *Reflector[T]) outdated(ctx context.Context, s state[T]) state[T] {
+	r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
+	s, rewound, err := r.probe(ctx, s)
+	if err != nil {
+		s.probed = time.Now() // the stream works; ask again later
+	}
+	if !rewound {
+		return s
+	}
+	r.store.count(r.scope, func(n *Counters) { n.Reconnects["rewound"]++ })
+	return r.relist(closeStream(s), "rewound")
 }

@@ -8,45 +8,43 @@ import (
 )
 
 // scope is what a Store knows of one Reflector's part: one namespace, or all of them. Store.mu guards it, but
-// for namespace, which does not change, and end.
+// for Namespace, which does not change, and end.
 type scope struct {
-	namespace string // "" covers all
-	end       func() // stops the Reflector and waits for it; Store.life guards it
+	ScopeState
+	end func() // stops the Reflector and waits for it; Store.runMu guards it
 
-	// writing is held while the content of the scope changes and the handlers are told of it, by its Reflector or by
-	// what sheds a namespace: so that the changes of one object come in order. It is taken before telling.
+	// writing is held while the content of the scope changes and the handlers are notified of it, by its Reflector or
+	// by what sheds a namespace: so that the changes of one object come in order. It is taken before handlersMu.
 	writing sync.Mutex
 
-	synced    bool      // listed and told since the mirror was started
-	rv        string    // the content is that of the collection at rv
-	rewound   time.Time // when the content was last replaced by that of another history, zero if never
-	lastEvent time.Time
-	contact   time.Time // when the server was last heard of
-	bookmark  time.Time // when the last bookmark came
-	opened    time.Time // when the last watch was opened
-	refused   time.Time // when the server last answered a request with an error, or a list was too large
-	phase     phase
-	parked    bool      // err is a missing right or resource that did not come back by itself
-	away      bool      // it was parked, and no request has succeeded since
-	err       error     // why the last request failed, nil after one that succeeded
-	errSince  time.Time // since when all requests have failed
-	counters  Counters
-	listing   bool // a list is under way
+	rewound time.Time // when the content was last replaced by that of another history, zero if never
+	refused time.Time // when the server last answered a request with an error, or a list was too large
+	away    bool      // it was parked, and no request has succeeded since
+	listing bool      // a list is under way
 }
 
 func newScope(namespace string) *scope {
-	return &scope{namespace: namespace, phase: stopped, counters: newCounters()}
+	return &scope{ScopeState: ScopeState{Namespace: namespace, Phase: stopped,
+		Counters: Counters{Lists: map[string]int{}, Reconnects: map[string]int{}}}}
 }
 
-func (sc *scope) covers(namespace string) bool {
-	return sc.namespace == "" || sc.namespace == namespace
+func (sc *scope) covers(namespace string) bool { return covers(sc.Namespace, namespace) }
+
+// covers says that a namespace is that, or that all are meant.
+func covers(of, namespace string) bool { return of == "" || of == namespace }
+
+// moveTo notes that the content is that of the collection at rv.
+func (sc *scope) moveTo(rv string) {
+	sc.ResourceVersion = rv
+	sc.LastEvent = time.Now()
+	sc.LastContact = sc.LastEvent
 }
 
 // ScopeState describes how one part of a mirror is doing, for readiness, logs and metrics.
 type ScopeState struct {
 	Namespace       string // "": all
-	Phase           string // "streaming", "backing off" ...
-	Synced          bool
+	Phase           phase  // "streaming", "backing off" ...
+	Synced          bool   // listed, and the handlers notified, since the mirror was started
 	Parked          bool   // a right or the resource is missing (403, 404): it is asked for every 5 to 10 s
 	ResourceVersion string // the content is that of the collection at this version
 	Objects         int
@@ -79,35 +77,19 @@ type Counters struct {
 	IndexPanics int // of index functions
 }
 
-func newCounters() Counters {
-	return Counters{Lists: map[string]int{}, Reconnects: map[string]int{}}
-}
-
 // State returns how each scope is doing, sorted by namespace.
 func (s *Store[T]) State() []ScopeState {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make([]ScopeState, 0, len(s.scopes))
 	for _, sc := range s.scopes {
-		st := ScopeState{
-			Namespace:       sc.namespace,
-			Phase:           string(sc.phase),
-			Synced:          sc.synced,
-			Parked:          sc.parked,
-			ResourceVersion: sc.rv,
-			Objects:         s.objects.count(sc.namespace),
-			LastEvent:       sc.lastEvent,
-			LastContact:     sc.contact,
-			LastBookmark:    sc.bookmark,
-			Opened:          sc.opened,
-			LastAnswer:      later(sc.contact, sc.refused),
-			Err:             sc.err,
-			ErrSince:        sc.errSince,
-			Problem:         problem(sc.err),
-			Counters:        sc.counters,
+		st := sc.ScopeState
+		st.Objects, st.Problem, st.LastAnswer = s.objects.count(sc.Namespace), problem(sc.Err), sc.LastContact
+		if sc.refused.After(st.LastAnswer) {
+			st.LastAnswer = sc.refused
 		}
-		st.Counters.Lists = maps.Clone(sc.counters.Lists)
-		st.Counters.Reconnects = maps.Clone(sc.counters.Reconnects)
+		st.Counters.Lists = maps.Clone(sc.Counters.Lists)
+		st.Counters.Reconnects = maps.Clone(sc.Counters.Reconnects)
 		for k := range s.bad {
 			if sc.covers(k.Namespace) {
 				st.Quarantined++
@@ -118,18 +100,11 @@ func (s *Store[T]) State() []ScopeState {
 	return out
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // count changes the counters of a scope.
 func (s *Store[T]) count(sc *scope, f func(*Counters)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f(&sc.counters)
+	f(&sc.Counters)
 }
 
 // Serves reports whether all that is asked of a namespace can be answered and is followed: it is synced, and not
@@ -142,7 +117,7 @@ func (s *Store[T]) Serves(namespace string) bool {
 	for _, sc := range s.scopes {
 		if namespace == "" || sc.covers(namespace) {
 			covered = true
-			if !sc.synced || sc.away {
+			if !sc.Synced || sc.away {
 				return false
 			}
 		}
@@ -150,75 +125,80 @@ func (s *Store[T]) Serves(namespace string) bool {
 	return covered
 }
 
-// OnServes adds a function that is called whenever the answer of Serves may have changed, and when the server answers
-// again after requests have failed. It must be quick and must not block. remove takes it away; a call that is under
-// way may still end after it.
-func (s *Store[T]) OnServes(f func()) (remove func()) {
+// setSynced opens a scope for readers, or closes it.
+func (s *Store[T]) setSynced(sc *scope, synced bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onServes = append(slices.Clip(s.onServes), &f)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.onServes = slices.DeleteFunc(slices.Clone(s.onServes), func(other *func()) bool { return other == &f })
-	}
-}
-
-// tellServes calls the functions of OnServes.
-func (s *Store[T]) tellServes() {
-	s.mu.RLock()
-	all := s.onServes // replaced on each change, never changed
-	s.mu.RUnlock()
-	for _, f := range all {
-		(*f)()
-	}
-}
-
-// setSynced opens the scope for readers.
-func (s *Store[T]) setSynced(sc *scope) {
-	s.mu.Lock()
-	first := !sc.synced
-	if first {
-		sc.synced = true
-		s.unsynced--
-	}
-	if first && s.unsynced == 0 {
-		close(s.synced)
-	}
+	changed := sc.Synced != synced
+	sc.Synced = synced
 	s.mu.Unlock()
-	if first {
-		s.tellServes()
+	if changed {
+		s.notifyServes()
 	}
 }
 
-// unsync closes all scopes for readers.
-func (s *Store[T]) unsync() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unsynced == 0 && len(s.scopes) > 0 {
-		s.synced = make(chan struct{})
-	}
-	s.unsynced = len(s.scopes)
-	for _, sc := range s.scopes {
-		sc.synced = false
-	}
-}
-
-// Bytes returns the memory that the objects take, about.
-func (s *Store[T]) Bytes() int64 { return s.account.size() }
-
-// usesLocked notes that an object was added to the content (times 1), or taken away (times -1).
-func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
-	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
-		s.account.add(namespace, 0, 0, size)
-	} else {
-		s.account.add(namespace, size, 0, 0)
-	}
-}
-
-// reached returns the resource version that the scope's content is at: "" before the first list.
-func (s *Store[T]) reached(sc *scope) string {
+// Namespaces returns the namespaces that have a watch each, sorted; none if there is one for all.
+func (s *Store[T]) Namespaces() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return sc.rv
+	var out []string
+	for _, sc := range s.scopes {
+		if sc.Namespace != "" {
+			out = append(out, sc.Namespace)
+		}
+	}
+	return out
+}
+
+// Selected reports whether the namespaces come and go.
+func (s *Store[T]) Selected() bool { return s.o.Selected }
+
+// setNamespaces makes these, which are sorted, the scopes.
+func (s *Store[T]) setNamespaces(names []string) {
+	s.runMu.Lock()
+	defer s.runMu.Unlock()
+	if slices.Equal(s.Namespaces(), names) {
+		return
+	}
+	var gone []string
+	for _, sc := range s.scopes {
+		if slices.Contains(names, sc.Namespace) {
+			continue
+		}
+		gone = append(gone, sc.Namespace)
+		if s.start != nil {
+			sc.end() // from here on nothing is written to the scope
+		}
+	}
+	added := s.replaceScopes(names, gone)
+	if s.start != nil {
+		for _, sc := range added {
+			s.start(sc)
+		}
+	}
+	s.notifyServes()
+}
+
+// replaceScopes drops the scopes that are gone with all that is in them, and returns those that are new.
+func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
+	s.handlersMu.Lock() // OnChange finds a scope for each object
+	defer s.handlersMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	none := newContent[T]()
+	for _, namespace := range gone {
+		s.replaceLocked(namespace, &none, false) // what changes by it no handler hears: the objects are still there
+		s.account.unlist(namespace)              // it may be read to be held again just now
+		delete(s.shed, namespace)
+	}
+	var scopes []*scope
+	for _, name := range names {
+		sc := s.scopeLocked(name)
+		if sc == nil {
+			sc = newScope(name)
+			added = append(added, sc)
+		}
+		scopes = append(scopes, sc)
+	}
+	s.scopes = scopes
+	return added
 }

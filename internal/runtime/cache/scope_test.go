@@ -59,9 +59,7 @@ func TestAClusterScopedKindIsNeverAskedForByNamespace(t *testing.T) {
 		node := kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
 		st := New[*otherPod](Options{Resource: node, Client: s.client, Namespaces: []string{"a", "b"}})
 		go st.Run(t.Context())
-		if err := st.WaitSynced(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		st.waitSynced()
 		if got := s.seen(); len(got) != 1 || got[0].path != "/api/v1/nodes" {
 			t.Errorf("requests %v, want one to /api/v1/nodes", got)
 		}

@@ -154,32 +154,17 @@ func (s *Store[T]) ownsShedLocked(namespace, uid string) *ShedError {
 }
 
 // putKeyLocked notes an object that is not held as it is.
-func (s *Store[T]) putKeyLocked(namespace string, f *form[T], added bool) {
-	sh := s.shedOfLocked(namespace)
-	more, stored := sh.keys.put(f.name, f.key, added)
+func (s *Store[T]) putKeyLocked(k kube.Key, f *form[T], added bool) {
+	sh := s.shedOfLocked(k.Namespace)
+	more, stored := sh.keys.put(k.Name, f.key, added)
 	f.held = f.held && stored
-	s.account.add(namespace, 0, 0, more)
+	s.account.add(k.Namespace, 0, more)
 	sh.noteSize()
 }
 
-// bareLocked says whether an object is held without what makes it large.
-func (s *Store[T]) bareLocked(k kube.Key) bool {
-	sh := s.shed[k.Namespace]
-	return sh != nil && sh.keys.byName[k.Name].bare
-}
-
-// unshedLocked forgets what is known of objects that are not held, of a namespace that is not mirrored any more. It
-// may be read to be held again just now.
-func (s *Store[T]) unshedLocked(namespace string) {
-	s.account.unlist(namespace)
-	if sh := s.shed[namespace]; sh != nil {
-		s.account.add(namespace, 0, 0, -sh.keys.bytes())
-		delete(s.shed, namespace)
-	}
-}
-
-// shedNamespace drops the objects of a namespace, but for their keys, and tells the handlers. Any goroutine may call
-// it that holds no lock of a Store: the memory is needed now, and the Reflector may wait for an event for minutes.
+// shedNamespace drops the objects of a namespace, but for their keys, and notifies the handlers. Any goroutine may
+// call it that holds no lock of a Store: the memory is needed now, and the Reflector may wait for an event for
+// minutes.
 func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	s.mu.RLock()
 	sc := s.scopeLocked(namespace)
@@ -189,13 +174,11 @@ func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	}
 	sc.writing.Lock()
 	defer sc.writing.Unlock()
-	s.telling.RLock()
-	defer s.telling.RUnlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
 	changes, why := s.letGo(sc, namespace, v)
 	s.logShed(namespace, why)
-	for _, c := range changes {
-		s.tell(sc, c)
-	}
+	s.notify(sc, changes...)
 }
 
 // logShed says that a namespace is shed; why is "" if it was shed before.
@@ -238,18 +221,17 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 		}
 	}
 	for e := range s.objects.entries(namespace) {
-		if s.bareLocked(e.key()) {
+		k := e.key()
+		was := s.formLocked(k)
+		if was.bare() {
 			continue
 		}
-		f := s.formOf(e.obj, kube.Part{}, true)
-		s.putKeyLocked(namespace, &f, true)
-		if f.held {
-			s.exchangeLocked(e, f.obj, false, true)
-			continue
+		now := s.formOf(e.obj, kube.Part{}, true)
+		s.putKeyLocked(k, &now, true)
+		s.holdLocked(k, was, now)
+		if !now.held {
+			changes = append(changes, Change[T]{Type: Shed, Old: was.obj})
 		}
-		changes = append(changes, Change[T]{Type: Shed, Old: e.obj})
-		s.dropLocked(e, false)
-		s.objects.delete(e.key())
 	}
 	sh.noteSize()
 	s.wakeComeback()

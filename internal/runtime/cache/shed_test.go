@@ -137,7 +137,7 @@ func TestANamespaceThatFitsAgainComesBack(t *testing.T) {
 		}
 		m.heard()
 		lists := len(s.seen(pagedList))
-		wait(settleTime - lookEvery)
+		wait(fitTime - lookEvery)
 		if _, err := m.List("big"); !isShed(err, OverBudget) {
 			t.Errorf("at once: %v", err)
 		}
@@ -195,7 +195,7 @@ func TestWhatChangesWhileANamespaceIsReadAgainIsNotLost(t *testing.T) {
 		for i := 3; i < 100; i++ {
 			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
 		}
-		wait(settleTime + 2*lookEvery)
+		wait(fitTime + 2*lookEvery)
 		f.send(event("MODIFIED", podOf("big", "p000", 601, 1)), event("DELETED", podOf("big", "p001", 602, 1)),
 			event("ADDED", podOf("big", "new", 603, 1)))
 		m.heard()
@@ -252,7 +252,7 @@ func TestANamespaceComesBackAlsoWithAnObjectThatIsTooLarge(t *testing.T) {
 				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 502+i, 2)))
 			}
 		}
-		wait(settleTime + 4*lookEvery)
+		wait(fitTime + 4*lookEvery)
 		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "p001"}); !ok || err != nil {
 			t.Errorf("the pod that fits: %t, %v", ok, err)
 		}

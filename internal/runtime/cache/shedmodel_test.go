@@ -13,7 +13,7 @@ import (
 // reported as shed, never missing; what handlers heard is what there is; and the accounts add up.
 func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 	inOneTurn(t, "no server is in it")
-	place, _ := NewLimiter(1).acquire(t.Context())
+	place, _ := newLimiter(1).acquire(t.Context())
 	defer place.release()
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -32,7 +32,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 			switch k := p.Key(); r.IntN(10) {
 			case 0:
 				if old := model[k]; old != nil {
-					s.remove(sc, k, rv, Change[*pod]{Type: Gone, Old: old})
+					s.remove(sc, k, kube.Part{}, rv, Change[*pod]{Type: Gone, Old: old})
 					delete(model, k)
 				}
 			case 1:

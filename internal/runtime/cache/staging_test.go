@@ -30,7 +30,7 @@ func TestAnEventThatTheListOfANamespaceIsAheadOfDoesNotTakeItBack(t *testing.T) 
 		for i := 2; i < 100; i++ {
 			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501, 2)))
 		}
-		wait(settleTime + 2*lookEvery)
+		wait(fitTime + 2*lookEvery)
 		f.send(event("MODIFIED", podOf("big", "p000", 550, 1)), event("DELETED", podOf("big", "p001", 551, 1)))
 		wait(time.Second)
 		close(slow)
@@ -83,11 +83,11 @@ func TestAPanicWhileANamespaceReturnsEndsNothing(t *testing.T) {
 		for i := 2; i < 100; i++ {
 			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
 		}
-		wait(settleTime + 3*lookEvery)
+		wait(fitTime + 3*lookEvery)
 		if _, err := m.List("big"); !isShed(err, OverBudget) {
 			t.Errorf("after the panic: %v", err)
 		}
-		wait(2*settleTime + 3*lookEvery)
+		wait(2*fitTime + 3*lookEvery)
 		if all, err := m.List("big"); err != nil || len(all) != 1 || returned != 2 {
 			t.Errorf("%d pods, %v, returned %d times", len(all), err, returned)
 		}
@@ -105,7 +105,7 @@ func TestAPanicInAChangeLeavesNoLockBehind(t *testing.T) {
 		}()
 		s.bring(sc, nil, "3")
 	}()
-	if !sc.writing.TryLock() || !s.telling.TryLock() || !s.mu.TryLock() {
+	if !sc.writing.TryLock() || !s.handlersMu.TryLock() || !s.mu.TryLock() {
 		t.Error("a lock is held")
 	}
 }

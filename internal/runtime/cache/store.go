@@ -37,35 +37,30 @@ type Store[T kube.Object] struct {
 	selects func(kube.Labels) bool
 	trim    func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
 
-	life       sync.Mutex         // guards users, start and stop; taken before telling and mu
+	runMu      sync.Mutex         // guards users, start and stop; taken before handlersMu and mu
 	users      int                // calls of Run under way
 	start      func(*scope)       // runs a Reflector beside the others; nil while there are none
 	stop       context.CancelFunc // all Reflectors
 	reflectors sync.WaitGroup
 
-	// telling guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
-	// and tells the handlers, so that whoever holds it for writing finds handlers that have heard of all there is.
-	telling  sync.RWMutex
-	handlers []*handler[T]
+	// handlersMu guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
+	// and notifies the handlers, so that with it held for writing the handlers have heard of all there is.
+	handlersMu sync.RWMutex
+	handlers   []*func(Change[T]) // of OnChange
 
-	mu       sync.RWMutex  // guards all below, and the fields of the scopes
-	scopes   []*scope      // sorted by namespace; whoever holds life may read the slice, too
-	synced   chan struct{} // closed when unsynced reaches 0
-	unsynced int           // scopes that are not synced
+	mu       sync.RWMutex // guards all below, and the fields of the scopes
+	scopes   []*scope     // sorted by namespace; also with runMu held the slice may be read
 	objects  table[T]
-	account  *account                       // what they take, about
-	shed     map[string]*shed[T]            // by namespace: the objects that exist and are not held
-	sheds    int                            // how often a namespace was shed
-	onServes []*func()                      // see OnServes
-	onReturn []*func(namespace string)      // see OnReturn
-	shedNews chan struct{}                  // has an element when a namespace was shed
-	indexes  []*index[T]                    // by owner first, then those of Index
-	bad      map[kube.Key]*kube.DecodeError // quarantine: the newest version of these does not decode
+	account  *account                          // what they take, about
+	shed     map[string]*shed[T]               // by namespace: the objects that exist and are not held
+	sheds    int                               // how often a namespace was shed
+	onServes listeners[func()]                 // see OnServes
+	onReturn listeners[func(namespace string)] // see OnReturn
+	shedNews chan struct{}                     // has an element when a namespace was shed
+	indexes  []*index[T]                       // by owner first, then those of Index
+	bad      map[kube.Key]*kube.DecodeError    // quarantine: the newest version of these does not decode
 	check    mutationCheck
 }
-
-// mutated is the panic of a test in which a reader has changed a shared object. Nothing contains it.
-type mutated string
 
 // Get returns one object. The error is ErrNotSynced, ErrOutOfScope, ErrUndecodable or a ShedError; false without an
 // error means that the object is not in the mirror: it does not exist, or a selector leaves it out.
@@ -77,7 +72,7 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	if sc == nil || s.only != "" && s.only != k.Name {
 		return none, false, s.readError("get", k.String(), ErrOutOfScope)
 	}
-	if !sc.synced {
+	if !sc.Synced {
 		return none, false, s.readError("get", k.String(), s.notSyncedLocked(sc))
 	}
 	obj, ok := s.objects.get(k)
@@ -137,22 +132,38 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 }
 
 // Swap puts lighter in the place of old, if old is still what the mirror holds: the same version of the same object,
-// without what nobody needs any more. It reports whether it did. No handler is told, and the next event brings a whole
-// object again.
+// without what no reader needs any more. It reports whether it did. No handler is notified, and the next event brings
+// a whole object again.
 func (s *Store[T]) Swap(old, lighter T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := old.ObjectMeta().Key()
-	e := s.objects.entry(k)
-	if sh := s.shed[k.Namespace]; sh != nil && sh.keys.byName[k.Name].bare {
+	f := s.formLocked(k)
+	if !f.held || f.bare() || any(f.obj) != any(old) || !sameVersion(old, lighter) {
 		return false
 	}
-	if e == nil || any(e.obj) != any(old) || !sameVersion(old, lighter) {
-		return false
-	}
-	s.exchangeLocked(e, lighter, false, false)
+	s.exchangeLocked(s.objects.entry(k), lighter, false, false)
 	return true
 }
+
+// lookup is Get for the Reflector, which also looks before the scope is synced.
+func (s *Store[T]) lookup(k kube.Key) (T, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.objects.get(k)
+}
+
+// Size returns the memory that an object takes, about; 0 where there is none.
+func (s *Store[T]) Size(k kube.Key) int64 {
+	obj, ok := s.lookup(k)
+	if !ok {
+		return 0
+	}
+	return sizeOf(obj)
+}
+
+// Bytes returns the memory that the objects take, about.
+func (s *Store[T]) Bytes() int64 { return s.account.size() }
 
 // Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by
 // an event, a bookmark or a list. It is how a writer waits for its own write, which was answered at the time
@@ -166,7 +177,7 @@ func (s *Store[T]) Reached(namespace, rv string, written time.Time) bool {
 	if sc == nil {
 		return false
 	}
-	return notOlder(sc.rv, rv) || written.Before(sc.rewound)
+	return notOlder(sc.ResourceVersion, rv) || written.Before(sc.rewound)
 }
 
 func notOlder(a, b string) bool {
@@ -194,11 +205,11 @@ func (s *Store[T]) Quarantined() []kube.DecodeError {
 
 // scopeLocked returns the scope that mirrors a namespace, or nil.
 func (s *Store[T]) scopeLocked(namespace string) *scope {
-	if len(s.scopes) > 0 && s.scopes[0].namespace == "" {
+	if len(s.scopes) > 0 && s.scopes[0].Namespace == "" {
 		return s.scopes[0] // the only one
 	}
 	i, found := slices.BinarySearchFunc(s.scopes, namespace, func(sc *scope, namespace string) int {
-		return strings.Compare(sc.namespace, namespace)
+		return strings.Compare(sc.Namespace, namespace)
 	})
 	if !found {
 		return nil
@@ -207,8 +218,8 @@ func (s *Store[T]) scopeLocked(namespace string) *scope {
 }
 
 func (s *Store[T]) notSyncedLocked(sc *scope) error {
-	if sc.err != nil {
-		return fmt.Errorf("%w: %w", ErrNotSynced, sc.err)
+	if sc.Err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSynced, sc.Err)
 	}
 	return ErrNotSynced
 }

@@ -16,7 +16,7 @@ type bucket[T kube.Object] struct {
 }
 
 // entry is the place of an object. It stays while one version of the object follows the other, so that an index of
-// entries need not be told of a version that it would find under the same values.
+// entries need not follow a version that it would find under the same values.
 type entry[T kube.Object] struct{ obj T }
 
 func (e *entry[T]) key() kube.Key { return e.obj.ObjectMeta().Key() }
@@ -39,34 +39,24 @@ func (t table[T]) entry(k kube.Key) *entry[T] {
 
 // put stores obj under its key, in the place of what was there.
 func (t table[T]) put(obj T) *entry[T] {
+	m := obj.ObjectMeta()
+	b := t[m.Namespace]
+	if b == nil {
+		b = &bucket[T]{namespace: m.Namespace, byName: map[string]*entry[T]{}}
+		t[m.Namespace] = b
+	}
+	// Delete first: assigning to a present key would keep the old object's copy of the name alive.
+	delete(b.byName, m.Name)
 	e := &entry[T]{obj}
-	t.putEntry(e)
+	b.byName[m.Name] = e
 	return e
 }
 
-func (t table[T]) putEntry(e *entry[T]) {
-	m := e.obj.ObjectMeta()
-	b := t.bucket(m.Namespace)
-	// Delete first: assigning to a present key would keep the old object's copy of the name alive.
-	delete(b.byName, m.Name)
-	b.byName[m.Name] = e
-}
-
-// putNew is put for an object that nobody else has seen yet: it may still be made to share the string of its
-// namespace.
-func (t table[T]) putNew(obj T) *entry[T] {
-	m := obj.ObjectMeta()
-	m.Namespace = t.bucket(m.Namespace).namespace
-	return t.put(obj)
-}
-
-func (t table[T]) bucket(namespace string) *bucket[T] {
-	b := t[namespace]
-	if b == nil {
-		b = &bucket[T]{namespace: namespace, byName: map[string]*entry[T]{}}
-		t[namespace] = b
+// share makes an object that no reader has seen yet use the string of its namespace that others have.
+func (t table[T]) share(m *kube.Meta) {
+	if b := t[m.Namespace]; b != nil {
+		m.Namespace = b.namespace
 	}
-	return b
 }
 
 func (t table[T]) delete(k kube.Key) {

@@ -73,7 +73,7 @@ func fieldTree(paths []string) (fields, error) {
 	return root, nil
 }
 
-// of returns the part of a JSON object that the tree names, in memory of its own.
+// of returns the part of a JSON object that the tree names, in its own memory.
 func (f fields) of(body kube.Raw) kube.Raw {
 	if len(f) == 0 || len(body) == 0 {
 		return body

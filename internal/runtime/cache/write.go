@@ -1,109 +1,26 @@
 package cache
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
 	"skiff/internal/runtime/kube"
 )
 
-// This file is the write side of a Store. Only the Reflector of a scope calls it, so between two calls
-// nobody else changes that scope.
+// This file is the write side of a Store. A Reflector changes its scope, and so does what sheds a namespace of it and
+// holds it again; scope.writing has them do it one after the other, and the handlers hear of it in that order.
 
-// ChangeType says what happened to an object.
-type ChangeType int
-
-// The changes. An object that was deleted and created again under the same name comes as Gone and Appeared,
-// never as Updated.
-const (
-	Appeared ChangeType = iota + 1
-	Updated
-	Gone // gone from the mirror: deleted, or no longer selected
-	// Shed: it exists, and is not in the mirror any more, because there is no room for it (see ShedError).
-	Shed
-)
-
-func (t ChangeType) String() string {
-	switch t {
-	case Appeared:
-		return "ADDED"
-	case Updated:
-		return "MODIFIED"
-	case Gone:
-		return "DELETED"
-	case Shed:
-		return "SHED"
-	}
-	return fmt.Sprintf("ChangeType(%d)", int(t))
-}
-
-// Change is one change of the mirror. Its objects are shared and must not be changed.
-type Change[T kube.Object] struct {
-	Type    ChangeType
-	Old     T    // nil for Appeared. For Gone and Shed: the last that is known of the object, or its metadata alone
-	New     T    // nil for Gone and Shed
-	Initial bool // part of the first list: the object need not be new
-	Unknown bool // of Gone: found out by a list, so Old may not be the object's final state
-}
-
-// Object returns New, or Old where the object is not in the mirror any more.
-func (c Change[T]) Object() T {
-	if c.Type == Gone || c.Type == Shed {
-		return c.Old
-	}
-	return c.New
-}
-
-// lookup is Get for the Reflector, which also looks before the scope is synced.
-func (s *Store[T]) lookup(k kube.Key) (T, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.objects.get(k)
-}
-
-// identity is which object, in which version, the mirror knows under a key, held or not.
-type identity struct {
-	uid, rv string
-	known   bool
-}
-
-func (i identity) is(m *kube.Meta) bool { return i.known && i.uid == m.UID }
-
-func (i identity) sameVersion(m *kube.Meta) bool {
-	return i.is(m) && i.rv != "" && i.rv == m.ResourceVersion
-}
-
-// identify also returns up to which version the events of the namespace are in the mirror, where that is not the
-// version of the scope; else "".
-func (s *Store[T]) identify(k kube.Key) (i identity, from string) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	sh := s.shed[k.Namespace]
-	if sh != nil {
-		from = sh.from
-		key, known := sh.keys.byName[k.Name]
-		i = identity{key.uid, key.rv, known}
-	}
-	if obj, ok := s.objects.get(k); ok {
-		m := obj.ObjectMeta()
-		i = identity{m.UID, m.ResourceVersion, true}
-	}
-	return i, from
-}
-
-// put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and tells the
-// handlers.
+// put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and notifies
+// the handlers.
 func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
 	defer s.relieve() // once nothing is locked any more
 	sc.writing.Lock()
 	defer sc.writing.Unlock() // also after a panic, which safeStep contains
-	s.telling.RLock()
-	defer s.telling.RUnlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
 	changes, why := s.store(sc, obj, part, t, rv)
 	s.logShed(obj.ObjectMeta().Namespace, why)
-	for _, c := range changes {
-		s.tell(sc, c)
-	}
+	s.notify(sc, changes...)
 }
 
 // store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed,
@@ -117,131 +34,107 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	if part.Skimmed && !s.wholeLocked(k.Namespace) { // it has come back since: this object is not known any more
 		changes, why = s.shedLocked(k.Namespace, victim{})
 	}
-	e := s.objects.entry(k)
-	var old T
-	var was shedKey
-	var hadKey bool
-	if e != nil {
-		old = e.obj
-	}
-	sh := s.shed[k.Namespace]
-	if sh != nil {
-		was, hadKey = sh.keys.byName[k.Name]
-	}
-	f := s.formOf(obj, part, sh != nil && sh.whole)
+	was, sh := s.formLocked(k), s.shed[k.Namespace]
 	if sh != nil && sh.staged != nil {
-		more := sh.staged.event(s.formOf(obj, part, false), part.Skimmed)
-		s.account.add(k.Namespace, 0, more, 0)
+		sh.staged.broken = sh.staged.broken || part.Skimmed
+		f := s.formOf(obj, part, false)
+		s.account.list(k.Namespace, k.Name, sh.staged.take(f, false), f.bytes)
 	}
-	if f.shed {
-		s.putKeyLocked(k.Namespace, &f, t == kube.Added && e == nil)
-	} else if hadKey {
+	now := s.formOf(obj, part, sh != nil && sh.whole)
+	if now.shed {
+		s.putKeyLocked(k, &now, t == kube.Added && !was.held)
+	} else if was.shed {
 		s.dropKeyLocked(k, 0)
 	}
-	switch {
-	case !f.held && e != nil:
-		s.dropLocked(e, was.bare)
-		s.objects.delete(k)
-	case !f.held:
-	case e != nil:
-		s.exchangeLocked(e, f.obj, was.bare, f.shed)
-	default:
-		s.enterLocked(s.objects.putNew(f.obj), f.shed)
-	}
+	s.objects.share(m)
+	s.holdLocked(k, was, now)
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
-	if e == nil && hadKey {
-		old = stub[T](k, was)
-	}
-	return append(changes, change(old, e != nil, hadKey, obj, &f)...), why
+	return append(changes, changesOf(k, was, now, false)...), why
 }
 
-// change returns what a new version of an object, or another object of its name, changes for the handlers. wasHeld
-// and hadKey say that what was there before was held, or that its key was known.
-func change[T kube.Object](old T, wasHeld, hadKey bool, obj T, now *form[T]) []Change[T] {
-	var out []Change[T]
-	known := wasHeld || hadKey
-	if known && !sameIdentity(old, obj) {
-		out, known, wasHeld = append(out, Change[T]{Type: Gone, Old: old, Unknown: true}), false, false
+// formLocked returns what is known of an object.
+func (s *Store[T]) formLocked(k kube.Key) (f form[T]) {
+	f.obj, f.held = s.objects.get(k)
+	if sh := s.shed[k.Namespace]; sh != nil {
+		f.key, f.shed = sh.keys.byName[k.Name]
 	}
+	return f
+}
+
+// look also returns up to which version the events of the namespace are in the mirror, where that is not the version
+// of the scope; else "".
+func (s *Store[T]) look(k kube.Key) (f form[T], from string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if sh := s.shed[k.Namespace]; sh != nil {
+		from = sh.from
+	}
+	return s.formLocked(k), from
+}
+
+// holdLocked makes the objects and indexes those that follow when what is known of an object changes from was to now.
+func (s *Store[T]) holdLocked(k kube.Key, was, now form[T]) {
 	switch {
-	case !now.held && (wasHeld || !known):
-		return append(out, Change[T]{Type: Shed, Old: obj})
-	case !now.held:
-		return out
-	case wasHeld:
-		return append(out, Change[T]{Type: Updated, Old: old, New: now.obj})
+	case now.held && was.held:
+		s.exchangeLocked(s.objects.entry(k), now.obj, was.bare(), now.bare())
+	case now.held:
+		s.enterLocked(s.objects.put(now.obj), now.bare())
+	case was.held:
+		s.dropLocked(s.objects.entry(k), was.bare())
+		s.objects.delete(k)
 	}
-	return append(out, Change[T]{Type: Appeared, New: now.obj})
 }
 
 // dropKeyLocked forgets the key of an object; size is what it took if its key is not known.
 func (s *Store[T]) dropKeyLocked(k kube.Key, size int64) {
 	sh := s.shed[k.Namespace]
-	if sh == nil {
-		return
-	}
-	s.account.add(k.Namespace, 0, 0, -sh.keys.delete(k.Name, size))
+	s.account.add(k.Namespace, 0, -sh.keys.delete(k.Name, size))
 	if !sh.whole && sh.keys.len() == 0 {
 		sh.back.complete = true
 		s.wakeComeback()
 	}
 }
 
-// remove drops the object under k, moves the scope to rv and tells the handlers of c, its deletion.
-func (s *Store[T]) remove(sc *scope, k kube.Key, rv string, c Change[T]) {
-	s.drop(sc, k, kube.Part{}, rv, c)
-}
-
-// drop is remove of an object as far as its deletion was read.
-func (s *Store[T]) drop(sc *scope, k kube.Key, part kube.Part, rv string, c Change[T]) {
+// remove drops the object under k, whose deletion was read as far as part says, moves the scope to rv and notifies the
+// handlers of c, its deletion.
+func (s *Store[T]) remove(sc *scope, k kube.Key, part kube.Part, rv string, c Change[T]) {
 	sc.writing.Lock()
 	defer sc.writing.Unlock()
-	s.telling.RLock()
-	defer s.telling.RUnlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
 	if s.unstore(sc, k, part, rv) {
-		s.tell(sc, c)
+		s.notify(sc, c)
 	}
 }
 
-// unstore hides the object under k from readers. It reports whether there was one.
+// unstore hides the object under k from readers. It reports whether it was known.
 func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.objects.entry(k)
-	known := e != nil
-	bare := false
+	was := s.formLocked(k)
 	if sh := s.shed[k.Namespace]; sh != nil {
-		key, hadKey := sh.keys.byName[k.Name]
-		known, bare = known || hadKey, key.bare
 		if sh.staged != nil {
-			s.account.add(k.Namespace, 0, sh.staged.deleted(k.Name, rv), 0)
+			s.account.list(k.Namespace, k.Name, sh.staged.delete(k, rv), 0)
 		}
-		if hadKey || sh.whole {
+		if was.shed || sh.whole {
 			s.dropKeyLocked(k, int64(part.Size/2))
 		}
 	}
-	if e != nil {
-		s.dropLocked(e, bare)
-		s.objects.delete(k)
-	}
+	s.holdLocked(k, was, form[T]{})
 	s.dropBadLocked(k)
 	sc.moveTo(rv)
-	return known
+	return was.known()
 }
 
-// advance moves the scope to rv with its content as it is: a bookmark.
-func (s *Store[T]) advance(sc *scope, rv string) {
+// advance moves the scope to rv with its content as it is.
+func (s *Store[T]) advance(sc *scope, rv string, bookmark bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sc.moveTo(rv)
-}
-
-// bookmark notes that a bookmark has come.
-func (s *Store[T]) bookmark(sc *scope) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sc.bookmark = time.Now()
+	if bookmark {
+		sc.LastBookmark = sc.LastEvent
+	}
 }
 
 // quarantine remembers that the newest version of an object does not decode. The last good copy stays. It
@@ -249,48 +142,162 @@ func (s *Store[T]) bookmark(sc *scope) {
 func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sc.counters.Undecodable++
+	sc.Counters.Undecodable++
 	sc.moveTo(rv)
 	if bad.Key.Name == "" {
 		return false
 	}
 	if sh := s.shed[bad.Key.Namespace]; sh != nil && sh.whole {
 		if sh.staged != nil {
-			s.account.add(bad.Key.Namespace, 0, sh.staged.undecodable(bad), 0)
+			s.account.list(bad.Key.Namespace, bad.Key.Name, sh.staged.takeBad(bad, false), 0)
 		}
 		return false
 	}
 	_, known := s.bad[bad.Key]
-	s.putBadLocked(bad.Key, bad)
+	s.putBadLocked(bad)
 	return !known
 }
 
 // putBadLocked puts an object into quarantine, dropBadLocked takes it out.
-func (s *Store[T]) putBadLocked(k kube.Key, bad *kube.DecodeError) {
-	s.dropBadLocked(k)
-	s.bad[k] = bad
-	s.account.add(k.Namespace, sizeOfBad(bad), 0, 0)
+func (s *Store[T]) putBadLocked(bad *kube.DecodeError) {
+	s.dropBadLocked(bad.Key)
+	s.bad[bad.Key] = bad
+	s.account.add(bad.Key.Namespace, sizeOfBad(bad), 0)
 }
 
 func (s *Store[T]) dropBadLocked(k kube.Key) {
 	if bad := s.bad[k]; bad != nil {
-		s.account.add(k.Namespace, -sizeOfBad(bad), 0, 0)
+		s.account.add(k.Namespace, -sizeOfBad(bad), 0)
 		delete(s.bad, k)
 	}
 }
 
-func (sc *scope) moveTo(rv string) {
-	sc.rv = rv
-	sc.lastEvent = time.Now()
-	sc.contact = sc.lastEvent
+// replace makes c the content of the scope, in one step for readers, and notifies the handlers of how that differs
+// from what was there. before is called with these changes, and with how many objects were there, held or not, before
+// any handler is.
+func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
+	sc.writing.Lock()
+	defer sc.writing.Unlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
+	changes, had := s.swap(sc, c)
+	before(changes, had)
+	s.notify(sc, changes...)
+	s.setSynced(sc, true)
 }
 
-// sameIdentity tells two versions of one object from two objects of one name.
-func sameIdentity[T kube.Object](a, b T) bool {
-	return a.ObjectMeta().UID == b.ObjectMeta().UID
+// swap makes c visible to readers.
+func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had = s.objects.count(sc.Namespace)
+	for namespace, sh := range s.shed {
+		if sc.covers(namespace) {
+			had += sh.keys.len()
+		}
+	}
+	changes = s.replaceLocked(sc.Namespace, &c, !sc.Synced)
+	if c.rewound {
+		sc.rewound = time.Now()
+		sc.Counters.Rewinds++
+	}
+	sc.Counters.Undecodable += len(c.bad)
+	sc.moveTo(c.rv)
+	return changes, had
+}
+
+// replaceLocked makes c all that is known of a namespace, of all where it is "". It returns the changes in key order,
+// and of one key the deletion first. Objects enter the indexes in that order, too, because then each is the last one
+// of its sets. An object that does not change keeps its copy, which readers and indexes have.
+func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T]) {
+	s.pruneLocked(c)
+	for _, k := range s.differLocked(namespace, c) {
+		was, now := s.formLocked(k), c.form(k)
+		s.holdLocked(k, was, now)
+		if c.bad[k] == nil || now.known() { // an object that does not decode any more is not gone
+			changes = append(changes, changesOf(k, was, now, initial)...)
+		}
+	}
+	for k := range s.bad {
+		if covers(namespace, k.Namespace) {
+			s.dropBadLocked(k)
+		}
+	}
+	for _, bad := range c.bad {
+		s.putBadLocked(bad)
+	}
+	s.replaceKeysLocked(namespace, c)
+	return changes
+}
+
+// differLocked returns the keys of the objects of which c has something else than the mirror, in order.
+func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.Key) {
+	compare := func(k kube.Key) {
+		was, now := s.formLocked(k), c.form(k)
+		switch {
+		case was.held && !was.bare() && !now.known() && c.bad[k] != nil: // its last good copy stays
+		case !was.held || !now.held || was.bare() != now.bare(),
+			any(was.obj) != any(now.obj) && (c.rewound || !sameVersion(was.obj, now.obj)):
+			differ = append(differ, k)
+		}
+	}
+	differ = make([]kube.Key, 0, max(0, c.objects.count(namespace)-s.objects.count(namespace)))
+	for e := range s.objects.entries(namespace) {
+		compare(e.key())
+	}
+	for e := range c.objects.entries(namespace) {
+		if k := e.key(); s.objects.entry(k) == nil {
+			compare(k)
+		}
+	}
+	byKeys := func(of string, known *keys) {
+		for name := range known.byName {
+			k := kube.Key{Namespace: of, Name: name}
+			if s.objects.entry(k) == nil && c.objects.entry(k) == nil {
+				compare(k)
+			}
+		}
+	}
+	for of, sh := range s.shed {
+		if covers(namespace, of) {
+			byKeys(of, &sh.keys)
+		}
+	}
+	for of, known := range c.keys {
+		byKeys(of, known)
+	}
+	slices.SortFunc(differ, kube.Key.Compare)
+	return slices.Compact(differ) // a key that both have as such
+}
+
+// replaceKeysLocked makes the keys of c those of a namespace.
+func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
+	for of, known := range c.keys {
+		if sh := s.shed[of]; sh != nil {
+			known.keepReported(&sh.keys)
+		}
+	}
+	for of, sh := range s.shed {
+		if !covers(namespace, of) {
+			continue
+		}
+		s.account.add(of, 0, -sh.keys.bytes())
+		if !sh.whole && sh.keys.len() > 0 {
+			sh.back.complete = true // if there are no others: see completed
+			s.wakeComeback()
+		}
+		sh.keys, sh.from, sh.staged = keys{}, "", nil
+	}
+	for of, known := range c.keys {
+		if known.len() > 0 {
+			sh := s.shedOfLocked(of)
+			sh.keys = *known
+			sh.noteSize()
+			s.account.add(of, 0, known.bytes())
+		}
+	}
 }
 
 func sameVersion[T kube.Object](a, b T) bool {
-	rv := a.ObjectMeta().ResourceVersion
-	return rv != "" && rv == b.ObjectMeta().ResourceVersion && sameIdentity(a, b)
+	return (&form[T]{obj: a, held: true}).is(b.ObjectMeta())
 }

@@ -527,7 +527,7 @@ func TestTwoControllersShareAStore(t *testing.T) {
 		expect(t, "runs of the first after its end", first.Load(), 1)
 		expect(t, "runs of the second", second.Load(), 2)
 		stopSecond()
-		expect(t, "synced with nobody to run it", store.Synced(), false)
+		expect(t, "synced with nobody to run it", store.Serves(""), false)
 	})
 }
 
@@ -547,7 +547,7 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 			!strings.Contains(err.Error(), "not up to date for ") {
 			t.Errorf("ready: %v, want what the watch is refused with, and for how long", err)
 		}
-		expect(t, "synced", store.Synced(), true)
+		expect(t, "synced", store.State()[0].Synced, true)
 		restore()
 		time.Sleep(time.Minute)
 		expect(t, "ready again", c.Ready(), nil)

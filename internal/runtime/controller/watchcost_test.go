@@ -68,9 +68,7 @@ func benchmarkMirror(b *testing.B, json bool) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { store.Run(ctx) })
-	if err := store.WaitSynced(ctx); err != nil {
-		b.Fatal(err)
-	}
+	awaitServed(store)
 	before := cpuTime(b)
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -146,14 +146,25 @@ func newParent(s *Scope, r kube.Resource) *parent {
 		LabelSelector: apply.ManagedBySelector, Client: p.client, Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(noContext)
 	var running sync.WaitGroup
+	served := make(chan struct{}, 1)
+	p.mirror.OnServes(func() {
+		select {
+		case served <- struct{}{}:
+		default:
+		}
+	})
 	running.Go(func() { p.mirror.Run(ctx) })
 	s.Cleanup(func() {
 		cancel()
 		running.Wait()
 		p.client.Close()
 	})
-	if err := p.mirror.WaitSynced(s.Context()); err != nil {
-		s.Fatal(err)
+	for !p.mirror.Serves("") {
+		select {
+		case <-served:
+		case <-s.Context().Done():
+			s.Fatalf("the mirror of %s is not synced: %+v", r, p.mirror.State())
+		}
 	}
 	p.Kubectl("create", "configmap", "owner")
 	p.owner = apply.Owner{Resource: kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"},

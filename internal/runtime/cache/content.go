@@ -1,0 +1,260 @@
+package cache
+
+import (
+	"errors"
+
+	"skiff/internal/runtime/kube"
+)
+
+// form is what is known of an object, and how it is held. The zero value stands for an object that is not known.
+type form[T kube.Object] struct {
+	obj   T       // what is held, or the object that has come and is not held; nil where only its key is known
+	held  bool    // as it is; with shed, without what only its spec needs
+	bytes int64   // that obj takes, if held
+	shed  bool    // it is known by key
+	key   shedKey // if shed
+}
+
+func (f *form[T]) known() bool { return f.held || f.shed }
+
+// bare says that an object is held without what makes it large.
+func (f *form[T]) bare() bool { return f.held && f.shed }
+
+func (f *form[T]) uid() string {
+	if f.held {
+		return f.obj.ObjectMeta().UID
+	}
+	return f.key.uid
+}
+
+func (f *form[T]) rv() string {
+	if f.held {
+		return f.obj.ObjectMeta().ResourceVersion
+	}
+	return f.key.rv
+}
+
+// is says that what is known is this object in this version.
+func (f *form[T]) is(m *kube.Meta) bool {
+	return f.known() && f.uid() == m.UID && m.ResourceVersion != "" && f.rv() == m.ResourceVersion
+}
+
+// object returns the object of k, or its metadata as far as its key has them.
+func (f *form[T]) object(k kube.Key) T {
+	var none T
+	if any(f.obj) == any(none) {
+		return stub[T](k, f.key)
+	}
+	return f.obj
+}
+
+// maxBareText bounds the finalizers of an object that is being deleted and held without the rest.
+const maxBareText = 2 << 10
+
+// largeOf returns what is known of an object that was too large to be read: its metadata.
+func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bool) {
+	if bad == nil || bad.Meta == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
+		return obj, part, false
+	}
+	obj = stub[T](bad.Key, shedKey{})
+	*obj.ObjectMeta() = *bad.Meta
+	return obj, kube.Part{Size: int(bad.Size), Large: true}, true
+}
+
+// formOf returns in which form an object that has come is held; whole says that its namespace is shed. Of one that is
+// being deleted, what that needs is held in any case: else nothing would ever make room. Of one that was skimmed, the
+// size is a guess: half of what came, because managedFields and the status of others are not held of any object.
+func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
+	f := form[T]{obj: obj, held: true}
+	if !part.Skimmed && !part.Large {
+		f.bytes = sizeOf(obj)
+	}
+	large := part.Large || f.bytes > s.o.MaxObjectBytes
+	if !whole && !large && !part.Skimmed {
+		return f
+	}
+	f.key, f.shed, f.held = keyOf(obj.ObjectMeta(), f.bytes), true, false
+	switch {
+	case part.Skimmed:
+		f.key.size = int64(part.Size / 2)
+	case part.Large:
+		f.key.size = int64(part.Size)
+	}
+	f.bytes = 0
+	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
+	if bare, ok := bareOf(obj); ok && s.o.Owners {
+		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
+		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // it needs no more
+	}
+	return f
+}
+
+// bareOf returns what the deletion of an object needs of it: its identity and its finalizers. false: there is none, or
+// nothing to do for it.
+func bareOf[T kube.Object](obj T) (bare T, ok bool) {
+	m := obj.ObjectMeta()
+	text := 0
+	for _, f := range m.Finalizers {
+		text += len(f)
+	}
+	if !m.Deleting() || text == 0 || text > maxBareText {
+		return bare, false
+	}
+	bare = stub[T](m.Key(), shedKey{uid: m.UID, rv: m.ResourceVersion})
+	b := bare.ObjectMeta()
+	b.Generation, b.CreationTimestamp, b.DeletionTimestamp = m.Generation, m.CreationTimestamp, m.DeletionTimestamp
+	b.Finalizers = m.Finalizers
+	return bare, true
+}
+
+// content is what is known of many objects: those of a list that is to become the content of a mirror.
+type content[T kube.Object] struct {
+	objects table[T]
+	bad     map[kube.Key]*kube.DecodeError
+	keys    map[string]*keys // by namespace: the objects that are not held as they are
+	rv      string
+	// rewound: rv is of another history than what the mirror holds, where the same version may be another
+	// content.
+	rewound bool
+}
+
+func newContent[T kube.Object]() content[T] {
+	return content[T]{objects: table[T]{}, bad: map[kube.Key]*kube.DecodeError{}, keys: map[string]*keys{}}
+}
+
+func (c *content[T]) form(k kube.Key) (f form[T]) {
+	f.obj, f.held = c.objects.get(k)
+	if of := c.keys[k.Namespace]; of != nil {
+		f.key, f.shed = of.byName[k.Name]
+	}
+	return f
+}
+
+// version returns the version of the newest that has come of an object.
+func (c *content[T]) version(k kube.Key) (rv string, known bool) {
+	if bad := c.bad[k]; bad != nil {
+		return bad.ResourceVersion, true
+	}
+	f := c.form(k)
+	return f.rv(), f.known()
+}
+
+// put adds an object of which nothing is there. It returns how much more is collected.
+func (c *content[T]) put(f form[T]) (more int64) {
+	m := f.obj.ObjectMeta()
+	if f.shed {
+		of := c.keys[m.Namespace]
+		if of == nil {
+			of = &keys{}
+			c.keys[m.Namespace] = of
+		}
+		_, stored := of.put(m.Name, f.key, true)
+		f.held = f.held && stored
+	}
+	if !f.held {
+		return 0
+	}
+	c.objects.share(m)
+	c.objects.put(f.obj)
+	return f.bytes
+}
+
+// putBad adds an object that does not decode. The last version that did stays.
+func (c *content[T]) putBad(bad *kube.DecodeError) (more int64) {
+	more = sizeOfBad(bad) - c.dropBad(bad.Key)
+	c.bad[bad.Key] = bad
+	return more
+}
+
+func (c *content[T]) dropBad(k kube.Key) (less int64) {
+	if bad := c.bad[k]; bad != nil {
+		delete(c.bad, k)
+		return sizeOfBad(bad)
+	}
+	return 0
+}
+
+// drop takes away what is there under a key; size is what it took if its key is not known. It returns how much less is
+// collected.
+func (c *content[T]) drop(k kube.Key, size int64) (less int64) {
+	less = c.dropBad(k)
+	if of := c.keys[k.Namespace]; of != nil {
+		if _, known := of.byName[k.Name]; known || size > 0 {
+			of.delete(k.Name, size)
+		}
+	}
+	if obj, ok := c.objects.get(k); ok {
+		less += sizeOf(obj)
+		c.objects.delete(k)
+	}
+	return less
+}
+
+// pruneLocked makes keys of the objects of namespaces that are shed.
+func (s *Store[T]) pruneLocked(c *content[T]) {
+	for namespace := range c.objects {
+		if !s.wholeLocked(namespace) {
+			continue
+		}
+		for e := range c.objects.entries(namespace) {
+			k := e.key()
+			if f := c.form(k); f.bare() {
+				continue
+			}
+			c.objects.delete(k)
+			c.put(s.formOf(e.obj, kube.Part{}, true))
+		}
+	}
+	for k := range c.bad {
+		if s.wholeLocked(k.Namespace) {
+			delete(c.bad, k)
+		}
+	}
+}
+
+// staging is a namespace that is being read to be held again: what a list brings, and what events have changed since
+// it began. Store.mu guards it.
+type staging[T kube.Object] struct {
+	content[T]
+	gone   map[string]string // the version of the deletion of those that events have deleted
+	broken bool              // an event was not read as a whole: the namespace has to be read once more
+}
+
+// stale says that something newer is there already: the server may answer a list from a state that the watch has not
+// brought yet, and an event may be older than the list. Where versions cannot be compared, events count.
+func (st *staging[T]) stale(k kube.Key, rv string, listed bool) bool {
+	has, there := st.version(k)
+	if !listed {
+		return there && older(rv, has)
+	}
+	gone, deleted := st.gone[k.Name]
+	return there && !older(has, rv) || deleted && !older(gone, rv)
+}
+
+// take adds an object of the list, or of an event. It returns how much more is collected.
+func (st *staging[T]) take(f form[T], listed bool) (more int64) {
+	m := f.obj.ObjectMeta()
+	if st.stale(m.Key(), m.ResourceVersion, listed) {
+		return 0
+	}
+	delete(st.gone, m.Name)
+	return -st.drop(m.Key(), 0) + st.put(f)
+}
+
+// takeBad adds an object that does not decode.
+func (st *staging[T]) takeBad(bad *kube.DecodeError, listed bool) (more int64) {
+	if st.stale(bad.Key, bad.ResourceVersion, listed) {
+		return 0
+	}
+	delete(st.gone, bad.Key.Name)
+	return st.putBad(bad)
+}
+
+// delete notes a deletion that an event has brought.
+func (st *staging[T]) delete(k kube.Key, rv string) (more int64) {
+	if st.stale(k, rv, false) {
+		return 0
+	}
+	st.gone[k.Name] = rv
+	return -st.drop(k, 0)
+}

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,45 +115,6 @@ func TestUsersAreWhoTheirCredentialsSay(t *testing.T) {
 	})
 }
 
-func TestNobodyGrantsMoreThanTheyHave(t *testing.T) {
-	inRBAC(t, func(w *world) {
-		w.grant("", "roles", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["*"],"verbs":["create","update"]},
-			{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}`, bob)
-		const roles, bindings = rbacPath + "/namespaces/default/roles", rbacPath + "/namespaces/default/rolebindings"
-		w.must(201, "POST", roles, `{"metadata":{"name":"small"},"rules":[{"apiGroups":[""],"resources":["pods"],
-			"verbs":["get"]}]}`, as("bob")...)
-		a := w.must(403, "POST", roles, `{"metadata":{"name":"large"},"rules":[{"apiGroups":[""],
-			"resources":["pods","secrets"],"verbs":["get","list"]}]}`, as("bob")...)
-		if want := `roles.rbac.authorization.k8s.io "large" is forbidden: user "bob" (groups=["system:authenticated"]) ` +
-			"is attempting to grant RBAC permissions not currently held:\n" +
-			`{APIGroups:[""], Resources:["pods"], Verbs:["list"]}` + "\n" +
-			`{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}`; a.at("message") != want {
-			t.Error(a.raw)
-		}
-		bind := func(kind, name string) string {
-			return `{"metadata":{"name":"` + name + `"},"roleRef":{"kind":"` + kind + `","name":"` + name + `"},"subjects":[` +
-				bob + `]}`
-		}
-		w.must(201, "POST", bindings, bind("Role", "small"), as("bob")...)
-		w.must(403, "POST", bindings, bind("ClusterRole", "cluster-admin"), as("bob")...)
-		w.must(404, "POST", bindings, bind("Role", "none"), as("bob")...)
-		w.must(403, "POST", rbacPath+"/clusterroles", `{"metadata":{"name":"c"},"rules":[],"aggregationRule":{
-			"clusterRoleSelectors":[{}]}}`, as("bob")...)
-		w.grant("", "bind", `{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],
-			"resourceNames":["view"],"verbs":["bind"]},{"apiGroups":["rbac.authorization.k8s.io"],
-			"resources":["roles"],"verbs":["escalate"]}`, bob)
-		w.must(201, "POST", bindings, bind("ClusterRole", "view"), as("bob")...)
-		w.must(201, "POST", roles, `{"metadata":{"name":"large"},"rules":[{"apiGroups":["*"],"resources":["*"],
-			"verbs":["*"]}]}`, as("bob")...)
-		many := `"` + strings.Repeat(`a","`, 400) + `a"`
-		a = w.must(403, "POST", rbacPath+"/clusterroles", `{"metadata":{"name":"huge"},"rules":[{"apiGroups":[`+many+
-			`],"resources":[`+many+`],"verbs":[`+many+`]}]}`, as("bob")...)
-		if !strings.Contains(a.raw, "more than 100000 rights") {
-			t.Error(a.raw)
-		}
-	})
-}
-
 func TestAggregatedRolesHaveTheRulesOfThoseThatTheySelect(t *testing.T) {
 	inRBAC(t, func(w *world) {
 		synctest.Wait()
@@ -174,59 +134,5 @@ func TestAggregatedRolesHaveTheRulesOfThoseThatTheySelect(t *testing.T) {
 		w.must(200, "DELETE", rbacPath+"/clusterroles/more", "", asAdmin...)
 		synctest.Wait()
 		w.must(403, "GET", "/api/v1/namespaces/default/secrets", "", as("bob")...)
-	})
-}
-
-// Rules: FS-41
-func TestAccessReviewsTellTheTruth(t *testing.T) {
-	const reviews = "/apis/authorization.k8s.io/v1"
-	inRBAC(t, func(w *world) {
-		w.grant("default", "reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["list"]}`, bob)
-		ask := func(path, spec string, header ...string) string {
-			a := w.must(201, "POST", reviews+path, `{"metadata":{},"spec":`+spec+`}`, header...)
-			return fmt.Sprint(a.at("status.allowed"), " ", a.at("status.reason"))
-		}
-		const mine = `{"resourceAttributes":{"namespace":"default","verb":"list","resource":"configmaps"}}`
-		const theirs = `{"user":"bob","resourceAttributes":{"namespace":"default","verb":"list","resource":"configmaps"}}`
-		const yes = `true RBAC: allowed by RoleBinding "reader/default" of Role "reader" to User "bob"`
-		for _, c := range [][3]string{
-			{ask("/selfsubjectaccessreviews", mine, as("bob")...), yes},
-			{ask("/selfsubjectaccessreviews", mine, as("eve")...), "false <nil>"},
-			{ask("/selfsubjectaccessreviews", mine, asAdmin...), "true <nil>"},
-			{ask("/subjectaccessreviews", theirs, asAdmin...), yes},
-			{ask("/subjectaccessreviews", `{"groups":["system:unauthenticated"],"nonResourceAttributes":{"verb":"get",
-				"path":"/healthz"}}`, asAdmin...), `true RBAC: allowed by ClusterRoleBinding ` +
-				`"system:public-info-viewer" of ClusterRole "system:public-info-viewer" to Group "system:unauthenticated"`},
-		} {
-			if c[0] != c[1] {
-				t.Errorf("got  %s\nwant %s", c[0], c[1])
-			}
-		}
-		w.must(403, "POST", reviews+"/subjectaccessreviews", `{"spec":`+theirs+`}`, as("bob")...)
-		w.must(201, "POST", reviews+"/namespaces/default/localsubjectaccessreviews",
-			`{"metadata":{"namespace":"default"},"spec":`+theirs+`}`, asAdmin...)
-		w.must(422, "POST", reviews+"/namespaces/kube-system/localsubjectaccessreviews", `{"spec":`+theirs+`}`, asAdmin...)
-		rules := w.must(201, "POST", reviews+"/selfsubjectrulesreviews", `{"spec":{"namespace":"default"}}`, as("bob")...)
-		list, _ := rules.at("status.resourceRules").([]any)
-		if !slices.ContainsFunc(list, func(r any) bool {
-			return fmt.Sprint(r) == "map[apiGroups:[] resources:[configmaps] verbs:[list]]"
-		}) || len(list) != 3 {
-			t.Error(rules.raw)
-		}
-		w.must(400, "POST", reviews+"/selfsubjectrulesreviews", `{"spec":{}}`, as("bob")...)
-	})
-}
-
-func TestABindingOfAMissingRoleIsNamedInTheRefusal(t *testing.T) {
-	inRBAC(t, func(w *world) {
-		for _, name := range []string{"a", "b"} {
-			w.must(201, "POST", rbacPath+"/clusterrolebindings", `{"metadata":{"name":"`+name+`"},"roleRef":{
-				"kind":"ClusterRole","name":"`+name+`"},"subjects":[`+bob+`]}`, asAdmin...)
-		}
-		a := w.must(403, "GET", configMaps, "", as("bob")...)
-		if want := `: RBAC: [clusterrole.rbac.authorization.k8s.io "a" not found, ` +
-			`clusterrole.rbac.authorization.k8s.io "b" not found]`; !strings.HasSuffix(fmt.Sprint(a.at("message")), want) {
-			t.Error(a.raw)
-		}
 	})
 }

@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -117,32 +115,6 @@ func TestAWebhookConvertsCustomResources(t *testing.T) {
 	})
 }
 
-// Rules: FC-07
-func TestADeleteThatCannotBeConvertedDeletesNothing(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
-		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
-		w.must(201, "POST", crdPath, lamp(h, "v1"))
-		w.established("lamps.example.com")
-		w.must(201, "POST", v1, lampBody("v1", "a", "color"))
-		w.must(201, "POST", v1, lampBody("v1", "b", "color"))
-
-		h.by["/convert"] = func(map[string]any) string { return "down" }
-		w.must(500, "DELETE", v2, "")
-		w.must(500, "DELETE", v2+"/a", "")
-		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 2 {
-			t.Errorf("%d lamps are left of 2", len(items))
-		}
-		h.by["/convert"] = convertLamps
-		items := obj.Maps(w.must(200, "DELETE", v2, "").body, "items")
-		if len(items) != 2 || obj.String(items[0], "spec", "colour") != "red" {
-			t.Errorf("deleted: %v", items)
-		}
-		if items := obj.Maps(w.must(200, "GET", v1, "").body, "items"); len(items) != 0 {
-			t.Errorf("left: %v", items)
-		}
-	})
-}
-
 // established waits until a definition is served in its newest form.
 func (w *world) established(name string) {
 	w.t.Helper()
@@ -159,55 +131,4 @@ func (w *world) established(name string) {
 func withVersion(w *world, path, body string) string {
 	version, _ := w.must(200, "GET", path, "").at("metadata.resourceVersion").(string)
 	return strings.Replace(body, `"metadata":{`, `"metadata":{"resourceVersion":"`+version+`",`, 1)
-}
-
-func TestAConversionThatChangesTooMuchFails(t *testing.T) {
-	for name, c := range map[string]struct{ from, to, want string }{
-		"uid of the review": {`"uid":"UID"`, `"uid":"x"`, `failed: expected response.uid="`},
-		"status":            {`"Success"`, `"Failed"`, "failed: response.result.status was 'Failed', not 'Success'"},
-		"message":           {`"status":"Success"`, `"message":"no"`, "example.com/v1, Kind=Lamp failed: no"},
-		"number":            {`"convertedObjects":[`, `"convertedObjects":[{},`, "returned 2 objects, expected 1"},
-		"version":           {`example.com/v2`, `example.com/v3`, "(expected example.com/v2, received example.com/v3)"},
-		"kind":              {`"Lamp"`, `"Bulb"`, "invalid kind (expected Lamp, received Bulb)"},
-		"name":              {`"name":"a"`, `"name":"b"`, "must have the same name: a != b"},
-		"labels": {`"namespace":`, `"labels":{"a":1},"namespace":`,
-			"metadata.labels[a] must be a string, but is int64 in converted object"},
-		"no answer": {`"response":`, `"reponse":`, "no response provided"},
-		"no JSON":   {`{`, `[`, "json parse error"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inHookedWorld(t, func(w *world, h *hooks) {
-				h.by["/convert"] = func(request map[string]any) string {
-					return strings.Replace(convertLamps(request), c.from, c.to, 1)
-				}
-				w.must(201, "POST", crdPath, lamp(h, "v1"))
-				w.established("lamps.example.com")
-				w.must(201, "POST", fmt.Sprintf(lamps, "v1"), lampBody("v1", "a", "color"))
-				for _, path := range []string{"/a", ""} {
-					a := w.must(http.StatusInternalServerError, "GET", fmt.Sprintf(lamps, "v2")+path, "")
-					text, _ := a.at("message").(string)
-					if !strings.HasPrefix(text, "conversion webhook for example.com/v1, Kind=Lamp ") ||
-						!strings.Contains(text, c.want) {
-						t.Errorf("GET %q: %s", path, text)
-					}
-				}
-				watch := w.watch(fmt.Sprintf(lamps, "v2") + "?watch=1")
-				defer watch.close()
-				if f := watch.next(); f.Type != "ERROR" {
-					t.Errorf("watched: %v", f)
-				}
-				if err := watch.end(); err != io.EOF {
-					t.Errorf("the watch ended with %v", err)
-				}
-				if name == "version" || name == "name" {
-					return // the answer to this write is good
-				}
-				before := w.s.Revision()
-				w.must(500, "POST", fmt.Sprintf(lamps, "v2"), lampBody("v2", "b", "colour"))
-				if w.s.Revision() != before {
-					t.Error("an object that cannot be converted was stored")
-				}
-			})
-		})
-	}
 }

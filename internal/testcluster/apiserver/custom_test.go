@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/obj"
 )
 
 const (
@@ -77,53 +76,6 @@ func TestCustomResourcesAreValidatedByTheirSchema(t *testing.T) {
 	})
 }
 
-// Rules: FS-08, FS-22, FS-23, FC-06
-func TestSubresourcesChangeOnlyTheirPartOfTheObject(t *testing.T) {
-	withWidgets(t, func(w *world) {
-		merge := []string{"Content-Type", string(kube.MergePatch)}
-		w.must(201, "POST", widgetPath, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},`+
-			`"spec":{"image":"x","replicas":1},"status":{"replicas":9}}`)
-		if a := w.must(200, "GET", widgetPath+"/a", ""); a.at("status") != nil ||
-			a.at("metadata.generation") != int64(1) {
-			t.Errorf("created with a status: %s", a.raw)
-		}
-		a := w.must(200, "PATCH", widgetPath+"/a/status",
-			`{"spec":{"replicas":7},"metadata":{"labels":{"x":"y"}},"status":{"replicas":2,"selector":"app=a"}}`,
-			merge...)
-		if a.at("spec.replicas") != int64(1) || a.at("status.replicas") != int64(2) ||
-			a.at("metadata.labels") != nil || a.at("metadata.generation") != int64(1) {
-			t.Errorf("through /status: %s", a.raw)
-		}
-		a = w.must(200, "PATCH", widgetPath+"/a", `{"metadata":{"labels":{"x":"y"}},"status":{"replicas":5}}`,
-			merge...)
-		if a.at("status.replicas") != int64(2) || a.at("metadata.generation") != int64(1) {
-			t.Errorf("status through the main endpoint: %s", a.raw)
-		}
-		scale := w.must(200, "PATCH", widgetPath+"/a/scale", `{"spec":{"replicas":4}}`, merge...)
-		if scale.at("kind") != "Scale" || scale.at("spec.replicas") != int64(4) ||
-			scale.at("status.selector") != "app=a" || scale.at("status.replicas") != int64(2) {
-			t.Errorf("scale: %s", scale.raw)
-		}
-		a = w.must(200, "GET", widgetPath+"/a", "")
-		if a.at("spec.replicas") != int64(4) || a.at("metadata.generation") != int64(2) ||
-			a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
-			t.Errorf("scaled: %s", a.raw)
-		}
-		for _, entry := range obj.Maps(a.body, "metadata", "managedFields") {
-			if hasTime := entry["time"] != nil; hasTime == (entry["subresource"] == "scale") {
-				t.Errorf("entries have a time, but for those of the scale subresource: %v", entry)
-			}
-		}
-		if a = w.must(200, "PUT", widgetPath+"/a/scale",
-			scale.raw); a.at("metadata.resourceVersion") != scale.at("metadata.resourceVersion") {
-			t.Error("a scale that changes nothing made a new version")
-		}
-		w.must(409, "PUT", widgetPath+"/a/scale", strings.Replace(scale.raw, `"resourceVersion":"`,
-			`"resourceVersion":"1`, 1))
-		w.must(415, "PATCH", widgetPath+"/a", `{}`, "Content-Type", string(kube.StrategicMergePatch))
-	})
-}
-
 // Rules: FS-20
 func TestADryRunShowsTheResultAndStoresNothing(t *testing.T) {
 	withWidgets(t, func(w *world) {
@@ -149,55 +101,6 @@ func TestADryRunShowsTheResultAndStoresNothing(t *testing.T) {
 			t.Errorf("the revision went from %d to %d", before, after)
 		}
 		w.must(200, "GET", widgetPath+"/a", "")
-	})
-}
-
-// Rules: FS-38
-func TestDeleteCollectionTakesWhatIsSelected(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
-		w.create(configMaps, "a", "b")
-		w.must(201, "POST", configMaps, `{"metadata":{"name":"c","labels":{"app":"web"}}}`)
-		w.must(200, "DELETE", configMaps+"?labelSelector=app%3Dweb", "")
-		if got := itemNames(w.must(200, "GET", configMaps, "")); got != "a b" {
-			t.Errorf("left: %s", got)
-		}
-		w.must(405, "DELETE", "/api/v1/configmaps", "")
-	})
-}
-
-// Rules: FC-10, FD-08
-func TestListItemsAndTablesHaveTheFormOfTheRealServer(t *testing.T) {
-	withWidgets(t, func(w *world) {
-		w.must(201, "POST", widgetPath, widget("a", `{"image":"x","replicas":3}`))
-		w.create(configMaps, "c")
-		if l := w.must(200, "GET", widgetPath, ""); !strings.Contains(l.raw,
-			`"items":[{"kind":"Widget","apiVersion":"example.com/v1",`) || l.at("kind") != "WidgetList" {
-			t.Error(l.raw)
-		}
-		if l := w.must(200, "GET", configMaps, ""); !strings.Contains(l.raw, `"items":[{"metadata":`) ||
-			l.at("kind") != "ConfigMapList" {
-			t.Error(l.raw)
-		}
-		const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-		table := w.must(200, "GET", widgetPath+"?includeObject=None", "", "Accept", asTable)
-		if table.at("kind") != "Table" || !strings.Contains(table.raw, `"cells":["a","x",3,"0s"]`) ||
-			!strings.Contains(table.raw, `"object":null`) ||
-			table.at("metadata.resourceVersion") == nil {
-			t.Error(table.raw)
-		}
-		watch := w.watch(widgetPath+"?watch=1", "Accept", asTable)
-		defer watch.close()
-		w.must(201, "POST", widgetPath, widget("b", `{"image":"y"}`))
-		one, two := watch.next(), watch.next()
-		if one.at("columnDefinitions") == nil || two.at("columnDefinitions") != nil {
-			t.Errorf("columns come with the first event only: %v, %v", one.Object, two.Object)
-		}
-		meta := w.must(200, "GET", widgetPath+"/a", "", "Accept",
-			"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
-		if meta.at("kind") != "PartialObjectMetadata" || meta.at("spec") != nil {
-			t.Error(meta.raw)
-		}
-		w.must(406, "GET", widgetPath+"/a", "", "Accept", "text/html")
 	})
 }
 

@@ -167,92 +167,6 @@ func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
 	})
 }
 
-func TestAWebhookSeesWhatARealServerWouldShow(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
-		var seen map[string]any
-		h.by["/look"] = func(request map[string]any) string {
-			seen = request
-			return say(`"allowed":true`)
-		}
-		h.configure("mutating", "m", "", "/look")
-		w.must(201, "POST", configMaps+"?dryRun=All&fieldManager=me",
-			`{"metadata":{"generateName":"c-","uid":"mine"},"data":{"a":"b"}}`)
-		meta := obj.Map(seen, "object", "metadata")
-		for field, want := range map[string]any{"operation": "CREATE", "namespace": "default", "name": nil,
-			"dryRun": true, "oldObject": nil, "subResource": nil} {
-			if seen[field] != want {
-				t.Errorf("%s is %v, want %v", field, seen[field], want)
-			}
-		}
-		for field, want := range map[string]any{"uid": nil, "name": nil, "generateName": "c-", "generation": nil} {
-			if meta[field] != want {
-				t.Errorf("metadata.%s is %v, want %v", field, meta[field], want)
-			}
-		}
-		if options := fmt.Sprint(seen["options"]); !strings.Contains(options, "CreateOptions") ||
-			!strings.Contains(options, "fieldManager:me") || !strings.Contains(options, "dryRun:[All]") {
-			t.Errorf("options: %s", options)
-		}
-		if user := fmt.Sprint(seen["userInfo"]); !strings.Contains(user, "username:admin") {
-			t.Errorf("user: %s", user)
-		}
-	})
-}
-
-func TestWhatAWebhookAnswersDecides(t *testing.T) {
-	const failed = `Internal error occurred: failed calling webhook "hook.hooks.test": `
-	const denied = `admission webhook "hook.hooks.test" denied the request`
-	for name, c := range map[string]struct {
-		kind, answer, more string
-		code               int
-		message            string // "" if the write is accepted
-	}{
-		"allowed": {"validating", say(`"allowed":true`), "", 201, ""},
-		"denied":  {"validating", say(`"allowed":false`), "", 400, denied + " without explanation"},
-		"denied with details": {"validating", say(`"status":{"code":418,"reason":"Teapot","message":"no"}`), "",
-			418, denied + ": no"},
-		"denied with a code that is none": {"mutating", say(`"status":{"code":99999,"reason":"Odd"}`), "", 500,
-			denied + ": Odd"},
-		"no JSON": {"validating", "{hello", "", 500, failed + "failed to call webhook: couldn't get version/kind; " +
-			"json parse error: invalid character 'h' looking for beginning of object key string"},
-		"no JSON, ignored": {"validating", "hello", `,"failurePolicy":"Ignore"`, 201, ""},
-		"nothing": {"validating", "", "", 500, failed + "failed to call webhook: 0-length response with status " +
-			"code: 200 and content type: application/json"},
-		"no response": {"validating", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "", 500,
-			failed + "received invalid webhook response: webhook response was absent"},
-		"another version": {"validating", strings.Replace(say(`"allowed":true`), "io/v1", "io/v2", 1), "", 500,
-			failed + `failed to call webhook: no kind "AdmissionReview" is registered for version ` +
-				`"admission.k8s.io/v2" in scheme "pkg/runtime/scheme.go:111"`},
-		"patch of a validating one": {"validating", change(`[]`), "", 500,
-			failed + "received invalid webhook response: validating webhook may not return response.patch"},
-		"patch without its type": {"mutating", say(`"allowed":true,"patch":"W10="`), "", 500,
-			failed + "received invalid webhook response: webhook returned response.patch but not response.patchType"},
-		"patch that does not fit": {"mutating", change(`[{"op":"remove","path":"/data/none"}]`), "", 500, ""},
-		"patch of a wrong type": {"mutating", change(`[{"op":"add","path":"/data","value":"x"}]`), "", 500,
-			"Internal error occurred: json: cannot unmarshal string into Go struct field ConfigMap.data of type " +
-				"map[string]string"},
-		"patch that is no patch": {"mutating", change(`{}`), "", 500, ""},
-		"patch that is invalid":  {"mutating", change(`[{"op":"add","path":"/data/x y","value":"x"}]`), "", 422, ""},
-		"too long": {"validating", say(`"allowed":true,"auditAnnotations":{"a":"` + strings.Repeat("x", 3<<20) + `"}`), "",
-			500, failed + "failed to call webhook: the response is longer than 3145728 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inHookedWorld(t, func(w *world, h *hooks) {
-				h.always("/hook", c.answer)
-				h.configure(c.kind, "c", c.more, "/hook")
-				a := w.must(c.code, "POST", configMaps, configMap("c"))
-				if c.message != "" && a.at("message") != c.message {
-					t.Errorf("message %q\nwant %q", a.at("message"), c.message)
-				}
-				stored := w.do("GET", configMaps+"/c", "").code == 200
-				if stored != (c.code == 201) {
-					t.Errorf("stored: %v", stored)
-				}
-			})
-		})
-	}
-}
-
 func TestAnAnswerToAnotherReviewIsRefused(t *testing.T) {
 	inHookedWorld(t, func(w *world, h *hooks) {
 		h.always("/hook", strings.Replace(say(`"allowed":true`), "UID", "another", 1))
@@ -311,29 +225,6 @@ func TestAWebhookBehindAServiceIsCalledAtAnEndpoint(t *testing.T) {
 			"ports":[{"name":"https","port":8443}],"endpoints":[{"addresses":["10.0.0.7"]}]}`)
 		// It is reached, but its certificate is for another name.
 		failed("not hook.default.svc")
-	})
-}
-
-func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
-		const path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-		a := w.must(422, "POST", path, `{"metadata":{"name":"a"},"webhooks":[{"name":"x","rules":[{"operations":["*",
-			"CREATE"],"apiGroups":["*",""],"apiVersions":[""],"resources":["*","pods","pods/*","pods/log"]}],
-			"timeoutSeconds":31,"failurePolicy":"Maybe","sideEffects":"Some","admissionReviewVersions":["v3"],
-			"clientConfig":{"url":"http://u:p@h/?q"},
-			"matchConditions":[{"name":"a","expression":"true"}]},{"name":"x"}]}`)
-		for _, want := range []string{"at least three segments", "must not specify other operations",
-			"must not specify other API groups", "webhooks[0].rules[0].apiVersions[0]: Required value",
-			"if 'pods/*' is present, must not specify pods/log", "other resources without subresources",
-			"between 1 and 30 seconds", `Unsupported value: \"Maybe\"`, `supported values: \"None\", \"NoneOnDryRun\"`,
-			"must include at least one of v1, v1beta1", "'https' is the only allowed URL scheme",
-			"user information is not permitted", "query parameters are not permitted",
-			"this build of skiff-dev does not evaluate CEL",
-			"webhooks[1].name: Duplicate value", "exactly one of url or service is required"} {
-			if !strings.Contains(a.raw, want) {
-				t.Errorf("%q is not in %s", want, a.raw)
-			}
-		}
 	})
 }
 

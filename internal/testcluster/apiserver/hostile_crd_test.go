@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
 )
@@ -68,7 +69,7 @@ func TestAHostileDefinitionCostsLittle(t *testing.T) {
 				a = w.do("POST", bads, `{"apiVersion":"x.test/v1","kind":"Bad","metadata":{"name":"a"},"spec":`+c.spec+`}`)
 			}
 			if a.code == 201 {
-				w.must(200, "PATCH", bads+"/a", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", mergeType)
+				w.must(200, "PATCH", bads+"/a", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", string(kube.MergePatch))
 			}
 			runtime.ReadMemStats(&after)
 			if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; a.code != c.code || cost > 300 {

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/forms"
-	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -23,7 +21,6 @@ const (
 	tableFirst = "application/json;as=Table;v=v1;g=meta.k8s.io," +
 		"application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	protobufFirst = "application/vnd.kubernetes.protobuf,application/json"
-	lastApplied   = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
 func byName(name string) string { return "fieldSelector=" + url.QueryEscape("metadata.name="+name) }
@@ -52,99 +49,6 @@ func TestGetAndWatchShowsOneRowForEachEvent(t *testing.T) {
 			if obj.String(rows[0], "object", "metadata", "name") == "" {
 				t.Error("kubectl cannot tell whose row it is")
 			}
-		}
-	})
-}
-
-// Rules: FD-10
-func TestClientSideApplyCreatesThenChangesNothingThenConfigures(t *testing.T) {
-	withWidgets(t, func(w *world) {
-		const query = "?fieldManager=kubectl-client-side-apply&fieldValidation=Strict"
-		for _, tc := range []struct {
-			collection, name, body string
-			patchType              kube.PatchType
-		}{
-			{deployments, "d", deployment("d", `"500m"`), kube.StrategicMergePatch},
-			{widgetPath, "a", widget("a", `{"image":"x"}`), kube.MergePatch},
-		} {
-			annotate := func(spec string) string {
-				return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}%s}`, lastApplied, tc.body, spec)
-			}
-			w.must(404, "GET", tc.collection+"/"+tc.name, "")
-			o, err := patch.Decode([]byte(tc.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			obj.Set(o.(map[string]any), tc.body, "metadata", "annotations", lastApplied)
-			created := w.must(201, "POST", tc.collection+query, string(httpd.Encode(o)))
-			same := w.must(200, "PATCH", tc.collection+"/"+tc.name+query, annotate(""),
-				"Content-Type", string(tc.patchType))
-			if same.raw != created.raw {
-				t.Errorf("the same again: %s\n%s", same.raw, created.raw)
-			}
-			changed := w.must(200, "PATCH", tc.collection+"/"+tc.name+query, annotate(`,"spec":{"replicas":3}`),
-				"Content-Type", string(tc.patchType))
-			if changed.at("spec.replicas") != int64(3) || changed.at("metadata.generation") != int64(2) {
-				t.Error(changed.raw)
-			}
-			entries := obj.Maps(changed.body, "metadata", "managedFields")
-			if len(entries) != 1 || entries[0]["manager"] != "kubectl-client-side-apply" ||
-				entries[0]["operation"] != "Update" {
-				t.Errorf("managers %v", entries)
-			}
-			w.must(422, "PATCH", tc.collection+"/"+tc.name+query, annotate(`,"spec":{"replica":3}`),
-				"Content-Type", string(tc.patchType))
-		}
-	})
-}
-
-// Rules: FD-11
-func TestServerSideApplyConflictsForcesDropsAndMigrates(t *testing.T) {
-	withWidgets(t, func(w *world) {
-		apply := func(code int, query, spec string) response {
-			t.Helper()
-			return w.must(code, "PATCH", widgetPath+"/a?"+query, widget("a", spec),
-				"Content-Type", string(kube.ApplyPatch))
-		}
-		apply(201, "fieldManager=a", `{"image":"x","replicas":1}`)
-		if c := apply(409, "fieldManager=b", `{"image":"y"}`); c.at(
-			"message") != `Apply failed with 1 conflict: conflict with "a": .spec.image` {
-			t.Error(c.raw)
-		}
-		before := w.s.Revision()
-		// kubectl diff
-		if d := apply(200, "fieldManager=b&force=true&dryRun=All", `{"image":"y"}`); d.at("spec.image") != "y" ||
-			w.s.Revision() != before {
-			t.Error(d.raw)
-		}
-		if f := apply(200, "fieldManager=b&force=true", `{"image":"y"}`); f.at("spec.image") != "y" {
-			t.Error(f.raw)
-		}
-		if d := apply(200, "fieldManager=a", `{}`); d.at("spec.replicas") != nil || d.at("spec.image") != "y" {
-			t.Errorf("a dropped its replicas, b keeps its image: %s", d.raw)
-		}
-
-		// kubectl apply --server-side after kubectl apply: the Update entry of the old manager is turned into the new
-		// one's, with a lock.
-		w.must(201, "POST", widgetPath+"?fieldManager=kubectl-client-side-apply",
-			widget("b", `{"image":"x","replicas":1}`))
-		applied := w.must(200, "PATCH", widgetPath+"/b?fieldManager=kubectl", widget("b", `{"image":"x"}`),
-			"Content-Type", string(kube.ApplyPatch))
-		entries := obj.Slice(applied.body, "metadata", "managedFields")
-		migrated := obj.Clone(entries[1].(map[string]any))
-		migrated["manager"], migrated["operation"] = "kubectl", "Apply"
-		lock := func(version any) string {
-			return string(httpd.Encode([]any{map[string]any{"op": "replace", "path": "/metadata/managedFields",
-				"value": []any{migrated}},
-				map[string]any{"op": "replace", "path": "/metadata/resourceVersion", "value": version}}))
-		}
-		w.must(409, "PATCH", widgetPath+"/b", lock("1"), "Content-Type", string(kube.JSONPatch))
-		w.must(200, "PATCH", widgetPath+"/b", lock(applied.at("metadata.resourceVersion")),
-			"Content-Type", string(kube.JSONPatch))
-		last := w.must(200, "PATCH", widgetPath+"/b?fieldManager=kubectl", widget("b", `{"image":"x"}`),
-			"Content-Type", string(kube.ApplyPatch))
-		if last.at("spec.replicas") != nil {
-			t.Errorf("what the first apply declared and the last does not is still there: %s", last.raw)
 		}
 	})
 }
@@ -258,7 +162,7 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 	})
 }
 
-// Rules: FD-06
+// Rules: FD-05, FD-06, FD-07
 func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
 	withWidgets(t, func(w *world) {
 		v2 := w.must(200, "GET", "/openapi/v2", "", "Accept",

@@ -53,26 +53,6 @@ func TestQuotasLimitWhatIsCreated(t *testing.T) {
 	})
 }
 
-func TestAQuotaWithScopesCountsThePodsThatItIsFor(t *testing.T) {
-	inWorld(t, Options{Quotas: true}, func(w *world) {
-		for name, scope := range map[string]string{
-			"best": `"scopes":["BestEffort"]`, "other": `"scopes":["NotBestEffort","NotTerminating"]`,
-			"class": `"scopeSelector":{"matchExpressions":[{"scopeName":"PriorityClass","operator":"Exists"}]}`,
-		} {
-			w.must(201, "POST", quotas, `{"metadata":{"name":"`+name+`"},"spec":{"hard":{"pods":"5"},`+scope+`}}`)
-		}
-		synctest.Wait()
-		w.must(201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-		w.must(201, "POST", pods, `{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"i",
-			"resources":{"limits":{"cpu":"1"}}}]}}`)
-		for name, used := range map[string]string{"best": "1", "other": "1", "class": "0"} {
-			if a := w.must(200, "GET", quotas+"/"+name, ""); a.at("status.used.pods") != used {
-				t.Errorf("quota %s has %v pods, want %s", name, a.at("status.used.pods"), used)
-			}
-		}
-	})
-}
-
 func TestWhatOneQuotaRefusesIsNotChargedToAnother(t *testing.T) {
 	inWorld(t, Options{Quotas: true}, func(w *world) {
 		for name, limit := range map[string]string{"a": "5", "b": "0"} {

@@ -65,36 +65,6 @@ func TestADeleteOfACollectionHeedsItsLimit(t *testing.T) {
 	})
 }
 
-// Rules: FD-19
-func TestOptionsAreCheckedBeforeTheBody(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
-		w.must(201, "POST", configMaps, configMap("a"))
-		long := "?fieldManager=" + strings.Repeat("m", maxManager+1)
-		for _, tt := range []struct {
-			code                int
-			method, query, body string
-		}{
-			{422, "POST", long, "["}, {422, "PUT", long, "["}, {422, "PATCH", long, "["},
-			{422, "PATCH", "?force=true", "{}"}, {422, "PATCH", "?fieldValidation=strict", "{}"},
-			{422, "DELETE", "?propagationPolicy=", ""}, {400, "DELETE", "?gracePeriodSeconds=", ""},
-			{422, "DELETE", "?orphanDependents=true&propagationPolicy=Orphan", ""},
-			{400, "DELETE", "", `{"kind":"ConfigMap"}`}, {400, "DELETE", "", `{"dryRun":"All"}`},
-			{400, "GET", "?timeout=soon", ""}, {500, "GET", "?resourceVersion=-1", ""},
-			{422, "POST", "?dryRun=All", "null"}, {200, "DELETE", "?dryRun=All", ""},
-		} {
-			path := configMaps + "/a"
-			if tt.method == "POST" {
-				path = configMaps
-			}
-			a := w.do(tt.method, path+tt.query, tt.body, "Content-Type", map[bool]string{
-				true: "application/merge-patch+json", false: "application/json"}[tt.method == "PATCH"])
-			if a.code != tt.code {
-				t.Errorf("%s %.40s %s: %d %s, want %d", tt.method, tt.query, tt.body, a.code, a.raw, tt.code)
-			}
-		}
-	})
-}
-
 // Rules: FD-18
 func TestMetricsAreServedToTheirEnd(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {

@@ -3,7 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"io"
-	"net/http"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,40 +78,6 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 	})
 }
 
-// Rules: FS-05, FS-06, FS-07
-func TestWritesWithAnOutdatedVersionConflict(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
-		w.must(201, "POST", configMaps, configMap("a"))
-		for _, tc := range []struct {
-			name, method, path, body string
-			code                     int
-			message                  string
-		}{
-			{"old version", "PUT", configMaps + "/a", `{"metadata":{"name":"a","resourceVersion":"1"}}`, 409,
-				`Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your ` +
-					`changes to the latest version and try again`},
-			{"no version", "PUT", configMaps + "/a", `{"metadata":{"name":"a"},"data":{"x":"y"}}`, 200, ""},
-			{"missing", "PUT", configMaps + "/b", `{"metadata":{"name":"b"}}`, 404, `configmaps "b" not found`},
-			{"missing lease", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l",
-				`{"metadata":{"name":"l"}}`, 201, ""},
-			{"exists", "POST", configMaps, configMap("a"), 409, `configmaps "a" already exists`},
-			{"version on create", "POST", configMaps, `{"metadata":{"name":"c","resourceVersion":"1"}}`, 500,
-				"resourceVersion should not be set on objects to be created"},
-			{"other namespace", "POST", configMaps, `{"metadata":{"name":"c","namespace":"x"}}`, 400,
-				"the namespace of the provided object does not match the namespace sent on the request"},
-			{"other name", "PUT", configMaps + "/a", `{"metadata":{"name":"c"}}`, 400,
-				"the name of the object (c) does not match the name on the URL (a)"},
-			{"missing namespace", "POST", "/api/v1/namespaces/nope/configmaps", configMap("a"), 404,
-				`namespaces "nope" not found`},
-		} {
-			a := w.do(tc.method, tc.path, tc.body)
-			if a.code != tc.code || tc.message != "" && a.at("message") != tc.message {
-				t.Errorf("%s: %d %s", tc.name, a.code, a.raw)
-			}
-		}
-	})
-}
-
 // Rules: FS-09, FS-10, FS-11, FS-12, FS-32
 func TestFinalizersDelayTheRemovalOfADeletedObject(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
@@ -163,21 +129,6 @@ func TestFinalizersDelayTheRemovalOfADeletedObject(t *testing.T) {
 	})
 }
 
-// Rules: FS-15
-func TestEightGeneratedNamesAreTried(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
-		a := w.must(201, "POST", configMaps, `{"metadata":{"generateName":"`+strings.Repeat("x", 63)+`"}}`)
-		if name := fmt.Sprint(a.at("metadata.name")); len(name) != 63 ||
-			!strings.HasPrefix(name, strings.Repeat("x", 58)) {
-			t.Errorf("generated %q", name)
-		}
-		tries := 0
-		if _, ok := w.s.generateName("a-", func(string) bool { tries++; return true }); ok || tries != 8 {
-			t.Errorf("%d tries, ok %v", tries, ok)
-		}
-	})
-}
-
 // Rules: FS-18
 func TestPatchesWithoutAVersionNeverConflict(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
@@ -225,30 +176,48 @@ func TestAWatchEndsCleanlyAfterItsTimeout(t *testing.T) {
 	})
 }
 
-// Rules: FS-26
-func TestContradictoryListOptionsAreRefused(t *testing.T) {
+// always is a source of random numbers with one number.
+type always uint64
+
+func (n always) Uint64() uint64 { return uint64(n) }
+
+// Rules: FS-15, WRT-15
+func TestANameThatIsTakenEightTimesIsAlreadyExists(t *testing.T) {
 	inWorld(t, Options{}, func(w *world) {
-		const match = "resourceVersionMatch: "
-		for query, want := range map[string]string{
-			"resourceVersionMatch=Exact": match +
-				"Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-			"resourceVersionMatch=Exact&resourceVersion=0": match +
-				`Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`,
-			"resourceVersionMatch=foo&resourceVersion=4": match +
-				`Unsupported value: "foo": supported values: "Exact", "NotOlderThan", ""`,
-			"sendInitialEvents=true": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
-			"watch=1&sendInitialEvents=true": match +
-				"Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-			"watch=1&resourceVersionMatch=NotOlderThan": match +
-				"Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-			"watch=1&sendInitialEvents=1&resourceVersionMatch=Exact&resourceVersion=1": "[" + match +
-				"Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan, " + match +
-				`Unsupported value: "Exact": supported values: "NotOlderThan"]`,
-		} {
-			a := w.must(http.StatusUnprocessableEntity, "GET", configMaps+"?"+query, "")
-			if got := fmt.Sprint(a.at("message")); got != `ListOptions.meta.k8s.io "" is invalid: `+want {
-				t.Errorf("%s: %s", query, got)
-			}
+		body := func(base string) string {
+			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"` + base + `"}}`
 		}
+		long := strings.Repeat("x", 63)
+		name, _ := w.must(201, "POST", configMaps, body(long)).at("metadata.name").(string)
+		if len(name) != 63 || !strings.HasPrefix(name, long[:58]) {
+			t.Errorf("generated %q", name)
+		}
+		w.s.mu.Lock()
+		w.s.rand = rand.New(always(1 << 63)) // one suffix from here on
+		w.s.mu.Unlock()
+		taken := w.must(201, "POST", configMaps, body("a-")).at("metadata.name")
+		a := w.must(409, "POST", configMaps, body("a-"))
+		if a.at("reason") != "AlreadyExists" || a.at("details.name") != taken {
+			t.Errorf("answered %s, want that %v is there", a.raw, taken)
+		}
+		w.must(201, "POST", configMaps, body("b-"))
+	})
+}
+
+func TestTheServiceOfTheServerComesBackWithinTenSeconds(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		before := w.must(200, "GET", services+"/kubernetes", "")
+		w.must(200, "DELETE", services+"/kubernetes", "")
+		time.Sleep(serviceCheck - time.Second)
+		w.must(404, "GET", services+"/kubernetes", "")
+		time.Sleep(2 * time.Second)
+		after := w.must(200, "GET", services+"/kubernetes", "")
+		if after.at("spec.clusterIP") != before.at("spec.clusterIP") ||
+			after.at("metadata.uid") == before.at("metadata.uid") {
+			t.Errorf("the Service that came back: %s\nwant a new one with the address of\n%s", after.raw, before.raw)
+		}
+		w.must(200, "DELETE", services+"/kubernetes", "")
+		time.Sleep(serviceCheck + time.Second)
+		w.must(200, "GET", services+"/kubernetes", "")
 	})
 }

@@ -119,42 +119,6 @@ func TestATokenForOthersIsNotForTheServer(t *testing.T) {
 	})
 }
 
-// Rules: FS-42
-func TestARequestForATokenIsChecked(t *testing.T) {
-	withBot(t, func(w *world) {
-		admin := []string{"Authorization", "Bearer admin"}
-		pod := func(more string) string {
-			return `{"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod",` + more + `}}}`
-		}
-		pods := "/api/v1/namespaces/default/pods"
-		w.must(201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`,
-			admin...)
-		for _, tt := range []struct {
-			path, body string
-			code       int
-			say        string
-		}{
-			{"/bot/token", `{"spec":{"expirationSeconds":599}}`, 422, "a duration less than 10 minutes"},
-			{"/bot/token", `{"spec":{"expirationSeconds":4294967297}}`, 422, "larger than 2^32 seconds"},
-			{"/bot/token", `{"metadata":{"name":"x"}}`, 422, "must match the service account name if specified"},
-			{"/nobody/token", `{}`, 404, `serviceaccounts "nobody" not found`},
-			{"/bot/token", pod(`"name":"q"`), 404, "not found"},
-			{"/bot/token", pod(`"name":"p"`), 400,
-				"running with different serviceaccount name"},
-			{"/default/token", pod(`"name":"p","uid":"1"`), 404,
-				"not found"},
-			{"/bot/token", `{"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Event","name":"p"}}}`, 400,
-				"cannot bind token to object of type"},
-			{"/bot/token", `{"spec":1}`, 400, "cannot be handled as a TokenRequest"},
-		} {
-			a := w.do("POST", accounts+tt.path, tt.body, admin...)
-			if a.code != tt.code || !strings.Contains(fmt.Sprint(a.at("message")), tt.say) {
-				t.Errorf("%s: %d %s, want %d %s", tt.body, a.code, a.raw, tt.code, tt.say)
-			}
-		}
-	})
-}
-
 func TestTokensNeedNoOtherCredentials(t *testing.T) {
 	inWorld(t, Options{ClientCA: x509.NewCertPool()}, func(w *world) {
 		w.must(401, "GET", configMaps, "")

@@ -4,9 +4,7 @@
 package internal_test
 
 import (
-	"os"
 	"os/exec"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -166,12 +164,8 @@ func TestSkiffLinksNothingOfTheTestCluster(t *testing.T) {
 var requireLine = regexp.MustCompile(`(?m)^(?:require)?\s+(\S+\.\S+) v\S+( // indirect)?$`)
 
 func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
-	b, err := os.ReadFile(path.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct := 0
-	for _, m := range requireLine.FindAllStringSubmatch(string(b), -1) {
+	mod, direct := read(t, "go.mod"), 0
+	for _, m := range requireLine.FindAllStringSubmatch(mod, -1) {
 		name, indirect := m[1], m[2] != ""
 		if _, ok := dependencies[name]; !ok && !indirect {
 			t.Errorf("go.mod requires %s, which is not in the list of internal/arch_test.go: "+
@@ -187,7 +181,7 @@ func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
 	if direct == 0 {
 		t.Error("no requirement was found in go.mod: this test no longer understands it")
 	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(mod) {
 		if strings.HasPrefix(strings.TrimSpace(line), "replace") {
 			t.Errorf("go.mod: %q: `go install` does not work with a replacement", strings.TrimSpace(line))
 		}
@@ -195,17 +189,10 @@ func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {
 }
 
 func TestTheLicensesOfAllModulesAreThere(t *testing.T) {
-	licenses, err := os.ReadFile(path.Join(root, "cmd/skiff/THIRD_PARTY_LICENSES"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile(path.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range requireLine.FindAllStringSubmatch(string(mod), -1) {
+	licenses := read(t, "cmd/skiff/THIRD_PARTY_LICENSES")
+	for _, m := range requireLine.FindAllStringSubmatch(read(t, "go.mod"), -1) {
 		const onWindows = "github.com/inconshreveable/mousetrap" // cobra's, and not in a binary for Linux
-		if m[1] != onWindows && !strings.Contains(string(licenses), "\n== "+m[1]+"\n") {
+		if m[1] != onWindows && !strings.Contains(licenses, "\n== "+m[1]+"\n") {
 			t.Errorf("cmd/skiff/THIRD_PARTY_LICENSES does not have %s", m[1])
 		}
 	}

@@ -1,7 +1,6 @@
 package internal_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"go/ast"
@@ -10,10 +9,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"skiff/internal/cli/clitest"
 )
 
 // shell runs the commands of the README in a directory that looks like the repository after `make build`, on a
@@ -72,9 +72,9 @@ func (s *shell) run(line string) string {
 }
 
 // start runs a command until the test is over. Then it has to be there still, and to end well.
-func (s *shell) start(line string) *output {
+func (s *shell) start(line string) *clitest.Buffer {
 	s.t.Helper()
-	out := &output{}
+	out := &clitest.Buffer{}
 	cmd := exec.Command("bash", "-c", "exec "+line)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.dir, s.env, out, out
 	if err := cmd.Start(); err != nil {
@@ -85,7 +85,7 @@ func (s *shell) start(line string) *output {
 	s.t.Cleanup(func() {
 		select {
 		case err := <-ended:
-			s.t.Errorf("%s has ended by itself: %v\n%s", line, err, out)
+			s.t.Errorf("%s has ended: %v\n%s", line, err, out)
 			return
 		default:
 		}
@@ -105,7 +105,7 @@ var probesAt = regexp.MustCompile(`serving probes"? "?address"?="?([0-9.:]+)`)
 
 // findsSkiff waits until a command says that the skiff with this log is fine. The command may find others, too, which
 // other tests run on this machine.
-func (s *shell) findsSkiff(command string, log *output) {
+func (s *shell) findsSkiff(command string, log *clitest.Buffer) {
 	s.t.Helper()
 	s.eventually(command+" finds the skiff that was started", func() bool {
 		m := probesAt.FindStringSubmatch(log.String())
@@ -134,34 +134,12 @@ func (s *shell) eventually(what string, cond func() bool) {
 	}
 }
 
-// output is what a running command has written.
-type output struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // readmeCommands returns the lines of the README that are set as commands, but those of make: some of them run this
 // test.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(read(t, "README.md")) {
 		if command, ok := strings.CutPrefix(line, "    "); ok && !strings.HasPrefix(command, "make ") {
 			out = append(out, strings.TrimSpace(command))
 		}
@@ -173,7 +151,7 @@ func readmeCommands(t *testing.T) []string {
 	return out
 }
 
-// From top to bottom, as somebody who follows it does.
+// From top to bottom, as a reader does.
 func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute, most of which is waiting")
@@ -181,7 +159,7 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	var restarts string
-	var running *output
+	var running *clitest.Buffer
 	for _, command := range readmeCommands(t) {
 		switch {
 		case lasting.MatchString(command):

@@ -62,6 +62,16 @@ func (s source) position(n ast.Node) token.Position {
 	return p
 }
 
+// read returns the text of a file of the repository.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // sources parses all Go files of the repository.
 func sources(t *testing.T) []source {
 	t.Helper()
@@ -171,11 +181,7 @@ func TestNoLineIsTooLong(t *testing.T) {
 			}
 			return true
 		})
-		text, err := os.ReadFile(filepath.Join(root, f.name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, line := range strings.Split(string(text), "\n") {
+		for i, line := range strings.Split(read(t, f.name), "\n") {
 			columns := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
 			if columns > maxColumns && !raw[i+1] {
 				t.Errorf("%s:%d has %d columns, the limit is %d", f.name, i+1, columns, maxColumns)

@@ -3,9 +3,7 @@ package internal_test
 import (
 	"bytes"
 	"go/ast"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,11 +15,7 @@ import (
 // section returns the text of a README below a heading, up to the next heading of the same level.
 func section(t *testing.T, file, heading string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, ok := strings.Cut(string(b), "\n## "+heading+"\n")
+	_, text, ok := strings.Cut(read(t, file), "\n## "+heading+"\n")
 	if !ok {
 		t.Fatalf("%s has no heading %q", file, heading)
 	}
@@ -61,18 +55,18 @@ func TestEachFunctionOfTheWalksCallsTheNext(t *testing.T) {
 				names = append(names, symbolName(m))
 			}
 			for _, name := range names {
-				if declared[name].decl == nil {
+				if declared[name] == nil {
 					t.Fatalf("%s: %s does not exist", walk, name)
 				}
 			}
 			first := names[0]
-			if by, ok := handedOver[first]; !ok && before != "" && !mentions(declared[before].decl, first) {
+			if by, ok := handedOver[first]; !ok && before != "" && !mentions(declared[before], first) {
 				t.Errorf("%s: %s does not call %s", walk, before, first)
-			} else if ok && by == "OnChange" && !mentions(declared[first].decl, by) {
+			} else if ok && by == "OnChange" && !mentions(declared[first], by) {
 				t.Errorf("%s: %s does not hand over a handler with %s", walk, first, by)
 			}
 			for _, other := range names[1:] { // is called, or calls, or hands over
-				if !mentions(declared[first].decl, other) && !mentions(declared[other].decl, first) {
+				if !mentions(declared[first], other) && !mentions(declared[other], first) {
 					t.Errorf("%s: %s and %s have nothing to do with each other", walk, first, other)
 				}
 			}
@@ -88,11 +82,7 @@ const codeMap = "internal/README.md"
 const maxReadme = 200
 
 func TestTheReadmeIsShort(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(b), "\n"); n >= maxReadme {
+	if n := strings.Count(read(t, "README.md"), "\n"); n >= maxReadme {
 		t.Errorf("README.md has %d lines, fewer than %d are wanted", n, maxReadme)
 	}
 }
@@ -104,40 +94,6 @@ func TestTheMapNamesEachPackage(t *testing.T) {
 		if parts := strings.Split(below, "/"); ok && !strings.Contains(text, "`"+parts[min(1, len(parts)-1)]+"`") {
 			t.Errorf("%s, The wings: %s is missing", codeMap, f.pkg)
 		}
-	}
-}
-
-// length says how much there is to read for the whole way, and in its packages.
-var length = regexp.MustCompile(`(\d+) files of together ([\d,]+) lines; [^.]* have about ([\d,]+)`)
-
-func TestTheLengthOfTheWayIsTrue(t *testing.T) {
-	text := section(t, codeMap, "Follow one event")
-	declared, files, packages := functions(t), map[string]int{}, map[string]bool{}
-	for _, m := range symbol.FindAllStringSubmatch(text, -1) {
-		f := declared[symbolName(m)]
-		files[f.file], packages[filepath.Dir(f.file)] = f.lines, true
-	}
-	lines, all := 0, 0
-	for _, n := range files {
-		lines += n
-	}
-	for _, f := range sources(t) {
-		if packages[filepath.Dir(f.name)] && !f.test {
-			all += f.lines
-		}
-	}
-	m := length.FindStringSubmatch(text)
-	if m == nil {
-		t.Fatalf("Follow one event does not say how long the way is: %d files of together %d lines",
-			len(files), lines)
-	}
-	near := func(text string, is int) bool {
-		said, err := strconv.Atoi(strings.ReplaceAll(text, ",", ""))
-		return err == nil && is <= said+said/8 && is >= said-said/8
-	}
-	if m[1] != strconv.Itoa(len(files)) || !near(m[2], lines) || !near(m[3], all) {
-		t.Errorf("Follow one event: %q, there are %d files of together %d lines, and %d in their packages",
-			m[0], len(files), lines, all)
 	}
 }
 
@@ -161,28 +117,20 @@ func mentions(f *ast.FuncDecl, name string) bool {
 	return found
 }
 
-// function is a function or method of the program, and how long its file is.
-type function struct {
-	decl  *ast.FuncDecl
-	file  string
-	lines int
-}
-
 // functions returns all functions, as "kube.List", and methods, as "kube.Stream.Next", of the program.
-func functions(t *testing.T) map[string]function {
-	out := map[string]function{}
+func functions(t *testing.T) map[string]*ast.FuncDecl {
+	out := map[string]*ast.FuncDecl{}
 	for _, f := range sources(t) {
 		if f.test || f.nested {
 			continue
 		}
-		pkg := path.Base(f.pkg)
 		for _, d := range f.ast.Decls {
 			if d, ok := d.(*ast.FuncDecl); ok {
-				name := pkg + "." + d.Name.Name
+				name := path.Base(f.pkg) + "."
 				if d.Recv != nil {
-					name = pkg + "." + receiver(d.Recv.List[0].Type) + "." + d.Name.Name
+					name += receiver(d.Recv.List[0].Type) + "."
 				}
-				out[name] = function{d, f.name, f.lines}
+				out[name+d.Name.Name] = d
 			}
 		}
 	}
@@ -213,17 +161,10 @@ func TestTheFlagsAndTargetsOfTheReadmeExist(t *testing.T) {
 			t.Errorf("README.md, Commands: %s is no flag of skiff run", flag[1])
 		}
 	}
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, target := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z0-9-]+)").FindAllStringSubmatch(string(readme),
-		-1) {
-		if !strings.Contains(string(makefile), "\n"+target[1]+": ") {
+	makefile := read(t, "Makefile")
+	for _, target := range regexp.MustCompile("(?m)(?:`|^    )make ([a-z0-9-]+)").FindAllStringSubmatch(
+		read(t, "README.md"), -1) {
+		if !strings.Contains(makefile, "\n"+target[1]+": ") {
 			t.Errorf("README.md: make has no target %s", target[1])
 		}
 	}

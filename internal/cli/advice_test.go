@@ -70,13 +70,12 @@ func (a *adviser) says(r kube.Resource, name string) func() string {
 func (a *adviser) until(text func() string, what string) []string {
 	a.t.Helper()
 	pattern := regexp.MustCompile(what)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
-		if m := pattern.FindStringSubmatch(text()); m != nil {
-			return m
-		}
-	}
-	a.t.Fatalf("%q never comes:\n%s\nthe log: %s", what, text(), a.running.Stderr)
-	return nil
+	var m []string
+	a.running.Await(what, func() bool {
+		m = pattern.FindStringSubmatch(text())
+		return m != nil
+	})
+	return m
 }
 
 func (a *adviser) web(spec object) {
@@ -150,8 +149,9 @@ func deployment(name string) object {
 			"spec": object{"containers": []any{object{"name": "a", "image": "b"}}}}}}
 }
 
-// advices are the rows: what is done before, with which flags skiff runs, where and how the advice is printed, how it
-// is followed, and what is printed when that has helped. Where skiff looks again every minute, it is started again.
+// advices are the rows: what is done before, with which flags skiff runs, where (in the conditions of the WebServer
+// web, if nothing is said) and how the advice is printed, how it is followed, and what is printed when that has helped.
+// Where skiff looks again every minute, it is started again.
 var advices = map[string]struct {
 	flags   []string
 	make    func(a *adviser)
@@ -161,7 +161,7 @@ var advices = map[string]struct {
 	then    string
 }{
 	"definitions that are not installed": {
-		make:    func(a *adviser) { a.delete(definitionResource, "", "webservers.skiff.dev") },
+		make:    func(a *adviser) { a.delete(crdResource, "", "webservers.skiff.dev") },
 		printed: func(a *adviser) func() string { return a.status },
 		advice:  "! not working: webservers.skiff.dev is not installed; run `skiff (crds install)`",
 		follow: func(a *adviser, m []string) {
@@ -170,18 +170,16 @@ var advices = map[string]struct {
 		then: "all is well",
 	},
 	"an object that is too large, and the flag": {
-		flags:   []string{"--max-object-kib", "8"},
-		make:    func(a *adviser) { a.web(object{"env": env(20)}) },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  "Stalled=True TooLarge: .*make it smaller, or raise (--max-object-kib)",
-		follow:  func(a *adviser, m []string) { a.start(m[1], "100") },
-		then:    "Stalled=False ",
+		flags:  []string{"--max-object-kib", "8"},
+		make:   func(a *adviser) { a.web(object{"env": env(20)}) },
+		advice: "Stalled=True TooLarge: .*make it smaller, or raise (--max-object-kib)",
+		follow: func(a *adviser, m []string) { a.start(m[1], "100") },
+		then:   "Stalled=False ",
 	},
 	"an object that is too large, and its size": {
-		flags:   []string{"--max-object-kib", "8"},
-		make:    func(a *adviser) { a.web(object{"env": env(20)}) },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  "Stalled=True TooLarge: .*make it smaller",
+		flags:  []string{"--max-object-kib", "8"},
+		make:   func(a *adviser) { a.web(object{"env": env(20)}) },
+		advice: "Stalled=True TooLarge: .*make it smaller",
 		follow: func(a *adviser, _ []string) {
 			a.patch(webServers, "default", "web", object{"spec": object{"env": env(1)}})
 		},
@@ -206,8 +204,7 @@ var advices = map[string]struct {
 			a.create(webServers, "default", object{"spec": object{"image": "nginx"}, "metadata": object{"name": "web",
 				"annotations": object{"skiff.dev/paused": "true"}}})
 		},
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  "=True .*nothing is changed; remove the annotation ([a-z./]+) to go on",
+		advice: "=True .*nothing is changed; remove the annotation ([a-z./]+) to go on",
 		follow: func(a *adviser, m []string) {
 			a.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{m[1]: nil}}})
 		},
@@ -218,24 +215,21 @@ var advices = map[string]struct {
 			a.create(webServers, "default", object{"spec": object{"image": "nginx"}, "metadata": object{"name": "web",
 				"annotations": object{"skiff.dev/paused": "ja"}}})
 		},
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  `the annotation ([a-z./]+) is "ja" and has to be "(true)" or "false"`,
+		advice: `the annotation ([a-z./]+) is "ja" and has to be "(true)" or "false"`,
 		follow: func(a *adviser, m []string) {
 			a.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{m[1]: m[2]}}})
 		},
 		then: "Paused=True ",
 	},
 	"a name that is taken": {
-		make:    func(a *adviser) { a.create(services, "default", service("web-service", 30090)); a.web(object{}) },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  "NameTaken: .*Service default/(web-service) exists and is not managed by skiff; delete it",
-		follow:  func(a *adviser, m []string) { a.delete(services, "default", m[1]); a.start() },
-		then:    "Degraded=False ",
+		make:   func(a *adviser) { a.create(services, "default", service("web-service", 30090)); a.web(object{}) },
+		advice: "NameTaken: .*Service default/(web-service) exists and is not managed by skiff; delete it",
+		follow: func(a *adviser, m []string) { a.delete(services, "default", m[1]); a.start() },
+		then:   "Degraded=False ",
 	},
 	"another writer of the same field": {
-		make:    func(a *adviser) { a.web(object{}); a.fight("mine:1") },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  `Contested: .*field manager "kubectl-edit" changed .*; stop it, or set ([a-z./]+): "(true)"`,
+		make:   func(a *adviser) { a.web(object{}); a.fight("mine:1") },
+		advice: `Contested: .*field manager "kubectl-edit" changed .*; stop it, or set ([a-z./]+): "(true)"`,
 		follow: func(a *adviser, m []string) {
 			a.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{m[1]: m[2]}}})
 		},
@@ -263,26 +257,23 @@ var advices = map[string]struct {
 			a.create(services, "default", service("other", 30091))
 			a.web(object{"nodePort": 30091})
 		},
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  "spec.nodePort 30091: .*free it",
-		follow:  func(a *adviser, _ []string) { a.delete(services, "default", "other"); a.start() },
-		then:    "Degraded=False ",
+		advice: "spec.nodePort 30091: .*free it",
+		follow: func(a *adviser, _ []string) { a.delete(services, "default", "other"); a.start() },
+		then:   "Degraded=False ",
 	},
 	"a node port that another Service has, and another port": {
 		make: func(a *adviser) {
 			a.create(services, "default", service("other", 30091))
 			a.web(object{"nodePort": 30091})
 		},
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  `(spec)\.(nodePort) 30091: .*choose another one`,
+		advice: `(spec)\.(nodePort) 30091: .*choose another one`,
 		follow: func(a *adviser, m []string) {
 			a.patch(webServers, "default", "web", object{m[1]: object{m[2]: 30092}})
 		},
 		then: "Degraded=False ",
 	},
 	"a template that the policy does not allow, and its field": {
-		make:    func(a *adviser) { a.web(object{"template": object{"spec": object{"hostNetwork": true}}}) },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
+		make: func(a *adviser) { a.web(object{"template": object{"spec": object{"hostNetwork": true}}}) },
 		advice: `--template-policy=baseline, which does not allow these pods: .*hostNetwork.*; ` +
 			`correct (spec)\.(template)`,
 		follow: func(a *adviser, m []string) {
@@ -292,11 +283,10 @@ var advices = map[string]struct {
 		then: "Stalled=False ",
 	},
 	"a template that the policy does not allow, and the policy": {
-		make:    func(a *adviser) { a.web(object{"template": object{"spec": object{"hostNetwork": true}}}) },
-		printed: func(a *adviser) func() string { return a.says(webServers, "web") },
-		advice:  `skiff runs with (--template-policy)=baseline, which does not allow these pods`,
-		follow:  func(a *adviser, m []string) { a.start(m[1], "any") },
-		then:    "Stalled=False ",
+		make:   func(a *adviser) { a.web(object{"template": object{"spec": object{"hostNetwork": true}}}) },
+		advice: `skiff runs with (--template-policy)=baseline, which does not allow these pods`,
+		follow: func(a *adviser, m []string) { a.start(m[1], "any") },
+		then:   "Stalled=False ",
 	},
 	"a debounce under the floor": {
 		make: func(a *adviser) {
@@ -342,6 +332,9 @@ var advices = map[string]struct {
 
 func TestEachAdviceOfAConditionOrOfTheStatusChangesWhatItIsAbout(t *testing.T) {
 	for name, row := range advices {
+		if row.printed == nil {
+			row.printed = func(a *adviser) func() string { return a.says(webServers, "web") }
+		}
 		t.Run(name, func(t *testing.T) {
 			a := &adviser{cluster: newCluster(t, apiserver.Options{}), flags: row.flags}
 			skiff(t, "crds", "install", "--server", a.url()).Want(t, ExitDone)
@@ -358,9 +351,6 @@ func TestEachAdviceOfAConditionOrOfTheStatusChangesWhatItIsAbout(t *testing.T) {
 		})
 	}
 }
-
-var definitionResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
-	Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ClusterScoped: true}
 
 // Of a command that fails, and says with what it would not.
 func TestEachAdviceOfACommandThatFailsMakesItGoFurther(t *testing.T) {
@@ -468,10 +458,7 @@ func TestAFinalizerThatUninstallWaitsForIsTheOneToBeRemoved(t *testing.T) {
 
 func TestTheAddressThatStatusNamesIsWhereRunIsAskedForIt(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := l.Addr().String()
 	l.Close()
 	r := skiff(t, "status", "--health-probe-bind-address", address)

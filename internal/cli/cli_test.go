@@ -25,54 +25,33 @@ func skiff(t *testing.T, args ...string) clitest.Result {
 	return program.Run(t.Context(), t, args...)
 }
 
+// pairs reads a file of testdata: lines, each with another that is indented below it.
+func pairs(t *testing.T, name string) (out [][2]string) {
+	t.Helper()
+	for line := range strings.Lines(read(t, "internal/cli/testdata/"+name)) {
+		line = strings.TrimSuffix(line, "\n")
+		if below, ok := strings.CutPrefix(line, "    "); ok {
+			out[len(out)-1][1] = below
+		} else if line != "" && line[0] != '#' {
+			out = append(out, [2]string{line, ""})
+		}
+	}
+	return out
+}
+
+// Rules: LE-03
 func TestWrongUsagePrintsOneLineAndAHintAndExitsWith2(t *testing.T) {
-	for _, tt := range []struct{ args, say, help string }{
-		{"rnu", `unknown command "rnu" for skiff: did you mean run?`, "skiff"},
-		{"--frobnicate", "unknown flag: --frobnicate", "skiff"},
-		{"run --frobnicate", "unknown flag: --frobnicate", "skiff run"},
-		{"run extra", `skiff run takes no arguments, got "extra"`, "skiff run"},
-		{"run --controllers webserver,nope", `--controllers: unknown controller "nope": choose from webserver`,
-			"skiff run"},
-		{"run --controllers webserver,webserver", `--controllers: "webserver" is listed twice`, "skiff run"},
-		{"run --controllers=", "--controllers: name at least one of webserver", "skiff run"},
-		{"run --watch-namespaces a,B_c", `--watch-namespaces: "B_c" is not a valid namespace name`, "skiff run"},
-		{"run --watch-namespaces=a,", `--watch-namespaces: "" is not a valid namespace name`, "skiff run"},
-		{"run --max-concurrent-reconciles 0", "--max-concurrent-reconciles 0: must be at least 1", "skiff run"},
-		{"run --template-policy strict", `--template-policy "strict": must be one of any, baseline, restricted`, "skiff run"},
-		{"run --template-policy=", `--template-policy "": must be one of any, baseline, restricted`, "skiff run"},
-		{"run --max-concurrent-reconciles many", `"many" for "--max-concurrent-reconciles"`, "skiff run"},
-		{"run --health-probe-bind-address 8081", "--health-probe-bind-address 8081: want HOST:PORT or :PORT",
-			"skiff run"},
-		{"run --health-probe-bind-address :http-alt", "the port must be a number", "skiff run"},
-		{"run --metrics-bind-address 8080", "--metrics-bind-address 8080: want HOST:PORT or :PORT",
-			"skiff run"},
-		{"run --mirror-memory-mib -1", "--mirror-memory-mib -1: must not be negative", "skiff run"},
-		{"run --watch-idle-timeout -1s", "--watch-idle-timeout -1s: must not be negative", "skiff run"},
-		{"run --request-timeout -1s --server https://h", "--request-timeout -1s: must not be negative", "skiff run"},
-		{"run --wire protobuf --server https://h", "--wire protobuf: want auto or json", "skiff run"},
-		{"run --request-timeout soon", `"soon" for "--request-timeout"`, "skiff run"},
-		{"run --log-format yaml", `--log-format "yaml": want text or json`, "skiff run"},
-		{"run -v -1", "--verbosity -1: must not be negative", "skiff run"},
-		{"watch", "want RESOURCE [NAME], got 0 arguments", "skiff watch"},
-		{"watch pods a b", "want RESOURCE [NAME], got 3 arguments", "skiff watch"},
-		{"watch pods -o yaml", `--output "yaml": want json, name or wide`, "skiff watch"},
-		{"watch pods web -A", "--all-namespaces cannot be combined with a NAME", "skiff watch"},
-		{"crds", "skiff crds needs a subcommand: print, install, diff", "skiff crds"},
-		{"crds instal", `unknown command "instal" for skiff crds: did you mean install?`, "skiff crds"},
-		{"crds print x", `skiff crds print takes no arguments, got "x"`, "skiff crds print"},
-		{"crds install --timeout 0s --server https://h", "--timeout 0s: must be more than 0", "skiff crds install"},
-		{"version -o yaml", `--output "yaml": want json`, "skiff version"},
-		{"watch pods -n My_Team", `--namespace: "My_Team" is not a valid namespace name`, "skiff watch"},
-		{"watch pod/web", "write it as skiff watch pod web", "skiff watch"},
-		{"watch pods,services", "only one resource can be watched at a time", "skiff watch"},
-		{"completion tcsh", `want one shell out of bash, fish, powershell, zsh; got ["tcsh"]`,
-			"skiff completion"},
-		{"help nothing", `no help for "nothing"`, "skiff help"},
-	} {
-		r := skiff(t, strings.Fields(tt.args)...)
-		r.Want(t, ExitUsage, "skiff: ", tt.say, "\nrun '"+tt.help+" --help'\n")
-		if strings.Count(r.Stderr, "\n") != 2 || r.Stdout != "" {
-			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", tt.args, r.Stdout, r.Stderr)
+	for _, row := range pairs(t, "usage.txt") {
+		args, root := strings.Fields(row[0]), newRoot()
+		root.InitDefaultHelpCmd()
+		help := root.Name()
+		if cmd, _, err := root.Find(args); err == nil {
+			help = cmd.CommandPath()
+		}
+		r := skiff(t, args...)
+		r.Want(t, ExitUsage, "skiff: ", row[1], "\nrun '"+help+" --help'\n")
+		if strings.Count(r.Stderr, "\n") != 2 || r.Stdout != "" || row[1] == "" {
+			t.Errorf("skiff %s: want an error line and a hint, got %q and %q", row[0], r.Stdout, r.Stderr)
 		}
 	}
 }
@@ -184,16 +163,10 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 		args []string
 		say  []string
 	}{
-		{"no configuration", nil, []string{"no cluster configured", "--server or --kubeconfig"}},
 		{"missing kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "nope")}, []string{"nope: no such file"}},
 		{"malformed kubeconfig", []string{"--kubeconfig", malformed}, []string{malformed, `cluster "c"`, "line 3"}},
 		{"unreachable", []string{"--server", gone.URL},
 			[]string{strings.TrimPrefix(gone.URL, "http://"), "refused", "check that the server is running"}},
-		{"unknown authority", []string{"--server", portal.URL},
-			[]string{"unknown authority", "--certificate-authority"}},
-		{"another name", []string{"--server", portal.URL, "--certificate-authority", caFile(t, portal),
-			"--tls-server-name", "other"},
-			[]string{"other", "--tls-server-name"}},
 		{"no TLS there", []string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)},
 			[]string{"HTTP response to HTTPS client"}},
 		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority",

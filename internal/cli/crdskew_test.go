@@ -93,10 +93,7 @@ func TestADefinitionThatCannotBeComparedIsDebugDetail(t *testing.T) {
 	c.down()
 	for verbosity, want := range []string{"", "cannot compare a custom resource definition"} {
 		var out bytes.Buffer
-		log, err := (&logFlags{format: "json", verbosity: verbosity}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must((&logFlags{format: "json", verbosity: verbosity}).logger(&out))(t)
 		if _, again := lackingFields(t.Context(), c.client, log, nil); !again {
 			t.Error("without a server the definitions are not compared again")
 		}
@@ -115,10 +112,7 @@ func TestDefinitionsAreComparedOnceTheServerAnswers(t *testing.T) {
 				defer api.Close()
 				pipe := api.ListenPipe()
 				defer pipe.Close()
-				client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
-				if err != nil {
-					t.Fatal(err)
-				}
+				client := must(kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial}))(t)
 				defer client.Close()
 				(&cluster{t: t, api: api, client: client}).change(func(version object) []any {
 					delete(lookup(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(object),
@@ -157,10 +151,7 @@ func TestADefinitionThatLackedSomethingStaysNamedWhileTheServerIsAway(t *testing
 
 func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	all, err := definitions.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must(definitions.All())(t)
 	crd := all[len(all)-1]
 	versions := lookup(crd.Object, "spec", "versions").([]any)
 	newer := maps.Clone(versions[0].(object))

@@ -94,3 +94,14 @@ var (
 
 // object is the body of a request.
 type object = map[string]any
+
+// must returns what a function returns without an error: must(os.ReadFile(path))(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

@@ -20,10 +20,7 @@ import (
 func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
 	lines := func(format string) []string {
 		var out bytes.Buffer
-		log, err := (&logFlags{format: format, verbosity: 1}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must((&logFlags{format: format, verbosity: 1}).logger(&out))(t)
 		WarnIn(log)("careful")
 		log = log.WithValues("controller", "webserver", "key", kube.Key{Namespace: "default", Name: "web"},
 			"cause", "WebServer ADDED", "duration_ms", 2.5)
@@ -84,10 +81,7 @@ func TestUsualLinesOfTheTextLogAreAsStdrWritesThem(t *testing.T) {
 }
 
 func BenchmarkLogLine(b *testing.B) {
-	log, err := (&logFlags{format: "text", verbosity: 1}).logger(io.Discard)
-	if err != nil {
-		b.Fatal(err)
-	}
+	log := must((&logFlags{format: "text", verbosity: 1}).logger(io.Discard))(b)
 	log = log.WithValues("controller", "webserver")
 	b.ReportAllocs()
 	for b.Loop() {
@@ -99,10 +93,7 @@ func BenchmarkLogLine(b *testing.B) {
 func TestALogLineThatQuotesAWholeObjectIsCut(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
-		log, err := (&logFlags{format: format}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must((&logFlags{format: format}).logger(&out))(t)
 		long := strings.Repeat("x", 1_500_000)
 		log.Error(errors.New(long), "reconcile failed", "value", long)
 		log.Info("next")
@@ -125,10 +116,7 @@ func (b *broken) String() string { return b.text }
 func TestAValueThatPanicsIsLoggedAsThat(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out bytes.Buffer
-		log, err := (&logFlags{format: format}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must((&logFlags{format: format}).logger(&out))(t)
 		log.Error((*broken)(nil), "reconcile failed")
 		log.WithValues("before", (*broken)(nil)).Info("next", "value", struct{ fmt.Stringer }{})
 		said := "panic: runtime error: invalid memory address"

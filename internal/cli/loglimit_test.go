@@ -15,10 +15,7 @@ import (
 func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log, err := (&logFlags{format: "text"}).logger(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must((&logFlags{format: "text"}).logger(&out))(t)
 		failed := func(namespace string, i int) {
 			key := []any{"key", kube.Key{Namespace: namespace, Name: fmt.Sprint(i)}}
 			if i%2 == 0 { // either way
@@ -59,10 +56,7 @@ func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
 
 func TestWithVerbosity1NoLineIsLeftOut(t *testing.T) {
 	var out bytes.Buffer
-	log, err := (&logFlags{format: "json", verbosity: 1}).logger(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must((&logFlags{format: "json", verbosity: 1}).logger(&out))(t)
 	for range 2 * linesBurst {
 		log.Info("reconciled", "key", kube.Key{Namespace: "default", Name: "web"})
 	}

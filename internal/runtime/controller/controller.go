@@ -6,8 +6,8 @@
 // backoff, a terminal error, an error at the longest interval. What a reconcile does is not its business, nor are
 // leader election and probes (package manager).
 //
-// Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker is
-// a goroutine of its own. Run owns and waits for all of them. On the way of an event it is a source
+// Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker has
+// its own goroutine. Run owns and waits for all of them. On the way of an event it is a source
 // (Watches, Owns, For), and then (*Controller).work, reconcile and call.
 package controller
 
@@ -44,7 +44,7 @@ const (
 )
 
 // Func makes the world fit what is declared under key. It is level-triggered: it gets a name, reads the
-// latest state, and must come to the same end whatever it was called for. It must return soon after ctx ends.
+// latest state, and must come to the same end for any cause. It must return soon after ctx ends.
 // Two calls for one key never overlap.
 type Func func(ctx context.Context, key kube.Key) (Outcome, error)
 
@@ -226,9 +226,9 @@ func (c *Controller) serve(ctx context.Context) error {
 }
 
 // Lead runs the workers from when there is something to work on until ctx ends, and drains: the runs under way may
-// finish. When held ends before, the runs are cancelled, and their keys wait in the queue for the next
+// finish. When leaseCtx ends before, the runs are cancelled, and their keys wait in the queue for the next
 // call. It returns when no run is under way any more; the error names those that did not return in time.
-func (c *Controller) Lead(ctx, held context.Context) error {
+func (c *Controller) Lead(ctx, leaseCtx context.Context) error {
 	select {
 	case c.lead <- struct{}{}:
 	case <-ctx.Done(): // Run has ended already
@@ -237,14 +237,14 @@ func (c *Controller) Lead(ctx, held context.Context) error {
 	defer func() { <-c.lead }()
 	feed, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(held, stop)()
+	defer context.AfterFunc(leaseCtx, stop)()
 	select {
 	case <-c.working:
 	case <-feed.Done():
 		return nil
 	}
 	c.log.Info("started", "workers", c.o.Workers)
-	runs, abort := context.WithCancel(held)
+	runs, abort := context.WithCancel(leaseCtx)
 	defer abort()
 	done := make(chan struct{})
 	var workers sync.WaitGroup
@@ -258,7 +258,7 @@ func (c *Controller) Lead(ctx, held context.Context) error {
 	select {
 	case <-done:
 		if ctx.Err() == nil {
-			c.log.Info("paused", "reason", context.Cause(held).Error())
+			c.log.Info("paused", "reason", context.Cause(leaseCtx).Error())
 		}
 		return nil
 	case <-ctx.Done():

@@ -3,9 +3,12 @@ package controller
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
+	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
 )
 
 // terminalError marks an error that only a change can help.
@@ -49,7 +52,7 @@ func reasonOf(err error) string {
 const maxReasonWord = 40
 
 // IsTerminal says whether trying again does not help: all of err is marked by Terminal, or is a refusal of
-// the server that the same request will meet again (ERR-08).
+// the server that the same request will meet again.
 func IsTerminal(err error) bool { return err != nil && classify(err) == terminal }
 
 // class says what kind of retry an error deserves, the hardest of a joined error's parts counting.
@@ -97,10 +100,9 @@ func classify(err error) class {
 	return failing
 }
 
-// classOf is the table of ERR-08. 401 is about us, not about the object: a token that is not renewed in time
+// classOf finds the class of an answer. 401 is about us, not about the object: a token that is not renewed in time
 // must not park every key. 403 is no terminal error: a grant may come at any time, and nothing changes in the object
-// when it does. Nothing can be created in a namespace that is being deleted, though
-// (ERR-06).
+// when it does. Nothing can be created in a namespace that is being deleted, though.
 func classOf(s *kube.Status) class {
 	switch {
 	case kube.IsRefused(s), kube.IsNamespaceTerminating(s):
@@ -111,4 +113,74 @@ func classOf(s *kube.Status) class {
 		return forbidden
 	}
 	return failing
+}
+
+const (
+	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if they are not
+	// of the class passing and have gone on for stallTime: an API server that has just started fails in many ways for
+	// a while, and ten failures take it a few seconds.
+	stallAfter = 10
+	stallTime  = 2 * time.Minute
+	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for the person who sees
+	// that it is missing. Until then the queue's backoff is shorter for quickForbidden failures.
+	forbiddenDelay = 30 * time.Second
+	forbiddenTime  = 10 * time.Minute
+	quickForbidden = 12
+	// newsAfter is the number of failures in a row after which one of the class passing is worth reporting a
+	// user: a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
+	newsAfter = 6
+	// SlowDelay is the longest pause, and that after a terminal error, plus up to half of it at random. A write that
+	// the server refuses is then sent less than once per five minutes. A change of the object runs at once
+	// all the same.
+	SlowDelay = 5 * time.Minute
+)
+
+// Next is what follows from a run that fails.
+type Next struct {
+	Brief   bool // it is of the class passing, and too recent to report
+	Stalled bool // the key is tried at the longest interval, or waits for a change
+	// Step is for the end of a condition's message. It is the same for each attempt, because a new message is a write.
+	Step string
+
+	class class
+	delay time.Duration // at least; up to half of it is added
+	cause string        // of the run that follows
+}
+
+// NextOf returns what follows if the run that ctx belongs to ends with err, all that went wrong in it.
+func NextOf(ctx context.Context, err error) Next {
+	before, _ := ctx.Value(streakKey{}).(streak)
+	return next(err, before, time.Now())
+}
+
+// next returns what follows from err after the failures before it.
+func next(err error, before streak, now time.Time) Next {
+	n := Next{class: classify(err), cause: retryCause, delay: kube.RetryAfter(err)}
+	n.Brief = n.class == passing && before.failures < newsAfter
+	all := before.and(n.class, now)
+	switch {
+	case n.class == terminal:
+		n.Stalled, n.delay, n.cause = true, SlowDelay, refusedCause
+		n.Step = "skiff tries again when something changes, and every 5 to 8 minutes"
+	case n.class == failing && all.failing >= stallAfter && now.Sub(all.since) >= stallTime,
+		n.class == forbidden && now.Sub(all.forbidden) >= forbiddenTime:
+		n.Stalled, n.delay, n.cause = true, SlowDelay, manyErrorsCause
+		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
+	case n.class == forbidden && n.delay == 0:
+		n.Step = "skiff tries again within 30 seconds"
+	default:
+		n.Step = "skiff tries again within 2 minutes"
+	}
+	return n
+}
+
+// retry queues the run that follows, and returns how long it has to wait.
+func (c *Controller) retry(item queue.Item, n Next, err error) time.Duration {
+	c.streaks.add(item.Key, n, err)
+	if n.class == forbidden && n.delay == 0 && item.Failures >= quickForbidden {
+		d := forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
+		c.queue.AddAfter(item.Key, d, n.cause)
+		return d
+	}
+	return c.queue.RetryAfter(item.Key, n.delay, n.cause)
 }

@@ -100,8 +100,8 @@ type failures struct {
 type alike struct{ namespace, what, reason string }
 
 // describe says what fails, in lines for people: one for each namespace and reason, and the first of each namespace
-// before all others, so that no namespace hides another. What should pass by itself, and is recent, is left out. kind
-// is that of the objects.
+// before all others, so that no namespace hides another. A recent failure that is retried with success most often is
+// left out. kind is that of the objects.
 func (s *streaks) describe(kind string, now time.Time) (lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *streaks) describe(kind string, now time.Time) (lines []string) {
 	return lines
 }
 
-// groupsLocked returns what is worth telling, in the order in which it is told.
+// groupsLocked returns what is worth reporting, in that order.
 func (s *streaks) groupsLocked() []*failures {
 	by := map[alike]*failures{}
 	var groups []*failures
@@ -146,10 +146,10 @@ func (s *streaks) groupsLocked() []*failures {
 	slices.SortFunc(groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(len(b.keys), len(a.keys)), cmp.Compare(a.what+a.reason, b.what+b.reason))
 	})
-	told := map[string]int{}
+	ranks := map[string]int{}
 	for _, g := range groups {
-		g.rank = told[g.namespace]
-		told[g.namespace]++
+		g.rank = ranks[g.namespace]
+		ranks[g.namespace]++
 		slices.SortFunc(g.keys, kube.Key.Compare)
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {

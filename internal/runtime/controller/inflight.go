@@ -21,8 +21,8 @@ const (
 	// waitsFor is how soon a run that has to wait asks again: the runs of large objects take as long. Where many of a
 	// namespace wait, or one for long, they ask later, asksEvery apart from each other, up to waitsLong.
 	waitsFor, asksEvery, waitsLong = 50 * time.Millisecond, 10 * time.Millisecond, 500 * time.Millisecond
-	// forgetsTurn is how long a namespace keeps its turn that does not ask any more: its objects are gone.
-	forgetsTurn = 2 * waitsLong
+	// forgetAfter is how long a namespace keeps its place that does not ask any more: its objects are gone.
+	forgetAfter = 2 * waitsLong
 )
 
 // InFlight bounds the memory that the runs of all controllers of a process take at a time. A namespace takes at most
@@ -30,10 +30,10 @@ const (
 type InFlight struct {
 	most int64
 
-	mu    sync.Mutex // guards all below
-	taken int64
-	by    map[string]*running // by namespace; no others
-	turns []*turn             // of the namespaces that wait for others, the next one first
+	mu      sync.Mutex // guards all below
+	taken   int64
+	by      map[string]*running // by namespace; no others
+	waiters []*waiter           // of the namespaces that wait for others, the next one first
 }
 
 // running is what the runs of a namespace take.
@@ -42,7 +42,7 @@ type running struct {
 	asks  int // of others of it since the last one began, in vain
 }
 
-type turn struct {
+type waiter struct {
 	namespace string
 	asked     time.Time
 	asks      int
@@ -63,14 +63,14 @@ func (f *InFlight) begin(namespace string, bytes int64) (wait time.Duration) {
 	defer f.mu.Unlock()
 	own := f.by[namespace]
 	if own != nil && own.bytes+bytes > f.most/2 {
-		own.asks++ // it waits for itself, and is in nobody's way
+		own.asks++ // it waits for itself, and holds up no other namespace
 		return askAgain(own.asks)
 	}
-	if t, next := f.turnLocked(namespace); !next || f.taken > 0 && f.taken+bytes > f.most {
+	if t, next := f.waiterLocked(namespace); !next || f.taken > 0 && f.taken+bytes > f.most {
 		t.asks++
 		return askAgain(t.asks)
 	}
-	f.turns = f.turns[1:]
+	f.waiters = f.waiters[1:]
 	if own == nil {
 		own = &running{}
 		f.by[namespace] = own
@@ -85,17 +85,18 @@ func askAgain(asks int) time.Duration {
 	return min(max(time.Duration(asks)*asksEvery, waitsFor), waitsLong)
 }
 
-// turnLocked notes that a namespace asks for room. It returns its turn, and whether no other one comes before it.
-func (f *InFlight) turnLocked(namespace string) (t *turn, next bool) {
+// waiterLocked notes that a namespace asks for room. It returns its place in the line, and whether no other one comes
+// before it.
+func (f *InFlight) waiterLocked(namespace string) (t *waiter, next bool) {
 	now := time.Now()
-	f.turns = slices.DeleteFunc(f.turns, func(t *turn) bool { return now.Sub(t.asked) > forgetsTurn })
-	at := slices.IndexFunc(f.turns, func(t *turn) bool { return t.namespace == namespace })
+	f.waiters = slices.DeleteFunc(f.waiters, func(t *waiter) bool { return now.Sub(t.asked) > forgetAfter })
+	at := slices.IndexFunc(f.waiters, func(t *waiter) bool { return t.namespace == namespace })
 	if at < 0 {
-		at = len(f.turns)
-		f.turns = append(f.turns, &turn{namespace: namespace})
+		at = len(f.waiters)
+		f.waiters = append(f.waiters, &waiter{namespace: namespace})
 	}
-	f.turns[at].asked = now
-	return f.turns[at], at == 0
+	f.waiters[at].asked = now
+	return f.waiters[at], at == 0
 }
 
 // end gives back what begin has taken.

@@ -169,7 +169,7 @@ func TestATurnThatIsNotTakenIsLost(t *testing.T) {
 		expect(t, "the second", admits(f, "gone", 16<<20), false)
 		f.end("a", 16<<20)
 		expect(t, "ahead of its turn", admits(f, "b", 16<<20), false)
-		time.Sleep(2 * forgetsTurn)
+		time.Sleep(2 * forgetAfter)
 		expect(t, "after it", admits(f, "b", 16<<20), true)
 		expect(t, "small", admits(f, "c", fitsAlways), true)
 	})

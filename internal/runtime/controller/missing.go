@@ -57,11 +57,11 @@ func (c *Controller) lackOf(one *part) lack {
 }
 
 // problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does.
-func (c *Controller) problemOf(one *part) string { return c.tellLack(c.lackOf(one), one.namespace) }
+func (c *Controller) problemOf(one *part) string { return c.describeLack(c.lackOf(one), one.namespace) }
 
-// tellLack says what namespaces lack, and the next step. For whoever runs skiff it is a command that an administrator
+// describeLack says what namespaces lack, and the next step. It is a command that an administrator
 // can paste: it asks with skiff's name, and so grants what is missing to skiff.
-func (c *Controller) tellLack(l lack, namespaces ...string) string {
+func (c *Controller) describeLack(l lack, namespaces ...string) string {
 	if l == (lack{}) {
 		return ""
 	}
@@ -123,9 +123,9 @@ func (c *Controller) notWorking() (lines []string) {
 		namespaces[g] = append(namespaces[g], one.namespace)
 	}
 	for _, g := range order {
-		line := "not working: " + c.tellLack(g.lack, namespaces[g]...)
+		line := "not working: " + c.describeLack(g.lack, namespaces[g]...)
 		switch g.doing {
-		case telling:
+		case reporting:
 			line += "; the status of the objects says that their state is not known"
 		case muted:
 			line += "; the status of the objects cannot be written either and may not be true any more"

@@ -14,40 +14,40 @@ import (
 // part is what a controller starts and stops to work on as a whole: one namespace, or everything.
 type part struct {
 	namespace string    // "": all namespaces, or the cluster-scoped objects beside parts that have one
-	told      string    // what was logged about it last, "" if nothing is wrong; of watchParts alone
+	logged    string    // what was logged about it last, "" if nothing is wrong; of watchParts alone
 	closed    time.Time // since when it is not worked on; of watchParts alone
 
 	stage stage
-	held  map[kube.Key]queue.Item // keys that came while it was waiting
+	kept  map[kube.Key]queue.Item // keys that came while it was waiting
 }
 
 // stage is what a controller does with the keys of a part. watchParts alone changes it, but that a worker mutes.
 type stage struct {
 	doing doing
 	since time.Time
-	why   string // what the objects are told while they are not seen
+	why   string // what the status of the objects says while they are not seen
 }
 
 type doing int
 
 const (
-	waiting doing = iota // keeps them until all mirrors serve the part
-	working              // runs the Func
-	telling              // has not seen the part for long: runs the unseenFunc; see unseen.go
-	muted                // may not even tell: drops them
-	left                 // no longer selected: drops them, and what is known of them
+	waiting   doing = iota // keeps them until all mirrors serve the part
+	working                // runs the Func
+	reporting              // has not seen the part for long: runs the unseenFunc; see unseen.go
+	muted                  // may not write the status either: drops them
+	left                   // no longer selected: drops them, and what is known of them
 )
 
 // parts are all parts of a controller. A controller without mirrors has none, and works at once.
 type parts struct {
 	selected bool // namespaces come and go; does not change after New
 
-	mu  sync.Mutex       // guards the rest, and stage and held of all
+	mu  sync.Mutex       // guards the rest, and stage and kept of all
 	all []*part          // sorted by namespace; the slice is replaced, never changed
 	by  map[string]*part // the same by namespace
 }
 
-// follow makes a part of each namespace that the mirrors have by itself, and drops those that they no longer have.
+// follow makes a part of each namespace that the mirrors have alone, and drops those that they no longer have.
 func (p *parts) follow(mirrors []mirror) (gone []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *parts) follow(mirrors []mirror) (gone []string) {
 				continue
 			}
 			if by[ns] = p.by[ns]; by[ns] == nil {
-				by[ns] = &part{namespace: ns, closed: time.Now(), held: map[kube.Key]queue.Item{}}
+				by[ns] = &part{namespace: ns, closed: time.Now(), kept: map[kube.Key]queue.Item{}}
 			}
 			all = append(all, by[ns])
 		}
@@ -106,11 +106,11 @@ func (p *parts) admit(item queue.Item) (doing, string) {
 		return working, ""
 	}
 	if one.stage.doing == waiting {
-		if before, ok := one.held[item.Key]; ok {
+		if before, ok := one.kept[item.Key]; ok {
 			item.Causes = slices.Concat(before.Causes, item.Causes)
-			item.Causes = item.Causes[:min(len(item.Causes), maxHeldCauses)]
+			item.Causes = item.Causes[:min(len(item.Causes), maxKeptCauses)]
 		}
-		one.held[item.Key] = item
+		one.kept[item.Key] = item
 	}
 	return one.stage.doing, one.stage.why
 }
@@ -129,11 +129,11 @@ func (p *parts) stage(one *part) stage {
 	return one.stage
 }
 
-// maxHeldCauses bounds the causes of a key that is held: as many as the queue keeps.
-const maxHeldCauses = 8
+// maxKeptCauses bounds the causes of a key that is kept: as many as the queue keeps.
+const maxKeptCauses = 8
 
-// turn changes what is done with the keys of a part. It returns those that were kept, unless it is waiting now.
-func (p *parts) turn(one *part, to doing, why string) (held map[kube.Key]queue.Item) {
+// setStage changes what is done with the keys of a part. It returns those that were kept, unless it is waiting now.
+func (p *parts) setStage(one *part, to doing, why string) (kept map[kube.Key]queue.Item) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -142,9 +142,9 @@ func (p *parts) turn(one *part, to doing, why string) (held map[kube.Key]queue.I
 	}
 	one.stage = stage{to, now, why}
 	if to != waiting {
-		held, one.held = one.held, map[kube.Key]queue.Item{}
+		kept, one.kept = one.kept, map[kube.Key]queue.Item{}
 	}
-	return held
+	return kept
 }
 
 // admit says what to do with a key, and why if its object is not seen.
@@ -201,55 +201,55 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 		if c.parts.selected {
 			c.followSelection()
 		}
-		if c.turnParts() {
+		if c.updateParts() {
 			work()
 		}
 		select {
 		case <-news: // a mirror has heard of the server after a while, or no longer may
 			c.requestsWork(c.parts.works)
 		case <-tick.C: // not at once: one missing grant shows in one mirror after the other
-			c.tellOfParts()
+			c.logParts()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// turnParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports whether
-// there is something to do in one.
-func (c *Controller) turnParts() (work bool) {
+// updateParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports
+// whether there is something to do in one.
+func (c *Controller) updateParts() (work bool) {
 	all := c.parts.list()
 	for _, one := range all {
 		serves := !slices.ContainsFunc(c.mirrors, func(m mirror) bool { return !m.Serves(one.namespace) })
 		was := c.parts.stage(one)
 		switch {
 		case serves && was.doing != working:
-			c.release(c.parts.turn(one, working, ""))
+			c.release(c.parts.setStage(one, working, ""))
 			if was.doing != waiting {
 				c.queueAll(one, seenCause)
 			}
 		case !serves && was.doing == working:
-			c.parts.turn(one, waiting, "")
+			c.parts.setStage(one, waiting, "")
 		case !serves:
-			c.turnUnseen(one, was)
+			c.updateUnseen(one, was)
 		}
 		work = work || c.parts.stage(one).doing != waiting
 	}
 	return work || len(all) == 0
 }
 
-// tellOfParts logs what keeps a part from being worked on, and again when that changes.
-func (c *Controller) tellOfParts() {
+// logParts logs what keeps a part from being worked on, and again when that changes.
+func (c *Controller) logParts() {
 	for _, one := range c.parts.list() {
 		problem := ""
 		working := c.parts.stage(one).doing == working
 		if !working {
 			problem = c.problemOf(one)
 		}
-		if problem == one.told || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
+		if problem == one.logged || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
 			continue // not heard of yet, or a server that has just started and has not loaded its rules
 		}
-		one.told = problem
+		one.logged = problem
 		if problem == "" {
 			c.log.Info("working again", "namespace", one.namespace)
 		} else {
@@ -258,15 +258,15 @@ func (c *Controller) tellOfParts() {
 	}
 }
 
-// release queues keys that were held, in the order of the keys.
-func (c *Controller) release(held map[kube.Key]queue.Item) {
-	keys := make([]kube.Key, 0, len(held))
-	for k := range held {
+// release queues keys that were kept, in the order of the keys.
+func (c *Controller) release(kept map[kube.Key]queue.Item) {
+	keys := make([]kube.Key, 0, len(kept))
+	for k := range kept {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, kube.Key.Compare)
 	for _, k := range keys {
-		for _, cause := range held[k].Causes {
+		for _, cause := range kept[k].Causes {
 			if cause == initialList {
 				c.queue.AddLow(k, cause)
 			} else {

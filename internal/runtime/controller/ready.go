@@ -73,7 +73,7 @@ func (c *Controller) outOfTouch(longer time.Duration) []string {
 func (c *Controller) Status() []string {
 	var lines []string
 	lines = append(lines, c.notWorking()...)
-	lines = append(lines, c.outOfTouch(tellAfter)...)
+	lines = append(lines, c.outOfTouch(statusAfter)...)
 	lines = append(lines, c.silent()...)
 	lines = append(lines, c.describeSheds()...)
 	lines = append(lines, c.streaks.describe(c.kind, time.Now())...)
@@ -88,19 +88,19 @@ func (c *Controller) Status() []string {
 	return lines
 }
 
-// silentAfter is how long a watch may be silent before Status tells: two of the bookmarks that a kube-apiserver sends
-// about every minute.
+// silentAfter is how long a watch may be silent before Status says it: two of the bookmarks that a kube-apiserver
+// sends about every minute.
 const silentAfter = 2*time.Minute + 15*time.Second
 
 // silent says which watches have been silent for long although bookmarks have come on them: the server is frozen, or
-// the connection dead. The watch is given up after some time, and its renewal tells more.
+// the connection dead. The watch is given up after some time, and its renewal shows more.
 func (c *Controller) silent() []string {
 	var names []string
 	longest := time.Duration(0)
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
 			age := time.Since(s.LastContact)
-			untold := s.Err == nil || time.Since(s.ErrSince) < tellAfter
+			untold := s.Err == nil || time.Since(s.ErrSince) < statusAfter
 			if s.Synced && untold && s.LastBookmark.After(s.Opened) && age > silentAfter {
 				names, longest = append(names, scopeName(m.Resource(), s)), max(longest, age)
 			}
@@ -113,8 +113,8 @@ func (c *Controller) silent() []string {
 		"skiff renews the watch", longest.Round(time.Second), few(names))}
 }
 
-// tellAfter is how long requests of a mirror may fail before Status tells: most often the next one succeeds.
-const tellAfter = 5 * time.Second
+// statusAfter is how long requests of a mirror may fail before Status says it: most often the next one succeeds.
+const statusAfter = 5 * time.Second
 
 // Attention is how the lines of Status begin that need attention.
 const Attention = "! "

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -32,8 +33,8 @@ func (c *Controller) work(feed, runs context.Context) {
 			if c.parts.left(item.Key.Namespace) { // meanwhile, and the run has remembered something
 				c.leave(item.Key.Namespace)
 			}
-		case telling:
-			c.tellUnseen(runs, item, why)
+		case reporting:
+			c.reportUnseen(runs, item, why)
 		case left:
 			c.forget(item.Key)
 			fallthrough
@@ -65,7 +66,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	if len(c.mirrors) > 0 && (err != nil || writes.Load() > 0) {
 		c.mirrors[0].Answered(err)
 	}
-	next := c.settle(ctx, item, outcome, err)
+	next := c.requeue(ctx, item, outcome, err)
 	took := time.Since(start)
 	c.stats.took.Observe(took)
 	c.stats.worked.Observe(took)
@@ -93,7 +94,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 }
 
 // logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does not
-// answer or refuses the credential, has a line of its own, so that a thousand objects do not say it, too.
+// answer or refuses the credential, has its own line, so that a thousand objects do not say it, too.
 func (c *Controller) logFailure(log logr.Logger, err error, s streak) {
 	const message = "reconcile failed"
 	switch {
@@ -106,8 +107,8 @@ func (c *Controller) logFailure(log logr.Logger, err error, s streak) {
 	}
 }
 
-// settle tells the queue what follows from a run, and returns it as text.
-func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
+// requeue has the queue do what follows from a run, and returns it as text.
+func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
 	k := item.Key
 	switch {
 	case err == nil && outcome == Done:
@@ -128,7 +129,7 @@ func (c *Controller) settle(ctx context.Context, item queue.Item, outcome Outcom
 	case cache.AsShed(err) != nil:
 		rest := c.besideShed(ctx, item, err)
 		if rest == nil {
-			return c.settleShed(ctx, item, cache.AsShed(err))
+			return c.requeueShed(ctx, item, cache.AsShed(err))
 		}
 		err = rest
 	}
@@ -211,3 +212,73 @@ func (e *timeoutError) Error() string {
 	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
 }
 func (e *timeoutError) Unwrap() error { return e.err }
+
+// runLog is the sink of one run's log. What every line of it says, the key and the cause, is put into text when a line
+// is written: most runs write none.
+type runLog struct {
+	logr.LogSink
+	item   queue.Item
+	values []any // of WithValues
+}
+
+// logOf returns the log of a run.
+func (c *Controller) logOf(item queue.Item) logr.Logger {
+	sink := c.log.GetSink()
+	if sink == nil {
+		return c.log // discards
+	}
+	return c.log.WithSink(&runLog{LogSink: sink, item: item})
+}
+
+func (l *runLog) Info(level int, message string, values ...any) {
+	l.LogSink.Info(level, message, l.with(values)...)
+}
+
+func (l *runLog) Error(err error, message string, values ...any) {
+	if id := kube.AuditID(err); id != "" {
+		values = append(slices.Clip(values), "auditID", id)
+	}
+	l.LogSink.Error(err, message, l.with(values)...)
+}
+
+func (l *runLog) with(values []any) []any {
+	return slices.Concat([]any{"key", l.item.Key, "cause", l.item.Cause()}, l.values, values)
+}
+
+func (l *runLog) WithValues(values ...any) logr.LogSink {
+	return &runLog{l.LogSink, l.item, slices.Concat(l.values, values)}
+}
+
+func (l *runLog) WithName(name string) logr.LogSink {
+	return &runLog{l.LogSink.WithName(name), l.item, l.values}
+}
+
+// maxRestartPause bounds the pause before a part of a controller that panicked is run again.
+const maxRestartPause = 30 * time.Second
+
+// contained runs a part of the controller until it returns. A panic in it is counted and logged, and the part is run
+// again after a pause that doubles: no mistake of ours ends the process, and with it the other controllers.
+func (c *Controller) contained(ctx context.Context, part string, run func()) {
+	for pause := time.Second; !c.runOnce(part, run); pause = min(2*pause, maxRestartPause) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// runOnce reports whether run returned without a panic.
+func (c *Controller) runOnce(part string, run func()) (survived bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.stats.crashes.Add(1)
+			c.log.Error(fmt.Errorf("%s: panic: %v", part, p), "a part of the controller panicked; it is run again",
+				"stack", string(debug.Stack()))
+		}
+	}()
+	run()
+	return true
+}

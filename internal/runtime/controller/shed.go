@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// tellEvery is the least time between two objects of a namespace that are told that they are not worked on: five a
-	// second is nothing to a server, and the objects of a namespace that is shed are many.
-	tellEvery = 200 * time.Millisecond
-	// tellLargeEvery is the same for objects that are too large. A status of one of 900 KiB takes a server as long as
-	// a hundred others, and is an event of 900 KiB ahead of those of other namespaces in the same watch.
-	tellLargeEvery = time.Second
+	// shedReportEvery is the least time between two objects of a namespace whose status is made to say that they are
+	// not worked on: five a second is nothing to a server, and the objects of a namespace that is shed are many.
+	shedReportEvery = 200 * time.Millisecond
+	// largeReportEvery is the same for objects that are too large. A status of one of 900 KiB takes a server as long
+	// as a hundred others, and is an event of 900 KiB ahead of those of other namespaces in the same watch.
+	largeReportEvery = time.Second
 
 	shedCause     = "it is not worked on"
 	returnedCause = "held in memory again"
 )
 
-// shedFunc tells in the status of an object that it is not worked on, because it, or an object that it depends on,
+// shedFunc says in the status of an object that it is not worked on, because it, or an object that it depends on,
 // takes too much memory.
 type shedFunc func(ctx context.Context, key kube.Key, reason, message string) error
 
@@ -39,7 +39,7 @@ func (s Source) Shed(f func(ctx context.Context, key kube.Key, reason, message s
 // IsShed says that a run has found that an object is not held in memory. Nothing follows from what else it has found.
 func IsShed(err error) bool { return cache.AsShed(err) != nil }
 
-// paces spaces what the objects of a namespace are told.
+// paces spaces the writes of the status of objects that are not worked on.
 type paces struct {
 	mu sync.Mutex       // guards all below
 	of map[string]*pace // by namespace: those in which the next turn is to come
@@ -51,19 +51,19 @@ type pace struct {
 	at   map[kube.Key]time.Time // of those that wait: when it is their turn
 }
 
-// paceOf returns the time between two objects that are told that they are not worked on for a reason.
+// paceOf returns the time between two objects whose status says that they are not worked on for a reason.
 func paceOf(reason string) time.Duration {
 	if reason == cache.TooLarge {
-		return tellLargeEvery
+		return largeReportEvery
 	}
-	return tellEvery
+	return shedReportEvery
 }
 
-// maxTold bounds the objects of a namespace that wait to be told: so many are told until the others are looked at
+// maxReports bounds the objects of a namespace that wait for that: so many are written until the others are looked at
 // again.
-func maxTold(every time.Duration) int { return int(SlowDelay / every) }
+func maxReports(every time.Duration) int { return int(SlowDelay / every) }
 
-// claim returns how long to wait before an object can be told; 0: it is to be told now, and the next one after every.
+// claim returns how long to wait before the status of an object can be written; 0: now, and the next one after every.
 func (p *paces) claim(k kube.Key, now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,10 +80,10 @@ func (p *paces) claim(k kube.Key, now time.Time, every time.Duration) (wait time
 		delete(one.at, k)
 		return 0, true
 	}
-	if len(one.at) >= maxTold(every) {
+	if len(one.at) >= maxReports(every) {
 		maps.DeleteFunc(one.at, over) // an object that is gone does not come at its turn
 	}
-	if len(one.at) >= maxTold(every) {
+	if len(one.at) >= maxReports(every) {
 		return 0, false
 	}
 	wait = one.next.Sub(now)
@@ -107,9 +107,9 @@ func (p *paces) leave(namespace string) {
 	delete(p.of, namespace)
 }
 
-// settleShed is settle for a run that has found that an object is not held, and nothing else. Nothing was done,
+// requeueShed is requeue for a run that has found that an object is not held, and nothing else. Nothing was done,
 // nothing is lost, and nothing is to be tried again before it is held: that is an event.
-func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
+func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {
 		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
@@ -119,7 +119,7 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
-		err := c.tellShed(ctx, item, shed.Reason, shed.Message)
+		err := c.reportShed(ctx, item, shed.Reason, shed.Message)
 		if err != nil && ctx.Err() != nil {
 			c.queue.Add(item.Key, cutCause)
 			return stopped
@@ -135,8 +135,8 @@ func (c *Controller) settleShed(ctx context.Context, item queue.Item, shed *cach
 	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
 }
 
-// tellShed says in the status of an object that it is not worked on.
-func (c *Controller) tellShed(ctx context.Context, item queue.Item, reason, message string) error {
+// reportShed says in the status of an object that it is not worked on.
+func (c *Controller) reportShed(ctx context.Context, item queue.Item, reason, message string) error {
 	counting, writes := kube.CountWrites(ctx)
 	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
 		return Done, c.shed(ctx, key, reason, message)
@@ -160,9 +160,9 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 		message += "; " + kube.Explain(rest)
 	}
 	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
-		return errors.Join(rest, c.tellShed(ctx, item, shed.Reason, message))
+		return errors.Join(rest, c.reportShed(ctx, item, shed.Reason, message))
 	}
-	return rest // it is told at a later try
+	return rest // the status says it at a later try
 }
 
 // notShed returns the errors that are joined in err and are no ShedError; nil: there are none.
@@ -204,7 +204,7 @@ type Shed struct {
 	cache.ShedNamespace
 }
 
-// others stands for the namespaces that are not told apart.
+// others stands for the namespaces that are not named.
 const others = "others"
 
 // Sheds returns what the mirrors of some controllers do not hold, a mirror that several share once: of each, the

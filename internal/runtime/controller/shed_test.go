@@ -16,51 +16,51 @@ import (
 
 func TestTheObjectsOfANamespaceAreToldOneAfterTheOther(t *testing.T) {
 	var p paces
-	now, most := time.Now(), maxTold(tellEvery)
+	now, most := time.Now(), maxReports(shedReportEvery)
 	key := func(namespace string, i int) kube.Key { return kube.Key{Namespace: namespace, Name: fmt.Sprint(i)} }
 	for i := range 10 {
-		if wait, ok := p.claim(key("a", i), now, tellEvery); !ok || wait != time.Duration(i)*tellEvery {
-			t.Errorf("%d waits for %s, want %s", i, wait, time.Duration(i)*tellEvery)
+		if wait, ok := p.claim(key("a", i), now, shedReportEvery); !ok || wait != time.Duration(i)*shedReportEvery {
+			t.Errorf("%d waits for %s, want %s", i, wait, time.Duration(i)*shedReportEvery)
 		}
 	}
-	if wait, ok := p.claim(key("b", 0), now, tellEvery); !ok || wait != 0 {
+	if wait, ok := p.claim(key("b", 0), now, shedReportEvery); !ok || wait != 0 {
 		t.Errorf("another namespace waits for %s", wait)
 	}
-	now = now.Add(5 * tellEvery)
-	if wait, _ := p.claim(key("a", 5), now, tellEvery); wait != 0 {
+	now = now.Add(5 * shedReportEvery)
+	if wait, _ := p.claim(key("a", 5), now, shedReportEvery); wait != 0 {
 		t.Errorf("at its time it waits for %s", wait)
 	}
 	for i := range most + 100 {
-		p.claim(key("c", i), now, tellEvery)
+		p.claim(key("c", i), now, shedReportEvery)
 	}
 	if n := len(p.of["c"].at); n > most {
 		t.Errorf("%d wait", n)
 	}
-	if _, ok := p.claim(key("c", most+200), now, tellEvery); ok {
+	if _, ok := p.claim(key("c", most+200), now, shedReportEvery); ok {
 		t.Error("one more waits than may")
 	}
-	if wait, ok := p.claim(key("b", 1), now, tellEvery); !ok || wait != 0 {
+	if wait, ok := p.claim(key("b", 1), now, shedReportEvery); !ok || wait != 0 {
 		t.Errorf("another namespace waits for %s, %t", wait, ok)
 	}
 }
 
 func TestObjectsThatAreGoneAtTheirTurnKeepNoPlace(t *testing.T) {
 	var p paces
-	now, most := time.Now(), maxTold(tellEvery)
+	now, most := time.Now(), maxReports(shedReportEvery)
 	for i := range 3 * most { // each is gone at its turn
 		k := kube.Key{Namespace: "a", Name: fmt.Sprint(i)}
-		if _, ok := p.claim(k, now, tellEvery); !ok {
+		if _, ok := p.claim(k, now, shedReportEvery); !ok {
 			t.Fatalf("%d is not told: %d wait", i, len(p.of["a"].at))
 		}
 		if i%2 == 1 {
-			now = now.Add(2 * tellEvery * 9 / 10) // slower than they come
+			now = now.Add(2 * shedReportEvery * 9 / 10) // slower than they come
 		}
 		if len(p.of["a"].at) > most {
 			t.Fatalf("%d wait", len(p.of["a"].at))
 		}
 	}
 	now = now.Add(time.Hour)
-	p.claim(kube.Key{Namespace: "b"}, now, tellEvery)
+	p.claim(kube.Key{Namespace: "b"}, now, shedReportEvery)
 	if len(p.of) != 1 {
 		t.Errorf("%d namespaces are remembered", len(p.of))
 	}
@@ -113,7 +113,7 @@ func TestObjectsThatAreTooLargeAreToldOneEachSecond(t *testing.T) {
 		for i := range 60 {
 			c.queue.Add(key(fmt.Sprint(i)), "changed")
 		}
-		time.Sleep(30*time.Second + tellEvery)
+		time.Sleep(30*time.Second + shedReportEvery)
 		synctest.Wait()
 		expect(t, "told in 30 s", times.count(), 31)
 		time.Sleep(30 * time.Second)

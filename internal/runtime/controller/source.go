@@ -2,9 +2,13 @@ package controller
 
 import (
 	"context"
+	"time"
+
+	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/podpolicy"
 	"skiff/internal/runtime/queue"
 )
 
@@ -23,7 +27,7 @@ const (
 	cutCause        = "reconcile interrupted"
 )
 
-// mirror is what a controller needs of a *cache.Store[T], whatever its T.
+// mirror is what a controller needs of a *cache.Store[T] of any T.
 type mirror interface {
 	Resource() kube.Resource
 	Labels() string
@@ -50,7 +54,7 @@ type Source struct {
 	shed    shedFunc
 }
 
-// unseenFunc tells in the status of an object that its state is not known, and why.
+// unseenFunc says in the status of an object that its state is not known, and why.
 type unseenFunc func(ctx context.Context, key kube.Key, why string) error
 
 // Unseen makes the controller call f for each object of a source made by For whose namespace it could not watch for
@@ -78,7 +82,7 @@ func For[T kube.Object](s *cache.Store[T]) Source {
 
 // Owns runs the controller for the owner of a changed object of s: the one that the controlling owner
 // reference names, if it is of ownerKind, in the object's namespace. Where a change moves an object from one
-// owner to another, both run (MGR-17).
+// owner to another, both run.
 //
 // Only the kind is compared, not the API group. An owner of the same kind in another group gives a key that
 // names no object of ours, or one whose reconcile finds nothing to do.
@@ -92,7 +96,7 @@ func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
 	})
 }
 
-// Watches runs the controller for the keys that f names for a changed object of s, as it was and as it is. f
+// Watches runs the controller for the keys that f names for a changed object of s, before and after. f
 // must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
 func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
 	kind := s.Resource().Kind
@@ -137,4 +141,93 @@ func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[
 		return
 	}
 	q.Add(k, kind+" "+m.Namespace+"/"+m.Name+" "+c.Type.String())
+}
+
+// Setup is what all operators of a process have in common. Zero values mean the defaults of the
+// packages that they are for.
+type Setup struct {
+	Client     *kube.Client
+	Namespaces []string // to work in; empty: all
+	// NamespaceSelector selects the namespaces to work in by their labels, instead: see SelectNamespaces.
+	NamespaceSelector string
+	Workers           int
+	WatchIdleTimeout  time.Duration
+	Elected           bool           // the controllers work only while they lead (Controller.Lead)
+	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
+	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
+	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
+	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
+	// MinDebounce and MinCooldown are the floors of those of a RestartTrigger; 0: none.
+	MinDebounce, MinCooldown time.Duration
+	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
+	TemplatePolicy podpolicy.Policy
+	Log            logr.Logger
+}
+
+// Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector
+// selects, if it is not "". Operators that ask for the same objects in the same form share it.
+func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
+	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
+}
+
+// CustomResources returns the mirror of the objects that a controller works for. Two controllers of one resource share
+// it only if both ask for it here.
+func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
+	o := s.mirror(r, "")
+	o.Owners = true
+	return cache.Shared[T](s.Mirrors, o)
+}
+
+// UntypedMirror is Mirror for a kind that is known only at run time. fields are the paths of what is kept of an object
+// beside its metadata, such as "spec.replicas"; without any, all is. The error is a mistake in fields.
+func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*cache.Store[*cache.Untyped], error) {
+	return s.Mirrors.Untyped(s.mirror(r, labels), fields)
+}
+
+func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
+	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
+		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
+		MaxObjectBytes: s.ObjectBytes, QuietParking: true, Log: s.Log}
+}
+
+// New returns a controller of an operator.
+func (s Setup) New(name string, f Func, sources ...Source) *Controller {
+	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, Log: s.Log}, sources...)
+}
+
+// namespace is what is read of a namespace: only its name.
+type namespace struct {
+	kube.Meta `json:"metadata"`
+}
+
+var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+
+// SelectRights are what SelectNamespaces needs.
+var SelectRights = []kube.Right{{Resource: namespaceResource, Verbs: []string{"list", "watch"},
+	Why: "which namespaces --watch-namespace-selector selects"}}
+
+// SelectNamespaces returns a controller that has the other controllers of s, which have to be made with the same
+// Mirrors, work in the namespaces that s.NamespaceSelector selects now. It works on standbys, too, so that their
+// mirrors are warm. A namespace that is no longer selected is left as it is.
+func SelectNamespaces(s Setup) *Controller {
+	all := cache.New[*namespace](cache.Options{Resource: namespaceResource, LabelSelector: s.NamespaceSelector,
+		Client: s.Client.Limit(SelectRights), WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log})
+	var c *Controller
+	c = New("namespaces", func(context.Context, kube.Key) (Outcome, error) {
+		selected, err := all.List("")
+		if err != nil {
+			return Done, err
+		}
+		var names []string
+		for _, ns := range selected {
+			names = append(names, ns.Name)
+		}
+		if s.Mirrors.Select(names) {
+			c.log.Info("selected namespaces", "selector", s.NamespaceSelector, "namespaces", few(names))
+		}
+		return Done, nil
+	}, Options{Workers: 1, Log: s.Log}, Once(kube.Key{}), Watches(all, func(*namespace) []kube.Key {
+		return []kube.Key{{}} // all of them together
+	}))
+	return c
 }

@@ -1,8 +1,15 @@
 package controller
 
 import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 	"skiff/internal/runtime/queue"
 )
@@ -64,3 +71,178 @@ func (c *Controller) Stats() Stats {
 	s.Failing, s.Stalled = c.streaks.count()
 	return s
 }
+
+const (
+	// maxCauses bounds the sorts of causes that are counted each: every one is a time series.
+	maxCauses = 64
+	// otherCause stands for the causes that operators give: these may name objects.
+	otherCause = "other"
+)
+
+// sort is a cause without the name of an object: "Deployment" and "MODIFIED", or "initial list" and "".
+type sort struct{ what, change string }
+
+// causes count runs by the sorts of their causes.
+type causes struct {
+	mu sync.Mutex // guards of
+	of map[sort]uint64
+}
+
+func (c *causes) count(item queue.Item) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, text := range item.Causes {
+		s := sortOf(text)
+		n, known := c.of[s]
+		switch {
+		case known:
+		case c.of == nil:
+			c.of = map[sort]uint64{}
+		case len(c.of) >= maxCauses:
+			s = sort{what: otherCause}
+			n = c.of[s]
+		}
+		if !known {
+			s.what = strings.Clone(s.what) // not to keep the whole text of the first one
+		}
+		c.of[s] = n + 1
+	}
+}
+
+// all returns the counts by what a label can say: "Deployment MODIFIED".
+func (c *causes) all() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[string]uint64, len(c.of))
+	for s, n := range c.of {
+		out[strings.TrimSpace(s.what+" "+s.change)] = n
+	}
+	return out
+}
+
+// ownCauses are the causes that this package gives.
+var ownCauses = []string{initialList, startCause, recheckCause, retryCause, refusedCause, manyErrorsCause, worksCause,
+	cutCause, unseenCause, seenCause}
+
+// changes are the ends of a cause that is the change of an object; see add.
+var changes = []string{"ADDED", "MODIFIED", "DELETED"}
+
+func sortOf(text string) sort {
+	if i := strings.LastIndexByte(text, ' '); i > 0 {
+		if at := slices.Index(changes, text[i+1:]); at >= 0 {
+			kind, _, _ := strings.Cut(text, " ")
+			return sort{kind, changes[at]}
+		}
+	}
+	if at := slices.Index(ownCauses, text); at >= 0 {
+		return sort{what: ownCauses[at]}
+	}
+	return sort{what: otherCause}
+}
+
+// This file shows how a controller is doing, for metrics and debug pages. Ready and Status are for probes.
+
+// WatchState is the state of one scope of a mirror that controllers have.
+type WatchState struct {
+	Resource kube.Resource
+	Labels   string // the label selector, "" for all
+	Bytes    int64  // memory of the whole mirror, about; 0 but for its first scope
+	cache.ScopeState
+}
+
+// WatchStates returns the scopes of all mirrors of some controllers, a mirror that several share once.
+func WatchStates(cs ...*Controller) []WatchState {
+	var out []WatchState
+	seen := map[mirror]bool{}
+	for _, c := range cs {
+		for _, m := range c.mirrors {
+			if seen[m] {
+				continue
+			}
+			seen[m] = true
+			bytes := m.Bytes()
+			for _, s := range m.State() {
+				out = append(out, WatchState{m.Resource(), m.Labels(), bytes, s})
+				bytes = 0
+			}
+		}
+	}
+	return out
+}
+
+// Part is what a controller works on as a whole: one namespace, or everything.
+type Part struct {
+	Namespace string // "": all
+	Working   bool
+	Missing   map[string]bool // what keeps it from working, of MissingReasons
+	Problem   string          // the same in words, with the next step; "" if nothing does
+}
+
+// The keys of Part.Missing: a right (403), a resource (404), and a list or the server in another way.
+const (
+	MissingRight    = "forbidden"
+	MissingResource = "not_found"
+	MissingContent  = "not_synced"
+)
+
+// MissingReasons are all of these.
+var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
+
+// Parts returns what the controller works on, and what keeps it from that.
+func (c *Controller) Parts() []Part {
+	var out []Part
+	for _, one := range c.parts.list() {
+		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problem: c.problemOf(one),
+			Missing: map[string]bool{}}
+		for _, m := range c.mirrors {
+			for _, s := range m.State() {
+				switch ours := s.Namespace == "" || s.Namespace == one.namespace; {
+				case !ours, s.Synced && !s.Parked:
+				case kube.IsForbidden(s.Err):
+					p.Missing[MissingRight] = true
+				case kube.IsNotFound(s.Err):
+					p.Missing[MissingResource] = true
+				default:
+					p.Missing[MissingContent] = true
+				}
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Failing is a key whose last run failed.
+type Failing struct {
+	Key      kube.Key
+	Failures int // in a row
+	Stalled  bool
+	Since    time.Time // of the first failure of a kind that does not pass without a change; zero if there is none
+}
+
+// View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
+// many there are of each.
+func (c *Controller) View(limit int) (pending []queue.Pending, waiting int, failing []Failing, failed int) {
+	pending, waiting = c.queue.View(limit)
+	failing = c.streaks.all()
+	failed = len(failing)
+	return pending, waiting, failing[:min(failed, limit)], failed
+}
+
+// all returns what fails, in key order.
+func (s *streaks) all() []Failing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Failing, 0, len(s.of))
+	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
+		one := s.of[k]
+		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Since: one.since})
+	}
+	return out
+}
+
+// Publish adds counts of the operator's own to the metrics of the controller. It is for before Run.
+func (c *Controller) Publish(counts *metrics.Counts) { c.counts = append(c.counts, counts) }
+
+// Counts returns what was given to Publish.
+func (c *Controller) Counts() []*metrics.Counts { return c.counts }

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// unseenAfter is how long a part may be without a right or a resource before its objects are told: longer than an
-	// API server that has started refuses what it will allow.
+	// unseenAfter is how long a part may be without a right or a resource before the status of its objects says so:
+	// longer than an API server that has started refuses what it will allow.
 	unseenAfter = 2 * time.Minute
-	// muteTime is how long nothing is told after the right to tell was missing, too. A grant ends it earlier if it
-	// lets the part be watched again.
+	// muteTime is how long no status is written after the right to write it was missing, too. A grant ends it earlier
+	// if it lets the part be watched again.
 	muteTime = 5 * time.Minute
 
 	unseenCause = "its state is not known"
 	seenCause   = "watched again"
 )
 
-// turnUnseen has the objects of a part told that their state is not known, once it could not be watched for long, and
-// again when the reason changes or they could not be told for a while.
-func (c *Controller) turnUnseen(one *part, was stage) {
+// updateUnseen has the status of the objects of a part say that their state is not known, once it could not be watched
+// for long, and again when the reason changes or it could not be written for a while.
+func (c *Controller) updateUnseen(one *part, was stage) {
 	if c.unseen == nil || time.Since(one.closed) < unseenAfter || !c.parked(one) {
 		return // a server that does not answer takes no status either
 	}
 	why := c.problemOf(one)
-	if was.doing == telling && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
+	if was.doing == reporting && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
 		return
 	}
-	c.parts.turn(one, telling, why) // what was held is among all, and would be told twice
+	c.parts.setStage(one, reporting, why) // what was kept is among all, and would run twice
 	c.queueAll(one, unseenCause)
 }
 
@@ -55,9 +55,9 @@ func (c *Controller) queueAll(one *part, cause string) {
 	}
 }
 
-// tellUnseen runs the unseenFunc for one key. Where it is forbidden, nothing more is told in the part for a while: the
-// other objects would meet the same.
-func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string) {
+// reportUnseen runs the unseenFunc for one key. Where it is forbidden, no other is written in the part for a while:
+// the other objects would meet the same.
+func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why string) {
 	defer c.queue.Done(item.Key)
 	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
 	_, err := c.call(ctx, log, item, func(ctx context.Context, key kube.Key) (Outcome, error) {
@@ -81,12 +81,12 @@ func (c *Controller) tellUnseen(ctx context.Context, item queue.Item, why string
 	}
 }
 
-// mute stops telling in the part of a key, and reports whether it had not been stopped.
+// mute stops reporting in the part of a key, and reports whether it had not been stopped.
 func (p *parts) mute(k kube.Key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.partLocked(k)
-	if one == nil || one.stage.doing != telling {
+	if one == nil || one.stage.doing != reporting {
 		return false
 	}
 	one.stage = stage{muted, time.Now(), one.stage.why}

@@ -10,8 +10,8 @@ import (
 )
 
 // acquire waits for the lease and takes it; false means that ctx has ended. It waits on a watch, so that a lease that
-// is released is taken within the jitter, and one that nobody renews as soon as it has expired. Where it cannot watch,
-// it asks again every RetryPeriod.
+// is released is taken within the jitter, and one that is not renewed as soon as it has expired. Where it cannot
+// watch, it asks again every RetryPeriod.
 func (e *Elector) acquire(ctx context.Context) bool {
 	logged, holder, failing := "", "", time.Time{}
 	raced := false // the last try was too late
@@ -34,7 +34,7 @@ func (e *Elector) acquire(ctx context.Context) bool {
 			failing = time.Now()
 			fallthrough
 		case ctx.Err() == nil && kube.Explain(err) != logged:
-			// As with renewals, a server that restarts is not told of.
+			// As with renewals, a server that restarts is not logged.
 			if !kube.IsTransient(err) || time.Since(failing) >= e.o.RenewDeadline {
 				logged = kube.Explain(err)
 				e.log.Info("cannot get the lease, retrying", e.problem(err)...)

@@ -81,11 +81,11 @@ func TestAPanicOfLedWorkGivesTheLeaseUpAndTheProcessContendsAgain(t *testing.T) 
 		ctx, stop := context.WithCancel(w.t.Context())
 		began := 0
 		go func() {
-			a.ended <- a.Run(ctx, func(ctx, held context.Context) {
+			a.ended <- a.Run(ctx, func(ctx, leaseCtx context.Context) {
 				if began++; began == 1 {
 					panic("a bug of the work")
 				}
-				a.lead(ctx, held)
+				a.lead(ctx, leaseCtx)
 			})
 		}()
 		a.stop = stop

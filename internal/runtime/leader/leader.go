@@ -6,12 +6,12 @@
 // Not its job: what the leader does, and what a standby does meanwhile (package manager), Events and metrics.
 //
 // A lease is no fence: the server does not know who leads. What keeps two leaders from writing at once is time. A
-// leader stops RenewDeadline after it sent its last successful renewal; nobody else takes over before LeaseDuration
-// has passed since they saw that renewal arrive, which is later. Both are measured with each process's own monotonic
-// clock, so the clocks of the machines need not agree; only their speed must, to within a third with the default
-// durations. A process that was stopped (SIGSTOP, a paused VM) may wake up long after that: ask Held before each
-// write. A write that the process had handed to the network before it was stopped can still arrive late; it must carry
-// a precondition (resourceVersion, uid) or be one that does no harm twice.
+// leader stops RenewDeadline after it sent its last successful renewal; no other process takes over before
+// LeaseDuration has passed since they saw that renewal arrive, which is later. Both are measured with each process's
+// own monotonic clock, so the clocks of the machines need not agree; only their speed must, to within a third with the
+// default durations. A process that was stopped (SIGSTOP, a paused VM) may wake up long after that: ask Held before
+// each write. A write that the process had handed to the network before it was stopped can still arrive late; it must
+// carry a precondition (resourceVersion, uid) or be one that does no harm twice.
 //
 // Run blocks its caller, on whose goroutine all requests are made, and owns one goroutine, for the function. It is not
 // on the way of an event.
@@ -51,7 +51,7 @@ const (
 	releasePause = 200 * time.Millisecond
 	// lateTolerance is how long after the lease has expired Check still waits for the led work to end.
 	lateTolerance = 20 * time.Second
-	// maxLeaseDuration bounds how long a lease that somebody else has written is respected without a renewal.
+	// maxLeaseDuration bounds how long a lease that another client has written is respected without a renewal.
 	maxLeaseDuration = 24 * time.Hour
 	// watchIdle ends a watch of the lease that brings nothing. A holder with the default durations renews 15
 	// times in it; for a lease that is renewed less often, a read and a new watch each half minute cost little.
@@ -64,7 +64,7 @@ var Rights = []kube.Right{{Resource: leases, Verbs: []string{"get", "watch", "cr
 
 // Options configure an Elector.
 type Options struct {
-	// Client has connections of its own: a renewal must not wait behind the writes of the leader.
+	// Client has its own connections: a renewal must not wait behind the writes of the leader.
 	Client          *kube.Client
 	Namespace, Name string             // of the lease
 	Identity        string             // "": the host name and a random part, so that no two processes have the same
@@ -91,7 +91,7 @@ type Elector struct {
 	log logr.Logger
 
 	mu      sync.Mutex // guards the rest
-	last    record     // the lease as it was seen last
+	last    record     // the lease when it was seen last
 	seen    time.Time  // when last was seen to change, by the local clock; zero: never seen
 	version string     // the lease's resourceVersion; "": there was none
 	uid     string     // the lease's
@@ -127,7 +127,7 @@ func New(o Options) (*Elector, error) {
 	return &Elector{o: o, log: o.Log.WithValues("lease", o.Namespace+"/"+o.Name, "identity", o.Identity)}, nil
 }
 
-// Check refuses durations with which two processes could lead at once, or nobody for long.
+// Check refuses durations with which two processes could lead at once, or none for long.
 func (o *Options) Check() error {
 	slack := time.Duration(float64(o.RetryPeriod)*(1+jitter)) + o.requestTimeout()
 	switch {
@@ -174,15 +174,15 @@ func (e *Elector) SlowRenewals() uint64 {
 	return e.slow
 }
 
-// Run contends for the lease until ctx ends. Each time it gets it, it calls lead, at most once at a time. held ends
-// when the lease is lost: whatever is under way then has to be cut short. When ctx ends, lead takes up nothing new,
+// Run contends for the lease until ctx ends. Each time it gets it, it calls lead, at most once at a time. leaseCtx
+// ends when the lease is lost: what is under way then has to be cut short. When ctx ends, lead takes up nothing new,
 // finishes what is under way and returns; until then the lease is renewed, and after that released.
 //
 // lead may also return earlier; Run then releases the lease and returns. The error says that the lease was not
 // released, so that the next leader has to wait until it expires.
 //
 // A panic, also one of lead, ends a leadership as the loss of the lease does.
-func (e *Elector) Run(ctx context.Context, lead func(ctx, held context.Context)) error {
+func (e *Elector) Run(ctx context.Context, lead func(ctx, leaseCtx context.Context)) error {
 	for {
 		var acquired bool
 		lost := e.contained("acquire the lease", func() error { acquired = e.acquire(ctx); return nil })

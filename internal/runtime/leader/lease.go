@@ -34,7 +34,7 @@ func now() string { return time.Now().UTC().Format(microTime) }
 func (e *Elector) key() kube.Key { return kube.Key{Namespace: e.o.Namespace, Name: e.o.Name} }
 
 // observe takes note of a lease as the server has it. Only a change of the record restarts its time: not the holder's
-// clock, and not an annotation that somebody has set.
+// clock, and not an annotation that was set.
 func (e *Elector) observe(l *lease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,7 +72,7 @@ func (e *Elector) get(ctx context.Context) error {
 	return nil
 }
 
-// expires returns when the lease as it was seen last may be taken, by the local clock. A lease that is gone is
+// expires returns when the lease that was seen last may be taken, by the local clock. A lease that is gone is
 // respected like one that is there: its holder may still work.
 func (e *Elector) expires() time.Time {
 	e.mu.Lock()

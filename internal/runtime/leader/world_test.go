@@ -80,15 +80,15 @@ func (p *process) start() {
 	go func() { p.ended <- p.Run(ctx, p.lead) }()
 }
 
-func (p *process) lead(ctx, held context.Context) {
+func (p *process) lead(ctx, leaseCtx context.Context) {
 	p.w.mu.Lock()
 	i := len(p.w.terms)
 	p.w.terms = append(p.w.terms, term{who: p.o.Identity, from: time.Now()})
 	p.w.mu.Unlock()
 	select {
-	case <-held.Done():
+	case <-leaseCtx.Done():
 	case <-ctx.Done():
-		pause(held, p.linger)
+		pause(leaseCtx, p.linger)
 	}
 	if p.stuck != nil {
 		<-p.stuck

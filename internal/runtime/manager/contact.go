@@ -69,9 +69,9 @@ func (m *Manager) excused() bool {
 func (m *Manager) watchContact(ctx context.Context) {
 	var lost time.Time // since when; zero: it is not
 	for ctx.Err() == nil {
-		_ = m.survive("contact", func() error {
+		_ = m.contain("contact", func() error {
 			m.ask(ctx)
-			lost = m.tellContact(lost)
+			lost = m.logContact(lost)
 			return nil // a panic is logged and counted
 		})
 		timer := time.NewTimer(m.untilAsk())
@@ -83,9 +83,9 @@ func (m *Manager) watchContact(ctx context.Context) {
 	}
 }
 
-// tellContact logs that contact is lost, or back, unless a mirror has told of the outage when it began: it knows at
+// logContact logs that contact is lost, or back, unless a mirror has logged the outage when it began: it knows at
 // once that a credential plugin fails, and what helps. It returns since when contact is lost.
-func (m *Manager) tellContact(lost time.Time) time.Time {
+func (m *Manager) logContact(lost time.Time) time.Time {
 	c := m.contact()
 	if waited(c) >= lostAfter {
 		m.outage.Store(time.Since(m.started).Nanoseconds())
@@ -185,8 +185,8 @@ func (m *Manager) lost(c kube.Contact) string {
 	return text
 }
 
-// touch is what /readyz?verbose says of contact.
-func (m *Manager) touch() []string {
+// contactLines is what /readyz?verbose says of contact.
+func (m *Manager) contactLines() []string {
 	c := m.contact()
 	switch {
 	case m.o.Client == nil:

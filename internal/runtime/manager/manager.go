@@ -2,7 +2,7 @@
 // every controller on its own, and stops all of it in order.
 //
 // It does not know what the controllers do or which there are, and it reads no flags (package cli). A
-// controller whose CRD or grant is missing waits by itself and holds up no other; the manager only reports it, in
+// controller whose CRD or grant is missing waits alone and holds up no other; the manager only reports it, in
 // /readyz?verbose.
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
@@ -47,7 +47,7 @@ type Options struct {
 	HealthAddr   string             // host:port of the probes; "" or "0" = none
 	HealthElse   []string           // where to serve them, the first that is free, while HealthAddr is taken
 	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
-	Client       *kube.Client       // of the controllers, to tell when the API server does not answer; nil: not told
+	Client       *kube.Client       // of the controllers, to log when the API server does not answer; nil: not logged
 	Requests     *Requests          // what the clients of the process have sent; nil: not counted
 	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
 	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
@@ -82,7 +82,7 @@ func New(o Options) *Manager {
 	return &Manager{o: o, listen: net.Listen}
 }
 
-// ended tells that a part of the manager has returned.
+// ended says that a part of the manager has returned.
 type ended struct {
 	name string
 	err  error
@@ -90,7 +90,7 @@ type ended struct {
 
 // Run opens the servers, runs the controllers until ctx ends or one of them fails, and stops in this order: /readyz
 // turns to 503, controllers finish what is under way and stop their mirrors, the last Events are sent, the lease is
-// released, the servers close (MGR-02). It is not called twice.
+// released, the servers close. It is not called twice.
 //
 // The error is nil after a clean stop; otherwise it joins what failed, and names the controllers that did not
 // stop within the drain timeout.
@@ -128,12 +128,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	for _, c := range m.o.Controllers {
 		name := "controller " + c.Name()
 		waiting[name] = true
-		controllers.Go(func() { parts <- ended{name, m.survive(name, func() error { return c.Run(running) })} })
+		controllers.Go(func() { parts <- ended{name, m.contain(name, func() error { return c.Run(running) })} })
 	}
 	if m.o.Elector != nil {
 		waiting[election] = true
 		go func() {
-			parts <- ended{election, m.survive(election, func() error {
+			parts <- ended{election, m.contain(election, func() error {
 				return m.elect(running, func() { controllers.Wait(); flush() })
 			})}
 		}()
@@ -157,9 +157,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// survive runs a part. A panic in it, beyond what the part contains, is its error: the other parts then stop in good
+// contain runs a part. A panic in it, beyond what the part contains, is its error: the other parts then stop in good
 // order, and the lease is released.
-func (m *Manager) survive(part string, run func() error) (err error) {
+func (m *Manager) contain(part string, run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.crashes.Add(1)
@@ -177,7 +177,7 @@ func (m *Manager) record(ctx context.Context) (flush func()) {
 	var running sync.WaitGroup
 	for _, r := range m.o.Recorders {
 		running.Go(func() {
-			if err := m.survive("events", func() error { return r.Run(recording) }); err != nil {
+			if err := m.contain("events", func() error { return r.Run(recording) }); err != nil {
 				m.o.Log.Error(err, "recording Events failed")
 			}
 		})
@@ -197,8 +197,8 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 	var mu sync.Mutex // guards errs
 	var errs []error
 	m.awaitCaches(ctx)
-	err := m.o.Elector.Run(ctx, func(ctx, held context.Context) {
-		m.tellLeading("became leader")
+	err := m.o.Elector.Run(ctx, func(ctx, leaseCtx context.Context) {
+		m.recordLeading("became leader")
 		working, stop := context.WithCancel(ctx)
 		defer stop()
 		var leading sync.WaitGroup
@@ -207,7 +207,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 				continue // it works anyway
 			}
 			leading.Go(func() {
-				err := m.survive("controller "+c.Name(), func() error { return c.Lead(working, held) })
+				err := m.contain("controller "+c.Name(), func() error { return c.Lead(working, leaseCtx) })
 				if err != nil {
 					stop()
 					mu.Lock()
@@ -217,7 +217,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 			})
 		}
 		leading.Wait()
-		m.tellLeading("stopped leading")
+		m.recordLeading("stopped leading")
 		if ctx.Err() != nil {
 			last()
 		}
@@ -228,8 +228,8 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 	return errors.Join(errs...)
 }
 
-// tellLeading records a change of leadership as an Event on the lease, in the words of client-go.
-func (m *Manager) tellLeading(what string) {
+// recordLeading records a change of leadership as an Event on the lease, in the words of client-go.
+func (m *Manager) recordLeading(what string) {
 	r, lease := m.o.Elector.Lease()
 	m.o.ElectionLog.Record(events.Event{Regarding: events.ObjectOf(r, lease), Type: events.Normal,
 		Reason: "LeaderElection", Action: "LeaderElection", Note: m.o.Elector.Identity() + " " + what})
@@ -237,7 +237,7 @@ func (m *Manager) tellLeading(what string) {
 
 const (
 	// cachesWait is how long a process that has just started leaves the lease to others while its caches are not
-	// synced (MGR-01); cachesPoll is how often it looks. A resource that cannot be listed must not
+	// synced; cachesPoll is how often it looks. A resource that cannot be listed must not
 	// keep all others waiting.
 	cachesWait = 15 * time.Second
 	cachesPoll = 100 * time.Millisecond

@@ -132,7 +132,7 @@ func (m *Manager) writePanics(p *metrics.Page) {
 	}
 }
 
-// watchLabels are what tells watches apart. Two mirrors that differ only in what they keep of an object have the same.
+// watchLabels identify a watch. Two mirrors that differ only in what they keep of an object have the same.
 type watchLabels struct{ resource, labels, namespace string }
 
 func (l watchLabels) list(more ...string) []string {

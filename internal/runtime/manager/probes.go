@@ -31,8 +31,8 @@ type check struct {
 	status func() []string // nil: nothing
 }
 
-// live answers whether the process is alive: an API server that is down must not get all its controllers restarted
-// (MGR-07). A leader whose work has not ended long after it lost the lease is not alive (LE-16).
+// live answers whether the process is alive: an API server that is down must not get all its controllers restarted. A
+// leader whose work has not ended long after it lost the lease is not alive.
 func (m *Manager) live() []check {
 	checks := []check{{name: pingCheck, run: func() error { return nil }}}
 	if m.o.Elector != nil {
@@ -70,7 +70,7 @@ func (m *Manager) watching() error {
 }
 
 // ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors are
-// synced, or parked because a right or a resource is missing (MGR-06).
+// synced, or parked because a right or a resource is missing.
 func (m *Manager) ready() []check {
 	checks := []check{{name: shutdownCheck, run: func() error {
 		if m.stopping.Load() {
@@ -91,7 +91,7 @@ func (m *Manager) ready() []check {
 
 // about returns what there is to say about the process as a whole.
 func (m *Manager) about() []string {
-	lines := append(m.touch(), m.leads()...)
+	lines := append(m.contactLines(), m.leads()...)
 	if m.o.Attention != nil {
 		for _, line := range m.o.Attention() {
 			lines = append(lines, controller.Attention+line)
@@ -139,7 +139,7 @@ func ago(t time.Time) string {
 	return fmt.Sprintf("%s, %s ago", t.Format(time.TimeOnly), time.Since(t).Round(time.Second))
 }
 
-// probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own (MGR-08).
+// probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own.
 func (m *Manager) probes() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready,

@@ -16,10 +16,10 @@ import (
 // requestBounds are those of client-go.
 var requestBounds = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}
 
-// maxConflicting bounds the resources whose conflicts are counted by themselves: each is a time series.
+// maxConflicting bounds the resources whose conflicts are counted each: every one is a time series.
 const maxConflicting = 64
 
-// Requests counts the HTTP requests of the clients that tell it of them. The zero value is ready; methods may be
+// Requests counts the HTTP requests of the clients that report them to it. The zero value is ready; methods may be
 // called from any goroutine.
 type Requests struct {
 	mu        sync.Mutex // guards all below

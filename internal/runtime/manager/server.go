@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,7 +39,7 @@ type served struct {
 	slow                bool // answers may take as long as the client asks for: a profile
 }
 
-// open listens and serves, so that a probe finds an answer before anything else is up (MGR-01). An error that ends a
+// open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a
 // server later goes to failed. nil stands for a server that is not wanted.
 func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 	if none(s.address) {
@@ -57,7 +60,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 			WriteTimeout:      serverTimeout,
 			IdleTimeout:       serverIdle,
 			MaxHeaderBytes:    16 << 10,
-			ConnState:         new(crowd).connState,
+			ConnState:         new(connLimiter).connState,
 			ErrorLog:          log.New(quiet{m.o.Log}, "", 0),
 		},
 		done: make(chan struct{}),
@@ -83,7 +86,7 @@ func (e *endpoint) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := e.server.Shutdown(ctx); err != nil {
-		_ = e.server.Close() // the process ends; nobody reads that answer
+		_ = e.server.Close() // the process ends: that answer is not read any more
 	}
 	<-e.done
 }
@@ -112,4 +115,33 @@ type quiet struct{ log logr.Logger }
 func (q quiet) Write(line []byte) (int, error) {
 	q.log.V(1).Info("HTTP server", "problem", string(line))
 	return len(line), nil
+}
+
+// maxConnections is how many connections a server keeps: a kubelet, some Prometheus and people need a few. Each costs
+// a file descriptor and some KiB, so that a client that opens many could take all there is.
+const maxConnections = 100
+
+// connLimiter bounds the connections of a server. The oldest one is closed for a new one: a probe that is answered
+// within milliseconds gets through, however many others wait.
+type connLimiter struct {
+	mu   sync.Mutex // guards open
+	open []net.Conn // the oldest first
+}
+
+// connState is for http.Server.
+func (c *connLimiter) connState(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		c.open = append(c.open, conn)
+		if len(c.open) > maxConnections {
+			_ = c.open[0].Close() // what was to be read from it or written to it fails
+			c.open = slices.Delete(c.open, 0, 1)
+		}
+	case http.StateClosed, http.StateHijacked:
+		if i := slices.Index(c.open, conn); i >= 0 {
+			c.open = slices.Delete(c.open, i, i+1)
+		}
+	}
 }

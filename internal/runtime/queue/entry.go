@@ -3,6 +3,10 @@ package queue
 import (
 	"container/heap"
 	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -85,7 +89,7 @@ func (q *Queue) ownLaneLocked(k kube.Key) lane {
 	return high
 }
 
-// placeLocked puts a dirty entry where its due time and lane say, wherever it was before.
+// placeLocked puts a dirty entry where its due time and lane say, and takes it away from where it was.
 func (q *Queue) placeLocked(e *entry, now time.Time) {
 	switch {
 	case e.processing: // Done will place it
@@ -198,4 +202,48 @@ func (h *delayHeap) Pop() any {
 	*h = (*h)[:last]
 	e.delay = 0
 	return e
+}
+
+// maxCauses bounds the causes kept for one run: more than is useful in a log line, and an object whose
+// thousand children change at once must not cost a thousand strings.
+const maxCauses = 8
+
+// addCause records a reason for the pending run.
+func (e *entry) addCause(cause string) {
+	switch {
+	case cause == "" || slices.Contains(e.causes, cause):
+	case len(e.causes) < maxCauses:
+		e.causes = append(e.causes, cause)
+	default:
+		e.more++
+	}
+}
+
+// Cause returns the causes as one line: "Service default/web-service DELETED, Deployment default/web
+// MODIFIED and 3 more".
+func (i Item) Cause() string {
+	text := strings.Join(i.Causes, ", ")
+	if i.More > 0 {
+		text += " and " + strconv.Itoa(i.More) + " more"
+	}
+	return text
+}
+
+// backoff returns the delay after one more failure than failures: base doubled with each, at most limit, and
+// of that a random part between half and all, so that keys that failed together are tried apart.
+func backoff(base, limit time.Duration, failures int) time.Duration {
+	d := limit
+	// base<<failures > limit without the overflow; a shift by 63 and more gives 0.
+	if base <= limit>>failures {
+		d = base << failures
+	}
+	return d - rand.N(d/2+1)
+}
+
+// spread returns d plus up to half of it.
+func spread(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d + rand.N(d/2+1)
 }

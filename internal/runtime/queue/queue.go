@@ -1,3 +1,14 @@
+// Package queue is the work queue between the watches and the workers: it holds keys, never objects, so that
+// a worker reads the latest state when it starts and a thousand changes of one object cost one run.
+//
+// Its job is to decide which key runs next and when: one run per key at a time, one pending run per key at most,
+// delays, backoff per key, two lanes, turns of the namespaces, and the causes of each run. It does not know what a
+// run does, what an error means or how many workers there are (see package controller), and it has no limit over all
+// keys: a key's delay depends on its own failures only, so a mass failure never holds up an unrelated key.
+//
+// It runs on the goroutines of its callers, under one mutex: Reflectors call Add, workers call the rest. The
+// earliest delay is one timer, whose function runs for an instant when it is due. On the way of an event
+// (*Queue).Add and Get are the only hand-over between the two goroutines.
 package queue
 
 import (
@@ -48,9 +59,9 @@ type Item struct {
 //
 //   - A key that is dirty and not processing is queued: in a lane if it is due, else among the delayed.
 //   - Wanting a run of a dirty key changes that run: it is due at the earlier of both times, in the higher of
-//     both lanes, for both causes. There is never a second one (WQ-03, WQ-05).
+//     both lanes, for both causes. There is never a second one.
 //   - A key that becomes dirty while it is processing is queued only at Done, so that no two workers have
-//     the same key and nothing that happened during a run is lost (WQ-01, WQ-02).
+//     the same key and nothing that happened during a run is lost.
 //
 // Within a lane, the namespaces that have keys in it take turns, and each has its keys run in the order in which they
 // became due: a tenant with ten thousand keys delays those of another tenant by one run. With Options.Each, and a
@@ -174,7 +185,7 @@ func (q *Queue) Forget(k kube.Key) {
 	}
 }
 
-// Get waits for a key that is due and hands it out; the caller must call Done for it, whatever happens. It
+// Get waits for a key that is due and hands it out; the caller must call Done for it in any case. It
 // returns false when ctx ends or the queue is shut down.
 func (q *Queue) Get(ctx context.Context) (Item, bool) {
 	for ctx.Err() == nil {
@@ -282,7 +293,7 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 }
 
 // nextLocked takes the next key out of its lane. A low key ages by one with each high key that overtakes it;
-// at maxOvertakes its turn has come (WQ-11).
+// at maxOvertakes its turn has come.
 func (q *Queue) nextLocked() *entry {
 	lane := high
 	switch {

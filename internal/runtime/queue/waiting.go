@@ -7,7 +7,7 @@ const keepLines = 64
 // empty, of which each gives one key in its turn.
 type waiting struct {
 	lines map[string]*line // by namespace; empty ones are kept for a while, as most soon have a key again
-	turn  *line            // the line that gives the next key; nil if all are empty
+	front *line            // the line that gives the next key; nil if all are empty
 	last  *line            // the line that a key was put into last: most often the next key belongs there, too
 	used  int              // lines that are not empty
 	len   int              // keys
@@ -40,14 +40,14 @@ func (w *waiting) push(e *entry) {
 	w.len++
 }
 
-// pop takes the next key out, nil if there is none of a namespace that is not full, and gives the turn to the next
+// pop takes the next key out, nil if there is none of a namespace that is not full, and moves the front to the next
 // line.
 func (w *waiting) pop(full func(namespace string) bool) *entry {
-	l := w.turn
+	l := w.front
 	for range w.used {
 		if !full(l.namespace) {
 			e := l.head
-			w.turn = l.next
+			w.front = l.next
 			w.remove(e)
 			return e
 		}
@@ -92,11 +92,11 @@ func (w *waiting) lineOf(e *entry) *line {
 // join puts a line at the end of the round.
 func (w *waiting) join(l *line) {
 	w.used++
-	if w.turn == nil {
-		w.turn, l.prev, l.next = l, l, l
+	if w.front == nil {
+		w.front, l.prev, l.next = l, l, l
 		return
 	}
-	l.prev, l.next = w.turn.prev, w.turn
+	l.prev, l.next = w.front.prev, w.front
 	l.prev.next, l.next.prev = l, l
 }
 
@@ -105,9 +105,9 @@ func (w *waiting) leave(l *line) {
 	w.used--
 	switch {
 	case l.next == l:
-		w.turn = nil
-	case w.turn == l:
-		w.turn = l.next
+		w.front = nil
+	case w.front == l:
+		w.front = l.next
 	}
 	l.prev.next, l.next.prev = l.next, l.prev
 	l.prev, l.next = nil, nil

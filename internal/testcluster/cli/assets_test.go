@@ -94,24 +94,13 @@ func startAPIServer(t *testing.T, args ...string) (*clitest.Follower, string) {
 // connectTo connects with the kubeconfig of a --cert-dir, and with another token where one is given.
 func connectTo(t *testing.T, dir string, token string) *kube.Client {
 	t.Helper()
-	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: filepath.Join(dir, "skiff.kubeconfig"),
-		Token: kubeconfig.NewSecret(token)}, kubeconfig.OSEnv(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client, _ := connect(t, filepath.Join(dir, "skiff.kubeconfig"),
+		kubeconfig.Flags{Token: kubeconfig.NewSecret(token)})
 	return client
 }
 
 func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, []byte("t1,eve,1,\"dev,ops\"\nt2,bob,2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tokens := writeFile(t, "t1,eve,1,\"dev,ops\"\nt2,bob,2\n")
 	f, dir := startAPIServer(t, "--token-auth-file", tokens, "--allow-privileged", "--feature-gates=A=true",
 		"--simulate=serviceaccounts")
 	client := connectTo(t, dir, "")
@@ -173,7 +162,6 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 }
 
 func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
-	dir := t.TempDir()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -182,11 +170,7 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "sa.key")
-	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
 	args := []string{"--service-account-signing-key-file=" + file, "--service-account-issuer=https://issuer.test"}
 	_, certs := startAPIServer(t, args...)
 	client := connectTo(t, certs, "")
@@ -212,7 +196,7 @@ func TestTheAPIServerProgramSignsTokensWithTheKeyOfItsFlags(t *testing.T) {
 		claims.Issuer != "https://issuer.test" {
 		t.Errorf("%v, %+v", err, claims)
 	}
-	for name, say := range map[string]string{"/nowhere": "open /nowhere", dir: "is a directory",
+	for name, say := range map[string]string{"/nowhere": "open /nowhere", certs: "is a directory",
 		filepath.Join(certs, "apiserver.crt"): "has no private key"} {
 		skiffDev(t, "kube-apiserver", "--service-account-signing-key-file="+name).Want(t, cli.ExitFailed, say)
 	}

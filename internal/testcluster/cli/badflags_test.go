@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -43,10 +41,7 @@ var flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
 
 // The flags of the controllers are those of `skiff run`, and tested there.
 func TestEveryFlagOfSkiffDevNamesItsBadValue(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "words"), []byte("hush hush"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := writeFiles(t, map[string]string{"words": "hush hush"})
 	var shared cobra.Command
 	new(cli.ControllerFlags).Add(&shared)
 	for _, match := range flagOfHelp.FindAllStringSubmatch(newRoot(nil).LocalFlags().FlagUsages(), -1) {

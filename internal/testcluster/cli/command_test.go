@@ -35,11 +35,7 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 	}
 	r := skiffDev(t, "--bare", "--", "no-such-command-of-skiffs-tests")
 	r.Want(t, exitNotFound, "no-such-command-of-skiffs-tests")
-	data := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(data, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	skiffDev(t, "--bare", "--", data).Want(t, exitNoProgram, "permission denied")
+	skiffDev(t, "--bare", "--", writeFile(t, "")).Want(t, exitNoProgram, "permission denied")
 	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").Want(t, cli.ExitFailed,
 		"is a directory: choose a file that can be written")
 	skiffDev(t, "--bare", "--").Want(t, cli.ExitUsage, "no command after --")
@@ -120,15 +116,7 @@ func startDev(t *testing.T, args ...string) devRun {
 		t.Errorf("the ready file says %+v", ready)
 	}
 	r.replicas = ready.Replicas
-	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: ready.Kubeconfig}, kubeconfig.OSEnv(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.client, err = kube.New(cfg); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.client.Close)
-	r.config = cfg
+	r.client, r.config = connect(t, ready.Kubeconfig, kubeconfig.Flags{})
 	return r
 }
 
@@ -212,18 +200,9 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 func TestDevHasRolesDecideIfAsked(t *testing.T) {
 	for _, args := range [][]string{{"--bare"}, {"--bare", "--rbac"}} {
 		r := startDev(t, args...)
-		cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: filepath.Join(filepath.Dir(r.ready), "kubeconfig"),
-			As: "bob"}, kubeconfig.OSEnv(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bob, err := kube.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer bob.Close()
+		bob, _ := connect(t, filepath.Join(filepath.Dir(r.ready), "kubeconfig"), kubeconfig.Flags{As: "bob"})
 		var o struct{ kube.Meta }
-		err = bob.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o)
+		err := bob.Get(t.Context(), namespaces, kube.Key{Name: "default"}, &o)
 		if want := len(args) == 2; kube.IsForbidden(err) != want {
 			t.Errorf("%v: %v, want forbidden: %t", args, err, want)
 		}

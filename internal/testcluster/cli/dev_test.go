@@ -62,15 +62,7 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 		t.Errorf("kubeconfig: %v, %v", info.Mode(), err)
 	}
 
-	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kube.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	client, cfg := connect(t, path, kubeconfig.Flags{})
 	if err := apply(devObjects)(t.Context(), client); err != nil { // what the intro tells users to apply
 		t.Fatal(err)
 	}

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"testing"
 
 	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -22,6 +24,28 @@ var skiffDevs = clitest.Program{Name: "skiff-dev",
 func skiffDev(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
 	return skiffDevs.Run(t.Context(), t, args...)
+}
+
+// connect connects with a kubeconfig, and what else the flags say.
+func connect(t *testing.T, path string, with kubeconfig.Flags) (*kube.Client, kube.Config) {
+	t.Helper()
+	with.Kubeconfig = path
+	cfg, _, err := kubeconfig.Load(with, kubeconfig.OSEnv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client, cfg
+}
+
+// writeFile writes a file of a new directory, and returns its path.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	return filepath.Join(writeFiles(t, map[string]string{"file": text}), "file")
 }
 
 func named(name string) map[string]any {

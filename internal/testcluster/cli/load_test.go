@@ -140,13 +140,7 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 }
 
 func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "faults.json")
-	write := func(text string) {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`{"limits":{"http1":true,"forget":"1h"},
+	file := writeFile(t, `{"limits":{"http1":true,"forget":"1h"},
 		"faults":[{"verb":"get","resource":"namespaces","reply":{"code":503,"message":"out of order"}}]}`)
 	r := startDev(t, "--bare", "--faults", file)
 	var o struct{ kube.Meta }
@@ -163,17 +157,14 @@ func TestDevStartsWithTheFaultsOfAFile(t *testing.T) {
 	if resp.Body.Close(); resp.Proto != "HTTP/1.1" {
 		t.Errorf("a server without HTTP/2 speaks %s", resp.Proto)
 	}
-	write(`{"faults":[{"cut":"half"}]}`)
+	file = writeFile(t, `{"faults":[{"cut":"half"}]}`)
 	skiffDev(t, "--bare", "--faults", file).Want(t, cli.ExitFailed, "--faults: "+file+": faults[0].cut")
 	skiffDev(t, "--bare", "--faults", "/nowhere").Want(t, cli.ExitFailed, "--faults: /nowhere")
 }
 
 // Rules: FI-07
 func TestDevSeemsToBeSeveralServers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "faults.json")
-	if err := os.WriteFile(file, []byte(`{"faults":[{"replica":2,"lag":"1m"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := writeFile(t, `{"faults":[{"replica":2,"lag":"1m"}]}`)
 	r := startDev(t, "--bare", "--replicas", "2", "--faults", file)
 	namespace := map[string]any{"metadata": map[string]any{"name": "new"}}
 	if err := r.client.Create(t.Context(), namespaces, "", namespace, nil, kube.WriteOptions{}); err != nil {
@@ -202,10 +193,7 @@ func TestDevSeemsToBeSeveralServers(t *testing.T) {
 
 func TestAFileWithoutAnEndIsRefused(t *testing.T) {
 	const endless = "/dev/zero"
-	empty := filepath.Join(t.TempDir(), "tls.crt")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	empty := writeFile(t, "")
 	_, faults := readFaults(endless)
 	_, pool := apiServerOptions(programFlags{"client-ca-file": {endless}}, "")
 	_, key := apiServerOptions(programFlags{"service-account-signing-key-file": {endless}}, "")

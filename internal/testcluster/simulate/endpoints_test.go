@@ -130,7 +130,7 @@ func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) 
 	})
 }
 
-// kube-controller-manager 1.36 does the same (internal/tools/e2e, storageLines).
+// kube-controller-manager 1.36 does the same (testdata/kubectl/workloads.txtar of internal/tools/e2e).
 func TestSlicesMirrorTheEndpointsOfServicesWithoutASelector(t *testing.T) {
 	const mirrored, selected = mirroringMarker + " Endpoints ", sliceController + " Service "
 	const subset4 = `{addresses: [{ip: 192.0.2.7}], notReadyAddresses: [{ip: 192.0.2.8}], ports: [{port: 1}]}`

@@ -49,7 +49,7 @@ func (b *bench) wantStorage(when string, want ...string) {
 	}
 }
 
-// kube-controller-manager 1.36 does the same (internal/tools/e2e, storageLines).
+// kube-controller-manager 1.36 does the same (testdata/kubectl/workloads.txtar of internal/tools/e2e).
 func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.claim("a", "s", "2Gi")

@@ -98,7 +98,7 @@ func (s *Server) convert(ctx context.Context, o map[string]any, to kube.Resource
 		if err != nil {
 			return nil, err
 		}
-		return forms.Typed(into, sh.settled(values[0])), nil
+		return forms.Typed(into, sh.pruned(values[0])), nil
 	}
 	return forms.Typed(into, into.ToServe(from.ToStore(forms.Untyped(obj.Clone(o))))), nil
 }

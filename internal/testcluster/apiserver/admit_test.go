@@ -14,13 +14,13 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// plug puts a plugin into the chain of a world.
-func (w *world) plug(p admission.Plugin) {
+// plug puts a plugin into the chain of a server.
+func (w *testServer) plug(p admission.Plugin) {
 	w.s.makePlugins = append(w.s.makePlugins, func(*store.Tx) []admission.Plugin { return []admission.Plugin{p} })
 	w.s.chainAt = -1
 }
 
-func (w *world) validate(by func(a *admission.Attributes) error) {
+func (w *testServer) validate(by func(a *admission.Attributes) error) {
 	w.plug(admission.Plugin{Concerns: everything,
 		Validate: func(_ context.Context, a *admission.Attributes) error { return by(a) }})
 }
@@ -44,7 +44,7 @@ func label(key string, calls *int) admission.Plugin {
 }
 
 func TestPluginsChangeAndSeeWhatIsWritten(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		var calls int
 		var seen []string
 		w.plug(label("touched", &calls))
@@ -81,7 +81,7 @@ func TestPluginsChangeAndSeeWhatIsWritten(t *testing.T) {
 }
 
 func TestAPluginThatRefusesChangesNothing(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", configMaps, configMap("kept"))
 		w.must(201, "POST", pods, podBody("p"))
 		before := w.s.Revision()
@@ -113,25 +113,25 @@ func TestAPluginThatRefusesChangesNothing(t *testing.T) {
 
 // A webhook may write to the server that calls it, and so change the very object that it is asked about.
 func TestAWriteThatAnotherOvertakesStartsAgain(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", configMaps, configMap("c"))
-		var calls, overtaken int
+		var calls, conflicts int
 		w.plug(label("touched", &calls))
 		w.validate(func(a *admission.Attributes) error {
-			if obj.String(a.Object, "data", "mine") != "" && overtaken < 2 {
-				overtaken++
-				w.must(200, "PATCH", configMaps+"/c", fmt.Sprintf(`{"data":{"theirs":"%d"}}`, overtaken),
+			if obj.String(a.Object, "data", "mine") != "" && conflicts < 2 {
+				conflicts++
+				w.must(200, "PATCH", configMaps+"/c", fmt.Sprintf(`{"data":{"theirs":"%d"}}`, conflicts),
 					"Content-Type", "application/merge-patch+json")
 			}
 			return nil
 		})
 		a := w.must(200, "PATCH", configMaps+"/c", `{"data":{"mine":"x"}}`, "Content-Type",
 			"application/merge-patch+json")
-		if a.at("data.mine") != "x" || a.at("data.theirs") != "2" || overtaken != 2 {
-			t.Errorf("stored after %d rounds: %s", overtaken, a.raw)
+		if a.at("data.mine") != "x" || a.at("data.theirs") != "2" || conflicts != 2 {
+			t.Errorf("stored after %d rounds: %s", conflicts, a.raw)
 		}
-		// A PUT names the version that it replaces, so that it is told.
-		overtaken = 0
+		// A PUT names the version that it replaces, so it gets a conflict.
+		conflicts = 0
 		version, _ := a.at("metadata.resourceVersion").(string)
 		w.must(409, "PUT", configMaps+"/c", `{"metadata":{"name":"c","resourceVersion":"`+version+
 			`"},"data":{"mine":"y"}}`)
@@ -139,7 +139,7 @@ func TestAWriteThatAnotherOvertakesStartsAgain(t *testing.T) {
 }
 
 func TestAllocatedValuesAreThoseThatAPluginHasSeen(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		const services = "/api/v1/namespaces/default/services"
 		var seen []string
 		w.validate(func(a *admission.Attributes) error {

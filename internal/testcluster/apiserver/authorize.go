@@ -94,8 +94,8 @@ func onlyCollected(next, cur map[string]any) bool {
 		obj.EqualExcept(obj.Map(next, "metadata"), obj.Map(cur, "metadata"), except...)
 }
 
-// judge answers a review by the roles.
-func (s *Server) judge(r *request, o map[string]any) (map[string]any, error) {
+// reviewByRoles answers an access review by the roles.
+func (s *Server) reviewByRoles(r *request, o map[string]any) (map[string]any, error) {
 	user, spec := r.user, obj.Map(o, "spec")
 	switch r.kind.Kind {
 	case "SelfSubjectRulesReview":

@@ -19,15 +19,15 @@ func as(user string, groups ...string) []string {
 }
 
 // inRBAC runs a test on a server with RBAC and the token t.
-func inRBAC(t *testing.T, test func(w *world)) {
+func inRBAC(t *testing.T, test func(w *testServer)) {
 	t.Helper()
-	inWorld(t, Options{RBAC: true, Token: "t"}, test)
+	withServer(t, Options{RBAC: true, Token: "t"}, test)
 }
 
 var asAdmin = []string{"Authorization", "Bearer t"}
 
 // grant creates a role and binds it to subjects.
-func (w *world) grant(namespace, name, rules, subjects string) {
+func (w *testServer) grant(namespace, name, rules, subjects string) {
 	w.t.Helper()
 	kind, path := "ClusterRole", rbacPath+"/clusterrole"
 	if namespace != "" {
@@ -42,7 +42,7 @@ const bob = `{"kind":"User","name":"bob"}`
 
 // Rules: FS-41
 func TestRolesDecideWhatAUserMayDo(t *testing.T) {
-	inRBAC(t, func(w *world) {
+	inRBAC(t, func(w *testServer) {
 		w.must(201, "POST", configMaps, configMap("a"), asAdmin...)
 		a := w.must(403, "GET", configMaps, "", as("bob")...)
 		if want := `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" in the ` +
@@ -85,7 +85,7 @@ func TestRolesDecideWhatAUserMayDo(t *testing.T) {
 }
 
 func TestUsersAreWhoTheirCredentialsSay(t *testing.T) {
-	inRBAC(t, func(w *world) {
+	inRBAC(t, func(w *testServer) {
 		a := w.must(403, "GET", configMaps, "")
 		if !strings.Contains(a.raw, `User \"system:anonymous\" cannot list`) {
 			t.Error(a.raw)
@@ -116,7 +116,7 @@ func TestUsersAreWhoTheirCredentialsSay(t *testing.T) {
 }
 
 func TestAggregatedRolesHaveTheRulesOfThoseThatTheySelect(t *testing.T) {
-	inRBAC(t, func(w *world) {
+	inRBAC(t, func(w *testServer) {
 		synctest.Wait()
 		w.must(201, "POST", rbacPath+"/namespaces/default/rolebindings", `{"metadata":{"name":"v"},"roleRef":{
 			"kind":"ClusterRole","name":"view"},"subjects":[`+bob+`]}`, asAdmin...)

@@ -17,7 +17,7 @@ import (
 )
 
 // readObject checks the parameters of a POST or PUT, reads its object and checks that against the URL. Findings of
-// strict validation are refused, returned as warnings or ignored, as the request asks (FS-21).
+// strict validation are refused, returned as warnings or ignored, as the request asks.
 func readObject(r *request) (map[string]any, error) {
 	if err := checkOptions(r, false); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	return nil
 }
 
-// pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says (FS-21).
+// pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says.
 // The error has the words of the strict decoder, or is a Status.
 func pruneUnknown(r *request, o map[string]any, duplicates []string) error {
 	var unknown []string

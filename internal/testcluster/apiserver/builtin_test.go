@@ -17,7 +17,7 @@ const services = "/api/v1/namespaces/default/services"
 // A real server answers so to a POST and to a PATCH: TestNodePortsThatAreUsedUpAreWaitedForTogether of
 // internal/tools/e2e.
 func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		var ports []string
 		for i := range 32767 - 30000 + 1 {
 			ports = append(ports, fmt.Sprintf(`{"name":"p%d","port":%d}`, i, i+1))
@@ -47,7 +47,7 @@ func TestNodePortsThatAreUsedUpAreAnInternalError(t *testing.T) {
 
 // Rules: FS-39
 func TestServicesGetAddressesAndPortsAndKeepThem(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		a := w.must(201, "POST", services,
 			`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80}]}}`)
 		ip, port := fmt.Sprint(a.at("spec.clusterIP")),
@@ -89,11 +89,11 @@ func binding(name, target string) string {
 	return `{"metadata":{"name":"` + name + `"},"target":` + target + `}`
 }
 
-// The simulation's kubelet (package simulate) is what finishes pods by itself.
+// The simulation's kubelet (package simulate) finishes pods.
 //
 // Rules: FS-13
 func TestOnlyPodsOnANodeHaveAGracePeriod(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", pods, podBody("a"))
 		w.must(200, "DELETE", pods+"/a", "")
 		w.must(404, "GET", pods+"/a", "")
@@ -125,7 +125,7 @@ func TestOnlyPodsOnANodeHaveAGracePeriod(t *testing.T) {
 
 // Rules: FS-36
 func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		const old, fresh = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 		watch := w.watch(fresh + "?watch=1&timeoutSeconds=7200")
 		defer watch.close()
@@ -156,7 +156,7 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 
 // Rules: FD-01, FD-02, FD-03, FD-04
 func TestDiscoveryInBothForms(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 		a := w.must(200, "GET", "/apis", "", "Accept", aggregated+",application/json")
 		if a.header.Get("Content-Type") != aggregated || a.at("kind") != "APIGroupDiscoveryList" ||
@@ -184,7 +184,7 @@ func TestScalersAreOneKindInTwoVersions(t *testing.T) {
 	const v1, v2 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
 		"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 	const target = `"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3`
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", v1, `{"metadata":{"name":"a"},"spec":{`+target+`,"targetCPUUtilizationPercentage":70}}`)
 		a := w.must(200, "GET", v2+"/a", "")
 		want := []any{map[string]any{"type": "Resource", "resource": map[string]any{"name": "cpu",
@@ -214,7 +214,7 @@ func TestScalersAreOneKindInTwoVersions(t *testing.T) {
 
 // Rules: FS-37
 func TestRequestsThatAreTooLargeOrInAnotherFormatAreRefused(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		x := func(n int) string { return strings.Repeat("x", n) }
 		refused := func(code int, method, path, body, message string, header ...string) {
 			t.Helper()
@@ -257,7 +257,7 @@ func TestRequestsThatAreTooLargeOrInAnotherFormatAreRefused(t *testing.T) {
 
 // Rules: FD-19
 func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
-	inWorld(t, Options{Token: "secret"}, func(w *world) {
+	withServer(t, Options{Token: "secret"}, func(w *testServer) {
 		auth := []string{"Authorization", "Bearer secret"}
 		w.must(401, "GET", configMaps, "")
 		w.must(401, "GET", configMaps, "", "Authorization", "Bearer wrong")
@@ -288,13 +288,13 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-func TestClaimsAndVolumesAreProtectedWhereSomebodyLetsThemGo(t *testing.T) {
+func TestClaimsAndVolumesAreProtectedWhereAControllerLetsThemGo(t *testing.T) {
 	const claims = "/api/v1/namespaces/default/persistentvolumeclaims"
 	claim := func(finalizers string) string {
 		return `{"metadata":{"name":"a","finalizers":[` + finalizers + `]},"spec":{"accessModes":["ReadWriteOnce"],
 			"resources":{"requests":{"storage":"1Gi"}}}}`
 	}
-	inWorld(t, Options{ProtectStorage: true}, func(w *world) {
+	withServer(t, Options{ProtectStorage: true}, func(w *testServer) {
 		for sent, want := range map[string]string{``: "[kubernetes.io/pvc-protection]",
 			`"a.b/c"`:                        "[a.b/c kubernetes.io/pvc-protection]",
 			`"kubernetes.io/pvc-protection"`: "[kubernetes.io/pvc-protection]"} {
@@ -312,15 +312,15 @@ func TestClaimsAndVolumesAreProtectedWhereSomebodyLetsThemGo(t *testing.T) {
 			t.Error("the claim is not being deleted")
 		}
 	})
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		if a := w.must(201, "POST", claims, claim(``)); a.at("metadata.finalizers") != nil {
-			t.Errorf("nobody would remove the finalizers %v", a.at("metadata.finalizers"))
+			t.Errorf("no controller would remove the finalizers %v", a.at("metadata.finalizers"))
 		}
 	})
 }
 
 func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		const admission = "/apis/admissionregistration.k8s.io/v1/"
 		const withoutCEL = "has no admission policies: this build of skiff-dev does not evaluate CEL"
 		for path, want := range map[string]string{
@@ -340,12 +340,12 @@ func TestAKindThatWouldHaveNoEffectIsRefusedWithTheReason(t *testing.T) {
 }
 
 // kindAt returns the kind of the items of a list.
-func kindAt(w *world, path string) string {
+func kindAt(w *testServer, path string) string {
 	return strings.TrimSuffix(w.must(200, "GET", path, "").at("kind").(string), "List")
 }
 
 func TestThePodsLogIsAnAnnotation(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", pods, `{"metadata":{"name":"p","annotations":{"skiff.dev/log":"one\ntwo\nthree",
 			"skiff.dev/log.side":"aside"}},"spec":{"containers":[{"name":"main","image":"i"},
 			{"name":"side","image":"i"}]}}`)
@@ -384,7 +384,7 @@ func deployment(name, cpu string) string {
 
 // Rules: FS-04, FS-19
 func TestQuantitiesAreStoredInOneFormSoThatAnotherIsNoChange(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		apply := func(code int, manager, cpu string) response {
 			return w.must(code, "PATCH", deployments+"/d?fieldManager="+manager, deployment("d", cpu),
 				"Content-Type", string(kube.ApplyPatch))

@@ -12,7 +12,7 @@ import (
 //
 // Rules: FI-16
 func TestTheClockOfTheServerJumps(t *testing.T) {
-	withBot(t, func(w *world) {
+	withBot(t, func(w *testServer) {
 		admin := []string{"Authorization", "Bearer admin"}
 		jump := func(by string) {
 			w.must(204, "PUT", "/skiff/faults", `{"faults":[{"clock":"`+by+`"}]}`, admin...)
@@ -58,7 +58,7 @@ func TestTheClockOfTheServerJumps(t *testing.T) {
 
 // Rules: FI-16
 func TestTheClockOfOneOfSeveralServersIsWrong(t *testing.T) {
-	inWorld(t, Options{Replicas: 2}, func(w *world) {
+	withServer(t, Options{Replicas: 2}, func(w *testServer) {
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"replica":2,"clock":"-30s","skip":1,"times":1}]}`)
 		other, end := w.through(2)
 		defer end()

@@ -14,7 +14,7 @@ import (
 )
 
 // open sends a GET and returns the body, as it comes.
-func (w *world) open(path string, header ...string) *http.Response {
+func (w *testServer) open(path string, header ...string) *http.Response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), "GET", PipeURL+path, nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func (w *world) open(path string, header ...string) *http.Response {
 //
 // Rules: FI-05
 func TestLargeAnswersAreCompressedForClientsThatAcceptIt(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		large := strings.Repeat("x", 100<<10)
 		for _, name := range []string{"a", "b"} {
 			w.must(201, "POST", configMaps, `{"metadata":{"name":"`+name+`"},"data":{"k":"`+large+`"}}`)
@@ -75,7 +75,7 @@ func TestAFaultCompressesWatchesInEachWay(t *testing.T) {
 	for name, how := range map[string]httpd.Zip{"one member": httpd.ZipAll,
 		"a member for each flush": httpd.ZipMembers,
 		"not flushed":             httpd.ZipUnflushed} {
-		inWorld(t, Options{}, func(w *world) {
+		withServer(t, Options{}, func(w *testServer) {
 			w.s.Inject(Fault{Verb: "watch", Gzip: how})
 			last := w.create(configMaps, "0")
 			resp := w.open(configMaps+"?watch=1&resourceVersion="+last, "Accept-Encoding", "gzip")
@@ -112,7 +112,7 @@ func TestAFaultCompressesWatchesInEachWay(t *testing.T) {
 
 // Rules: FI-05
 func TestAFaultGathersEventsAndSplitsAnswers(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		remove := w.s.Inject(Fault{Verb: "watch", Gather: 1000})
 		last := w.create(configMaps, "0")
 		resp := w.open(configMaps + "?watch=1&resourceVersion=" + last)

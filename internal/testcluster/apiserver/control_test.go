@@ -9,7 +9,7 @@ import (
 )
 
 func TestAResetGoesBackToTheStartByOrdinaryChanges(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", configMaps, configMap("kept"))
 		w.s.SetStart()
 		list := w.must(200, "GET", configMaps, "")
@@ -43,7 +43,7 @@ func TestAResetGoesBackToTheStartByOrdinaryChanges(t *testing.T) {
 }
 
 func TestSnapshotsAreNamedAndFew(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(204, "POST", "/skiff/snapshot?name=empty", "")
 		w.must(201, "POST", configMaps, configMap("a"))
 		w.must(204, "POST", "/skiff/snapshot?name=one", "")
@@ -66,7 +66,7 @@ func TestSnapshotsAreNamedAndFew(t *testing.T) {
 }
 
 func TestFaultsAreSetOverHTTP(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"verb":"list","resource":"configmaps","times":1,
 			"reply":{"code":429,"reason":"TooManyRequests","message":"slow down","retryAfter":"7"}},
 			{"path":"/","userAgent":"nobody","cut":"blackhole"}]}`)
@@ -125,7 +125,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 }
 
 func TestRequestsAreListedOverHTTPAndNeedTheToken(t *testing.T) {
-	inWorld(t, Options{Token: "secret"}, func(w *world) {
+	withServer(t, Options{Token: "secret"}, func(w *testServer) {
 		auth := []string{"Authorization", "Bearer secret"}
 		for _, path := range []string{"POST reset", "PUT faults", "GET requests", "POST snapshot"} {
 			method, path, _ := strings.Cut(path, " ")
@@ -153,7 +153,7 @@ func TestRequestsAreListedOverHTTPAndNeedTheToken(t *testing.T) {
 
 // Rules: FI-06, FI-08
 func TestHistoryIsRemovedAndABackupRestoredOverHTTP(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		first := w.create(configMaps, "a", "b")
 		w.must(204, "POST", "/skiff/snapshot?name=backup", "")
 		w.create(configMaps, "c")

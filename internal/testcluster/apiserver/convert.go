@@ -50,7 +50,7 @@ func convertedKind(k *kinds.Kind) *shape {
 }
 
 // versionOf returns the version that an object of a converted kind is stored in: without a webhook it was stored in
-// the storage version, whatever it was written in.
+// the storage version, also when it was written in another.
 func (sh *shape) versionOf(o *store.Object) kube.Resource {
 	switch stored, _ := o.Shape.(*shape); {
 	case stored == nil:
@@ -83,7 +83,7 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 		}
 		for i, value := range values {
 			o := out[at[i]]
-			out[at[i]] = store.NewObject(o.Key, o.Revision, sh.settled(value), k.Shape)
+			out[at[i]] = store.NewObject(o.Key, o.Revision, sh.pruned(value), k.Shape)
 		}
 		ask, at, bytes = nil, nil, 0
 		return nil
@@ -113,9 +113,9 @@ func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Objec
 	return list[0], nil
 }
 
-// settled returns a converted object as it is kept: with what its schema knows. As on the real server, it does not get
+// pruned returns a converted object without the fields that its schema does not know. As on the real server, it does not get
 // the defaults of its new version.
-func (sh *shape) settled(o map[string]any) map[string]any {
+func (sh *shape) pruned(o map[string]any) map[string]any {
 	forms.Untyped(o)
 	if sh.schema != nil {
 		o, _ = sh.schema.Prune(o)
@@ -133,7 +133,7 @@ func (s *Server) encode(ctx context.Context, w *write) (map[string]any, any, err
 	if err != nil {
 		return nil, nil, httpd.PlainError("%v", err)
 	}
-	value := sh.storage.settled(values[0])
+	value := sh.storage.pruned(values[0])
 	if sh.storage.schema != nil { // the real server sets the defaults of this version when it reads the object
 		value = sh.storage.schema.Default(value)
 	}

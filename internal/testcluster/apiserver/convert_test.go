@@ -63,7 +63,7 @@ func lampBody(version, name, field string) string {
 
 // Rules: FC-07
 func TestAWebhookConvertsCustomResources(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		v1, v2 := fmt.Sprintf(lamps, "v1"), fmt.Sprintf(lamps, "v2")
 		h.by["/convert"] = convertLamps
 		w.must(201, "POST", crdPath, lamp(h, "v1"))
@@ -116,7 +116,7 @@ func TestAWebhookConvertsCustomResources(t *testing.T) {
 }
 
 // established waits until a definition is served in its newest form.
-func (w *world) established(name string) {
+func (w *testServer) established(name string) {
 	w.t.Helper()
 	for range 100 {
 		o := w.s.store.Get("customresourcedefinitions.apiextensions.k8s.io", store.Key{Name: name})
@@ -128,7 +128,7 @@ func (w *world) established(name string) {
 	w.t.Fatalf("%s is not served", name)
 }
 
-func withVersion(w *world, path, body string) string {
+func withVersion(w *testServer, path, body string) string {
 	version, _ := w.must(200, "GET", path, "").at("metadata.resourceVersion").(string)
 	return strings.Replace(body, `"metadata":{`, `"metadata":{"resourceVersion":"`+version+`",`, 1)
 }

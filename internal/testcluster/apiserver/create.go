@@ -110,7 +110,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	}
 	f, finalizers := protection[k.TableName()], obj.Slice(meta, "finalizers")
 	if f != "" && s.opts.ProtectStorage && !slices.Contains(finalizers, any(f)) {
-		meta["finalizers"] = append(finalizers, f) // which nobody owns
+		meta["finalizers"] = append(finalizers, f) // which no field manager owns
 	}
 	w.fillLimits(tx)
 	return nil

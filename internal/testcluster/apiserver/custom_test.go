@@ -19,9 +19,9 @@ func widget(name, spec string) string {
 }
 
 // withWidgets runs a test on a server that serves widgets.
-func withWidgets(t *testing.T, test func(w *world)) {
+func withWidgets(t *testing.T, test func(w *testServer)) {
 	t.Helper()
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", crdPath, widgetCRD)
 		synctest.Wait()
 		test(w)
@@ -30,7 +30,7 @@ func withWidgets(t *testing.T, test func(w *world)) {
 
 // Rules: FC-03, FS-17
 func TestCustomResourcesAreValidatedByTheirSchema(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		a := w.must(422, "POST", widgetPath, widget("a", `{}`))
 		if a.at("message") != `Widget.example.com "a" is invalid: spec.image: Required value` ||
 			a.at("details.kind") != "Widget" ||
@@ -78,7 +78,7 @@ func TestCustomResourcesAreValidatedByTheirSchema(t *testing.T) {
 
 // Rules: FS-20
 func TestADryRunShowsTheResultAndStoresNothing(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"x"}`))
 		before := w.s.Revision()
 		if a := w.must(201, "POST", widgetPath+"?dryRun=All",
@@ -106,7 +106,7 @@ func TestADryRunShowsTheResultAndStoresNothing(t *testing.T) {
 
 // Rules: FS-14
 func TestTheContentOfADeletedNamespaceIsDeletedFirst(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"team"}}`)
 		const in = "/api/v1/namespaces/team/configmaps"
 		w.must(201, "POST", in, configMap("a"))

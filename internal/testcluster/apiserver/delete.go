@@ -130,14 +130,14 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 		grace = k.Graceful(next, o.grace)
 	}
 	deleting := obj.String(meta, "deletionTimestamp") != ""
-	held := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
+	delayed := grace > 0 || len(obj.Slice(meta, "finalizers")) > 0 || len(obj.Slice(next, "spec", "finalizers")) > 0
 	put := func() *store.Object {
 		if o.dryRun {
 			return store.NewObject(cur.Key, cur.Revision, next, cur.Shape)
 		}
 		return tx.Put(k.TableName(), cur.Key, next, cur.Shape)
 	}
-	if !held {
+	if !delayed {
 		if k.Graceful != nil { // a step of its own, which watches show
 			markDeleted(meta, 0, o.ahead)
 			cur = put()

@@ -19,7 +19,7 @@ import (
 
 // Rules: FS-44, FI-11
 func TestTheAnswerToAWriteAndItsEventCanComeInEitherOrder(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		watch := w.watch(configMaps + "?watch=true&resourceVersion=" + fmt.Sprint(w.s.Revision()))
 		defer watch.close()
 		seen := make(chan time.Time, 100)
@@ -67,7 +67,7 @@ func TestTheAnswerToAWriteAndItsEventCanComeInEitherOrder(t *testing.T) {
 
 // Rules: FS-44
 func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		const writers, writes = 8, 25
 		from := fmt.Sprint(w.s.Revision())
 		var all sync.WaitGroup
@@ -109,7 +109,7 @@ func TestAllWatchersSeeAllCommitsInOneOrder(t *testing.T) {
 }
 
 func TestATokenCanBeReplacedAtAnyTime(t *testing.T) {
-	inWorld(t, Options{Token: "first"}, func(w *world) {
+	withServer(t, Options{Token: "first"}, func(w *testServer) {
 		first, second := []string{"Authorization", "Bearer first"}, []string{"Authorization", "Bearer second"}
 		watch := w.watch(configMaps+"?watch=true", first...)
 		defer watch.close()
@@ -126,7 +126,7 @@ func TestATokenCanBeReplacedAtAnyTime(t *testing.T) {
 
 // Rules: FI-08, FS-43
 func TestARestoredBackupHasTheOldObjectsAndResourceVersions(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		kept := w.must(201, "POST", configMaps, configMap("kept"))
 		backup, at := w.s.Snapshot(), w.s.Revision()
 		w.must(200, "PATCH", configMaps+"/kept", `{"data":{"a":"c"}}`, "Content-Type", "application/merge-patch+json")
@@ -171,7 +171,7 @@ func TestARestoredBackupHasTheOldObjectsAndResourceVersions(t *testing.T) {
 
 // Rules: FI-09
 func TestAStormOfBookmarksNeedsNoChange(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "a")
 		w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: BookmarksStorm}})
 		watch := w.watch(configMaps + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + last)
@@ -194,7 +194,7 @@ func TestBookmarksCanHaveEachFault(t *testing.T) {
 		BookmarksUnmarked:       "ADDED, bookmark ConfigMap, 5m0s, 9m57s",
 		BookmarksBehind:         "ADDED, mark ConfigMap behind, 5m0s, 9m57s",
 	} {
-		inWorld(t, Options{BookmarkInterval: 5 * time.Minute}, func(w *world) {
+		withServer(t, Options{BookmarkInterval: 5 * time.Minute}, func(w *testServer) {
 			w.create(configMaps, "a")
 			w.s.Inject(Fault{Verb: "watch", Watch: WatchFault{Bookmarks: mode}})
 			watch := w.watch(configMaps +

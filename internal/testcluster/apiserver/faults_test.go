@@ -16,7 +16,7 @@ import (
 
 // Rules: FI-01
 func TestAFaultRepliesInsteadOfTheServer(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.s.Inject(Fault{Verb: "list", Resource: "configmaps", Skip: 1, Times: 2,
 			Reply: &Reply{Code: 429, Reason: "TooManyRequests", Message: "slow down", RetryAfter: "7"}})
 		w.must(200, "GET", configMaps, "")
@@ -57,7 +57,7 @@ func TestAFaultRepliesInsteadOfTheServer(t *testing.T) {
 }
 
 // request does a request that may fail and returns the body as far as it came.
-func (w *world) request(ctx context.Context, method, path, body string) (string, error) {
+func (w *testServer) request(ctx context.Context, method, path, body string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, PipeURL+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
@@ -73,7 +73,7 @@ func (w *world) request(ctx context.Context, method, path, body string) (string,
 
 // Rules: FI-02
 func TestAFaultDelaysStallsAndCuts(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		ctx := w.t.Context()
 		start := time.Now()
 		w.s.Inject(Fault{Path: "/version", Times: 1, Delay: 5 * time.Second})
@@ -88,7 +88,7 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 			t.Errorf("the event came after %v", time.Since(start))
 		}
 		watch.close()
-		// CutBefore leaves the world as it was, CutAfter does not, and the client cannot tell. net/http itself repeats
+		// CutBefore changes nothing, CutAfter does not, and the client cannot tell. net/http itself repeats
 		// only what is safe.
 		remove := w.s.Inject(Fault{Verb: "create", Cut: CutBefore})
 		if _, err := w.request(ctx, "POST", configMaps, configMap("a")); err == nil {
@@ -122,7 +122,7 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 
 // Rules: FI-04
 func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
 		w.pipe.Blackhole(true)
@@ -155,7 +155,7 @@ func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 
 // Rules: FI-05
 func TestAFaultSendsByteByByte(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.create(configMaps, "a")
 		whole := w.must(200, "GET", configMaps+"/a", "").raw
 		w.s.Inject(Fault{Chunk: 1})
@@ -172,7 +172,7 @@ func TestAFaultSendsByteByByte(t *testing.T) {
 
 // Rules: FI-06
 func TestHistoryCanBeRemovedAtAnyTime(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		first := w.create(configMaps, "a", "b", "c")
 		token := fmt.Sprint(w.must(200, "GET", configMaps+"?limit=1", "").at("metadata.continue"))
 		w.s.ExpireContinueTokens()
@@ -198,7 +198,7 @@ func TestHistoryCanBeRemovedAtAnyTime(t *testing.T) {
 
 // Rules: FI-10
 func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "0")
 		w.create(configMaps, "a", "b")
 		path := configMaps + "?watch=1&resourceVersion=" + last
@@ -256,7 +256,7 @@ func TestEventsCanBeDuplicatedReplayedUnknownOrUndecodable(t *testing.T) {
 
 // Rules: FI-18
 func TestRequestsAreRecorded(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(404, "GET", configMaps+"/a?x=y", "")
 		watch := w.watch(configMaps + "?watch=1")
 		all := w.s.Requests()

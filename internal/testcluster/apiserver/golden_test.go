@@ -40,7 +40,7 @@ func TestRecordedAnswersOfARealServerAreGivenAgain(t *testing.T) {
 	var redactions [][2]string
 	readGolden(t, "exchanges.json", &exchanges)
 	readGolden(t, "redact.json", &redactions)
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		for _, e := range exchanges {
 			header := []string{"Accept", "application/json"}
 			if e.Request.Accept != "" {

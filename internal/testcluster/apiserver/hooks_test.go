@@ -21,10 +21,10 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// hooks is a webhook server over TLS and net.Pipe, which the API server of a world reaches under any address. It
+// hooks is a webhook server over TLS and net.Pipe, which the API server reaches under any address. It
 // answers each path as its function says.
 type hooks struct {
-	w      *world
+	w      *testServer
 	bundle string
 	done   chan struct{} // closed at the end
 	mu     sync.Mutex    // guards what follows
@@ -33,9 +33,9 @@ type hooks struct {
 	odd    map[string]http.HandlerFunc // answers that are more than a text
 }
 
-// inHookedWorld is inWorld with a webhook server.
-func inHookedWorld(t *testing.T, test func(w *world, h *hooks)) {
-	inWorld(t, Options{}, func(w *world) {
+// withHooks is withServer with a webhook server.
+func withHooks(t *testing.T, test func(w *testServer, h *hooks)) {
+	withServer(t, Options{}, func(w *testServer) {
 		cert, ca, err := httpd.NewCertificate()
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func (h *hooks) configure(kind, name, more string, paths ...string) {
 }
 
 func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.always("/first", change(`[{"op":"add","path":"/data/first","value":"1"}]`))
 		h.always("/second", change(`[{"op":"add","path":"/data/second","value":"2"},
 			{"op":"add","path":"/data/unknown","value":"x"},{"op":"add","path":"/noSuchField","value":"x"}]`))
@@ -168,7 +168,7 @@ func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
 }
 
 func TestAnAnswerToAnotherReviewIsRefused(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.always("/hook", strings.Replace(say(`"allowed":true`), "UID", "another", 1))
 		h.configure("validating", "c", "", "/hook")
 		a := w.must(500, "POST", configMaps, configMap("c"))
@@ -180,7 +180,7 @@ func TestAnAnswerToAnotherReviewIsRefused(t *testing.T) {
 }
 
 func TestAWebhookThatDoesNotAnswerCostsItsTimeout(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.by["/slow"] = func(map[string]any) string {
 			<-h.done
 			return say(`"allowed":true`)
@@ -202,7 +202,7 @@ func TestAWebhookThatDoesNotAnswerCostsItsTimeout(t *testing.T) {
 }
 
 func TestAWebhookBehindAServiceIsCalledAtAnEndpoint(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.always("/hook", say(`"allowed":true`))
 		h.configure("validating", "c", "", "/hook")
 		const configuration = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/c"
@@ -229,7 +229,7 @@ func TestAWebhookBehindAServiceIsCalledAtAnEndpoint(t *testing.T) {
 }
 
 func TestAWebhookCannotMoveANewObjectNorMakeItADeletedOne(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.configure("mutating", "m", "", "/m")
 		h.always("/m", change(`[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`))
 		if a := w.must(400, "POST", configMaps, configMap("moved")); !strings.Contains(a.raw, "does not match") {

@@ -58,7 +58,7 @@ func TestAHostileDefinitionCostsLittle(t *testing.T) {
 		"versions": {version(`{"type":"string"}`) + "," + numbered(`{"name":"v1%d","served":true,"storage":false,"schema":{
 			"openAPIV3Schema":{"type":"object"}}}`, 1_000), `"s"`, 201},
 	} {
-		inWorld(t, Options{}, func(w *world) {
+		withServer(t, Options{}, func(w *testServer) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			a := w.do("POST", crdPath, `{"metadata":{"name":"bads.x.test"},"spec":{"group":"x.test","scope":"Namespaced",
@@ -80,7 +80,7 @@ func TestAHostileDefinitionCostsLittle(t *testing.T) {
 	}
 }
 
-// Whatever a definition is, it is refused or served, what it serves can be written and read again as it was answered,
+// Any definition is refused or served, what it serves can be written and read again as it was answered,
 // and other objects can be written meanwhile.
 func FuzzDefinition(f *testing.F) {
 	for _, seed := range [][2]string{

@@ -13,7 +13,7 @@ import (
 // A webhook that answers with a byte each second, without an end, by sending the server around, or with a patch that
 // doubles the object forty times fails within its timeout and with little memory. Others can write meanwhile.
 func TestAHostileWebhookCostsItsTimeoutAndLittleMemory(t *testing.T) {
-	inHookedWorld(t, func(w *world, h *hooks) {
+	withHooks(t, func(w *testServer, h *hooks) {
 		h.odd["/drip"] = func(to http.ResponseWriter, _ *http.Request) {
 			for {
 				to.Write([]byte(" "))

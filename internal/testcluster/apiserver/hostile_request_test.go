@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Whatever a request is, its answer is in a form that it accepts, and the server answers the next one.
+// The answer to any request is in a form that it accepts, and the server answers the next one.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"GET", "/api/v1/pods?limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0",

@@ -36,7 +36,7 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 			if contentType == "application/yaml" && name == "empty objects" {
 				continue // a megabyte of YAML is a hundred in the parser's own tree
 			}
-			withWidgets(t, func(w *world) {
+			withWidgets(t, func(w *testServer) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				a := w.do("POST", widgetPath, widget("a", spec), "Content-Type", contentType)
@@ -51,7 +51,7 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 
 // A JSON patch adds below what is there, so that an object can become deeper than any body.
 func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		w.must(200, "PATCH", crdPath+"/widgets.example.com", `[{"op":"add","value":{"type":"object",
 			"x-kubernetes-preserve-unknown-fields":true},
 			"path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free"}]`,
@@ -73,7 +73,7 @@ func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
 	})
 }
 
-// What is set over HTTP is refused or can be served with, whatever it is.
+// What is set over HTTP is either refused or can be served with.
 func FuzzFaults(f *testing.F) {
 	for _, seed := range []string{`{"faults":[]}`, `{"faults":[{"verb":"list","times":1,"reply":{"code":429}}]}`,
 		`{"faults":[{"cut":"body","at":3,"chunk":1,"delay":"1ns"},{"watch":{"end":"midFrame","after":2}}]}`, `[]`} {

@@ -27,7 +27,7 @@ func byName(name string) string { return "fieldSelector=" + url.QueryEscape("met
 
 // Rules: FD-09
 func TestGetAndWatchShowsOneRowForEachEvent(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"x"}`))
 		list := w.must(200, "GET", widgetPath+"?limit=500", "", "Accept", tableFirst)
 		if list.at("kind") != "Table" || list.at("metadata.resourceVersion") == nil {
@@ -47,7 +47,7 @@ func TestGetAndWatchShowsOneRowForEachEvent(t *testing.T) {
 				t.Errorf("event %d: %s %v, want one row %s", i, f.Type, f.Object, want)
 			}
 			if obj.String(rows[0], "object", "metadata", "name") == "" {
-				t.Error("kubectl cannot tell whose row it is")
+				t.Error("the row has no name")
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func TestGetAndWatchShowsOneRowForEachEvent(t *testing.T) {
 
 // Rules: FD-12
 func TestKubectlDeleteWaitsForFinalizers(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		created := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","finalizers":["example.com/hold"]}}`)
 		deleted := w.must(200, "DELETE", configMaps+"/a", `{"propagationPolicy":"Background"}`)
 		if deleted.at("metadata.uid") != created.at("metadata.uid") ||
@@ -95,7 +95,7 @@ func TestKubectlDeleteWaitsForFinalizers(t *testing.T) {
 
 // Rules: FD-13
 func TestKubectlWaitSeesCreationChangeDeletionAndRecreation(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		list := w.must(200, "GET", widgetPath+"?"+byName("a"), "")
 		if itemNames(list) != "" || list.at("metadata.resourceVersion") == nil {
 			t.Fatal(list.raw)
@@ -136,7 +136,7 @@ func TestKubectlWaitSeesCreationChangeDeletionAndRecreation(t *testing.T) {
 
 // Rules: FD-14
 func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		created := w.must(201, "POST", deployments, deployment("d", `"1"`))
 		uid := fmt.Sprint(created.at("metadata.uid"))
 		for name, about := range map[string]string{"ours": uid, "others": "another"} {
@@ -164,7 +164,7 @@ func TestDescribeReadsTheObjectTwiceAndItsEvents(t *testing.T) {
 
 // Rules: FD-05, FD-06, FD-07
 func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		v2 := w.must(200, "GET", "/openapi/v2", "", "Accept",
 			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 		if !strings.HasPrefix(v2.raw, "\n\x032.0\x12") {
@@ -210,7 +210,7 @@ func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
 
 // Rules: FS-40
 func TestEachAnswerHasTheUsualHeaders(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		ids := map[string]bool{}
 		for _, a := range []response{
 			w.must(201, "POST", configMaps, configMap("a")), w.must(200, "GET", configMaps+"/a", ""),

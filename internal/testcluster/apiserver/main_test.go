@@ -12,22 +12,22 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// world is one server with a client over net.Pipe, inside of a synctest bubble.
-type world struct {
+// testServer is one server with a client over net.Pipe, inside of a synctest bubble.
+type testServer struct {
 	t      *testing.T
 	s      *Server
 	pipe   *Pipe
 	client *http.Client
 }
 
-// inWorld runs a test in virtual time and takes everything down at its end.
-func inWorld(t *testing.T, o Options, test func(w *world)) {
+// withServer runs a test in virtual time and takes everything down at its end.
+func withServer(t *testing.T, o Options, test func(w *testServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := New(o)
 		p := s.ListenPipe()
 		tr := &http.Transport{DialContext: p.Dial}
-		w := &world{t: t, s: s, pipe: p, client: &http.Client{Transport: tr}}
+		w := &testServer{t: t, s: s, pipe: p, client: &http.Client{Transport: tr}}
 		defer func() {
 			tr.CloseIdleConnections()
 			p.Close()
@@ -48,7 +48,7 @@ type response struct {
 // at returns the value at a dotted path of the body as text.
 func (a response) at(path string) any { return obj.Get(a.body, strings.Split(path, ".")...) }
 
-func (w *world) do(method, path, body string, header ...string) response {
+func (w *testServer) do(method, path, body string, header ...string) response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, PipeURL+path, strings.NewReader(body))
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) do(method, path, body string, header ...string) response {
 }
 
 // must is do with the code that is expected.
-func (w *world) must(code int, method, path, body string, header ...string) response {
+func (w *testServer) must(code int, method, path, body string, header ...string) response {
 	w.t.Helper()
 	a := w.do(method, path, body, header...)
 	if a.code != code {
@@ -106,12 +106,12 @@ func (f frame) at(path string) any { return obj.Get(f.Object, strings.Split(path
 
 // stream is an open watch.
 type stream struct {
-	w    *world
+	w    *testServer
 	resp *http.Response
 	dec  *json.Decoder
 }
 
-func (w *world) watch(path string, header ...string) *stream {
+func (w *testServer) watch(path string, header ...string) *stream {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), "GET", PipeURL+path, nil)
 	if err != nil {

@@ -81,7 +81,7 @@ func liveHeap() float64 {
 }
 
 func TestTheOwnersOfFieldsAreStoredAsTextThatEqualObjectsShare(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		for _, name := range []string{"a", "b"} {
 			w.must(201, "POST", configMaps, configMap(name))
 		}

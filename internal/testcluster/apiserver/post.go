@@ -70,7 +70,7 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 	switch {
 	case err != nil:
 	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:
-		status, err = s.judge(r, o)
+		status, err = s.reviewByRoles(r, o)
 	case r.kind.Plural == "tokenreviews":
 		status, err = s.authn.Review(o, clock(r.Request))
 	}

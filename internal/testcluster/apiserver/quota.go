@@ -13,7 +13,7 @@ import (
 )
 
 // charge refuses a write that a quota of its namespace has no room for, as the admission plugin ResourceQuota does. It
-// returns the quotas with what they have left, to be stored with the object. Quotas whose status nobody has computed
+// returns the quotas with what they have left, to be stored with the object. Quotas whose status no controller has computed
 // are not enforced.
 func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err error) {
 	if w.kind.ClusterScoped || !w.charged() {
@@ -96,7 +96,7 @@ func (w *write) limitRanges(tx *store.Tx) []*store.Object {
 	return nil
 }
 
-// fillLimits gives a pod the defaults of the LimitRanges, which nobody owns.
+// fillLimits gives a pod the defaults of the LimitRanges, which no field manager owns.
 func (w *write) fillLimits(tx *store.Tx) {
 	for _, o := range w.limitRanges(tx) {
 		if kinds.FillLimits(o.Value(), w.next); w.cur == nil && w.kind.NewStatus != nil {

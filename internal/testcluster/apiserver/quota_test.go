@@ -10,7 +10,7 @@ const quotas = "/api/v1/namespaces/default/resourcequotas"
 
 // That they answer as a real server does is held by the differential test of internal/tools/e2e.
 func TestQuotasLimitWhatIsCreated(t *testing.T) {
-	inWorld(t, Options{Quotas: true}, func(w *world) {
+	withServer(t, Options{Quotas: true}, func(w *testServer) {
 		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"2","requests.memory":"1536Mi",
 			"count/deployments.apps":"0","services.nodeports":"1"}}}`)
 		synctest.Wait()
@@ -54,7 +54,7 @@ func TestQuotasLimitWhatIsCreated(t *testing.T) {
 }
 
 func TestWhatOneQuotaRefusesIsNotChargedToAnother(t *testing.T) {
-	inWorld(t, Options{Quotas: true}, func(w *world) {
+	withServer(t, Options{Quotas: true}, func(w *testServer) {
 		for name, limit := range map[string]string{"a": "5", "b": "0"} {
 			w.must(201, "POST", quotas, `{"metadata":{"name":"`+name+`"},"spec":{"hard":{"pods":"`+limit+`"}}}`)
 		}
@@ -68,7 +68,7 @@ func TestWhatOneQuotaRefusesIsNotChargedToAnother(t *testing.T) {
 }
 
 func TestQuotasThatNobodyCountsAreNotEnforced(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", quotas, `{"metadata":{"name":"q"},"spec":{"hard":{"pods":"0"}}}`)
 		w.must(201, "POST", pods, podBody("a"))
 	})

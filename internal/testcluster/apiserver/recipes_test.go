@@ -17,8 +17,8 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	recipes := regexp.MustCompile("(?ms)^```json\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-	checks := []func(w *world){
-		func(w *world) { // overloaded for three writes
+	checks := []func(w *testServer){
+		func(w *testServer) { // overloaded for three writes
 			for _, code := range []int{429, 429, 429, 201} {
 				a := w.must(code, "POST", configMaps, configMap("a"))
 				if wait := a.header.Get("Retry-After"); (wait == "1") != (code == 429) {
@@ -26,13 +26,13 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 				}
 			}
 		},
-		func(w *world) { // created, and not answered
+		func(w *testServer) { // created, and not answered
 			if _, err := w.request(w.t.Context(), "POST", configMaps, configMap("a")); err == nil {
 				t.Error("the request got an answer")
 			}
 			w.must(409, "POST", configMaps, configMap("a"))
 		},
-		func(w *world) { // conflicts, the same each time
+		func(w *testServer) { // conflicts, the same each time
 			w.must(201, "POST", configMaps, configMap("a"))
 			codes := map[int]int{}
 			for range 40 {
@@ -42,7 +42,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 				t.Errorf("40 updates: %v", codes)
 			}
 		},
-		func(w *world) { // watches end, and then repeat and reorder
+		func(w *testServer) { // watches end, and then repeat and reorder
 			first := w.create(configMaps, "0")
 			w.create(configMaps, "a", "b")
 			path := configMaps + "?watch=1&resourceVersion=" + first
@@ -61,7 +61,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 			}
 			watch.close()
 		},
-		func(w *world) { // a watch falls silent
+		func(w *testServer) { // a watch falls silent
 			watch := w.watch(configMaps + "?watch=1")
 			w.create(configMaps, "a", "b", "c")
 			watch.next()
@@ -76,7 +76,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 			watch.close()
 			<-ended
 		},
-		func(w *world) { // a replica is behind
+		func(w *testServer) { // a replica is behind
 			time.Sleep(time.Minute)
 			w.create(configMaps, "a")
 			late, end := w.through(2)
@@ -89,7 +89,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 				t.Errorf("the replica has %q after ten seconds", got)
 			}
 		},
-		func(w *world) { // the clock jumps and comes back
+		func(w *testServer) { // the clock jumps and comes back
 			for i := range 11 {
 				want := time.Now().UTC()
 				if i >= 5 && i < 10 {
@@ -106,7 +106,7 @@ func TestTheRecipesOfTheDocumentsDoWhatTheySay(t *testing.T) {
 		t.Fatalf("%d recipes and %d checks", len(recipes), len(checks))
 	}
 	for i, check := range checks {
-		inWorld(t, Options{Replicas: 2}, func(w *world) {
+		withServer(t, Options{Replicas: 2}, func(w *testServer) {
 			w.must(204, "PUT", "/skiff/faults", recipes[i][1])
 			check(w)
 		})

@@ -10,11 +10,11 @@ import (
 	"skiff/internal/testcluster/apiserver/httpd"
 )
 
-// through is the world as a client of front end n sees it.
-func (w *world) through(n int) (seen *world, end func()) {
+// through is the server as a client of front end n sees it.
+func (w *testServer) through(n int) (seen *testServer, end func()) {
 	p := httpd.OnPipe(w.s.Front(n))
 	tr := &http.Transport{DialContext: p.Dial}
-	return &world{t: w.t, s: w.s, pipe: p, client: &http.Client{Transport: tr}}, func() {
+	return &testServer{t: w.t, s: w.s, pipe: p, client: &http.Client{Transport: tr}}, func() {
 		tr.CloseIdleConnections()
 		p.Close()
 	}
@@ -22,7 +22,7 @@ func (w *world) through(n int) (seen *world, end func()) {
 
 // Rules: FI-07
 func TestAReplicaThatLagsAnswersFromItsCache(t *testing.T) {
-	inWorld(t, Options{Replicas: 2}, func(w *world) {
+	withServer(t, Options{Replicas: 2}, func(w *testServer) {
 		late, end := w.through(2)
 		defer end()
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"replica":2,"lag":"2s"}]}`)
@@ -71,7 +71,7 @@ func TestAReplicaThatLagsAnswersFromItsCache(t *testing.T) {
 
 // Rules: FI-07
 func TestReplicasTakeTurnsAndRestartAlone(t *testing.T) {
-	inWorld(t, Options{Replicas: 2}, func(w *world) {
+	withServer(t, Options{Replicas: 2}, func(w *testServer) {
 		w.s.Inject(Fault{Replica: 2, Path: "/version", Reply: &Reply{Code: 503}})
 		codes := map[int]int{}
 		for range 10 {

@@ -7,7 +7,7 @@ import (
 
 // Rules: FD-19
 func TestAPathIsRefusedBeforeAMethod(t *testing.T) {
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		const maps, widgets = configMaps, widgetPath
 		for _, tt := range []struct {
 			code     int
@@ -35,7 +35,7 @@ func TestAPathIsRefusedBeforeAMethod(t *testing.T) {
 }
 
 func TestAWatchByItsPathIsOneByItsParameter(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", configMaps, `{"metadata":{"name":"a"}}`)
 		w.must(201, "POST", configMaps, `{"metadata":{"name":"b"}}`)
 		for path, events := range map[string]int{"/configmaps": 2, "/namespaces/default/configmaps": 2,
@@ -51,7 +51,7 @@ func TestAWatchByItsPathIsOneByItsParameter(t *testing.T) {
 
 // Rules: FD-19
 func TestADeleteOfACollectionHeedsItsLimit(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		for _, name := range []string{"a", "b", "c"} {
 			w.must(201, "POST", configMaps, configMap(name))
 		}
@@ -67,7 +67,7 @@ func TestADeleteOfACollectionHeedsItsLimit(t *testing.T) {
 
 // Rules: FD-18
 func TestMetricsAreServedToTheirEnd(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		for _, path := range []string{"/metrics", "/metrics/slis"} {
 			a := w.must(200, "GET", path, "")
 			if !strings.HasSuffix(a.raw, `kubernetes_healthcheck{name="shutdown",type="readyz"} 1`+"\n") {

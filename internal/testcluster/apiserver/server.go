@@ -54,7 +54,7 @@ type Options struct {
 	// Seed determines the gaps between revisions, generated names and random faults; 0 means 1.
 	Seed uint64
 	// Token is the administrator's bearer token. Users are others, by their tokens. ClientCA signs the certificates of
-	// clients that have one. Where all three are empty, everybody is the administrator; else a request without good
+	// clients that have one. Where all three are empty, every client is the administrator; else a request without good
 	// credentials gets 401. Tokens of service accounts are always good.
 	Token    string
 	Users    map[string]User
@@ -71,14 +71,14 @@ type Options struct {
 	Replicas int
 	// CEL evaluates what is written in CEL. Without it, what needs that is refused.
 	CEL *CEL
-	// RBAC has the stored roles and bindings decide what users may do. Without it everybody may do everything.
+	// RBAC has the stored roles and bindings decide what users may do. Without it every user may do everything.
 	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool
 	// Quotas enables the controller of ResourceQuotas, without which they are not enforced.
 	Quotas bool
 	// ProtectStorage gives new volumes and claims the finalizers of the admission plugin StorageObjectInUseProtection.
-	// They go only where somebody removes them, such as the part volumes of the simulation.
+	// Such objects go only where a controller removes the finalizers, as that of the simulation does.
 	ProtectStorage bool
 	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
 	CoordinatedElection bool

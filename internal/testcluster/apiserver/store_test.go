@@ -24,7 +24,7 @@ func rv(t *testing.T, v any) int64 {
 
 // Rules: FS-01, FS-02, FS-03
 func TestAllResourcesShareOneRevisionCounterAndTheServerSetsUIDs(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		a := w.must(201, "POST", configMaps,
 			`{"metadata":{"name":"a","uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z"}}`)
 		if a.at("metadata.uid") == "mine" || a.at("metadata.creationTimestamp") == "2001-01-01T00:00:00Z" {
@@ -52,7 +52,7 @@ func TestAllResourcesShareOneRevisionCounterAndTheServerSetsUIDs(t *testing.T) {
 
 // Rules: FS-04
 func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		a := w.must(201, "POST", configMaps, configMap("a"))
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(a.at("metadata.resourceVersion")))
 		defer watch.close()
@@ -80,7 +80,7 @@ func TestAWriteThatChangesNothingKeepsTheVersionAndEmitsNothing(t *testing.T) {
 
 // Rules: FS-09, FS-10, FS-11, FS-12, FS-32
 func TestFinalizersDelayTheRemovalOfADeletedObject(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		a := w.must(201, "POST", configMaps, `{"metadata":{"name":"a","finalizers":["skiff.dev/x"]}}`)
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + fmt.Sprint(a.at("metadata.resourceVersion")))
 		defer watch.close()
@@ -131,7 +131,7 @@ func TestFinalizersDelayTheRemovalOfADeletedObject(t *testing.T) {
 
 // Rules: FS-18
 func TestPatchesWithoutAVersionNeverConflict(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(201, "POST", configMaps, configMap("a"))
 		var wg sync.WaitGroup
 		for i := range 50 {
@@ -156,7 +156,7 @@ func TestPatchesWithoutAVersionNeverConflict(t *testing.T) {
 
 // Rules: FS-33
 func TestAWatchEndsCleanlyAfterItsTimeout(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		start := time.Now()
 		watch := w.watch(configMaps + "?watch=1&timeoutSeconds=2")
 		if err := watch.end(); err != io.EOF {
@@ -183,7 +183,7 @@ func (n always) Uint64() uint64 { return uint64(n) }
 
 // Rules: FS-15, WRT-15
 func TestANameThatIsTakenEightTimesIsAlreadyExists(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		body := func(base string) string {
 			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"` + base + `"}}`
 		}
@@ -205,7 +205,7 @@ func TestANameThatIsTakenEightTimesIsAlreadyExists(t *testing.T) {
 }
 
 func TestTheServiceOfTheServerComesBackWithinTenSeconds(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		before := w.must(200, "GET", services+"/kubernetes", "")
 		w.must(200, "DELETE", services+"/kubernetes", "")
 		time.Sleep(serviceCheck - time.Second)

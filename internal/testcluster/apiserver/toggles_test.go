@@ -13,7 +13,7 @@ import (
 
 // Rules: FI-13, FD-24
 func TestDefinitionsComeLateChangeAndGo(t *testing.T) {
-	inWorld(t, Options{CRDDelay: 10 * time.Second}, func(w *world) {
+	withServer(t, Options{CRDDelay: 10 * time.Second}, func(w *testServer) {
 		w.must(201, "POST", crdPath, widgetCRD)
 		w.must(404, "GET", widgetPath, "")
 		time.Sleep(11 * time.Second)
@@ -45,7 +45,7 @@ func TestDefinitionsComeLateChangeAndGo(t *testing.T) {
 
 // Rules: FI-14
 func TestRequestsHaveABudgetAsOfPriorityAndFairness(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[{"userAgent":"test/","perSecond":2,
 			"reply":{"code":429,"reason":"TooManyRequests","retryAfter":"1"}}]}`)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestRequestsHaveABudgetAsOfPriorityAndFairness(t *testing.T) {
 // Rules: FI-19
 func TestASeedMakesARunRepeatItself(t *testing.T) {
 	run := func(seed uint64) (transcript string) {
-		inWorld(t, Options{Seed: seed}, func(w *world) {
+		withServer(t, Options{Seed: seed}, func(w *testServer) {
 			w.s.Inject(Fault{Verb: "create", Probability: 0.3, Reply: &Reply{Code: 500}})
 			for range 30 {
 				a := w.do("POST", configMaps, `{"metadata":{"generateName":"a-"}}`)
@@ -84,7 +84,7 @@ func TestASeedMakesARunRepeatItself(t *testing.T) {
 	if run(7) == run(8) {
 		t.Error("another seed leads to the same")
 	}
-	inWorld(t, Options{}, func(w *world) { // what hits others changes nothing
+	withServer(t, Options{}, func(w *testServer) { // what hits others changes nothing
 		hits := func(seed, others int) (all string) {
 			w.must(204, "PUT", "/skiff/faults", fmt.Sprintf(`{"seed":%d,"faults":[{"path":"/version","probability":0.5,`+
 				`"reply":{"code":500}},{"path":"/api","probability":0.5,"reply":{"code":503}}]}`, seed))

@@ -18,7 +18,7 @@ const (
 )
 
 // tokenOf asks for a token of the account default.
-func (w *world) tokenOf(spec string) string {
+func (w *testServer) tokenOf(spec string) string {
 	w.t.Helper()
 	a := w.must(201, "POST", accounts+"/bot/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",`+
 		`"spec":{`+spec+`}}`, "Authorization", "Bearer admin")
@@ -26,7 +26,7 @@ func (w *world) tokenOf(spec string) string {
 	return token
 }
 
-func (w *world) whoIs(token string) string {
+func (w *testServer) whoIs(token string) string {
 	w.t.Helper()
 	a := w.do("POST", whoAmI, `{}`, "Authorization", "Bearer "+token)
 	if a.code == 401 {
@@ -39,8 +39,8 @@ const bot = "system:serviceaccount:default:bot[system:serviceaccounts system:ser
 	"system:authenticated]"
 
 // withBot runs a test with the service account bot.
-func withBot(t *testing.T, test func(w *world)) {
-	inWorld(t, Options{Token: "admin"}, func(w *world) {
+func withBot(t *testing.T, test func(w *testServer)) {
+	withServer(t, Options{Token: "admin"}, func(w *testServer) {
 		w.must(201, "POST", accounts, `{"metadata":{"name":"bot"}}`, "Authorization", "Bearer admin")
 		test(w)
 	})
@@ -48,7 +48,7 @@ func withBot(t *testing.T, test func(w *world)) {
 
 // Rules: FI-12, FS-42
 func TestATokenOfAServiceAccountIsGoodUntilItExpires(t *testing.T) {
-	withBot(t, func(w *world) {
+	withBot(t, func(w *testServer) {
 		a := w.must(201, "POST", accounts+"/bot/token", `{}`, "Authorization", "Bearer admin")
 		if got := fmt.Sprint(a.at("kind"), a.at("spec.expirationSeconds"), a.at("spec.audiences")); got !=
 			"TokenRequest3600 ["+auth.DefaultIssuer+"]" {
@@ -76,7 +76,7 @@ func TestATokenOfAServiceAccountIsGoodUntilItExpires(t *testing.T) {
 }
 
 func TestATokenEndsWithWhatItIsBoundTo(t *testing.T) {
-	withBot(t, func(w *world) {
+	withBot(t, func(w *testServer) {
 		admin := []string{"Authorization", "Bearer admin"}
 		w.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"}}`, admin...)
 		free := w.tokenOf("")
@@ -100,7 +100,7 @@ func TestATokenEndsWithWhatItIsBoundTo(t *testing.T) {
 }
 
 func TestATokenForOthersIsNotForTheServer(t *testing.T) {
-	withBot(t, func(w *world) {
+	withBot(t, func(w *testServer) {
 		token := w.tokenOf(`"audiences":["vault"]`)
 		if got := w.whoIs(token); got != "401" {
 			t.Errorf("a token for vault is of %s", got)
@@ -120,14 +120,14 @@ func TestATokenForOthersIsNotForTheServer(t *testing.T) {
 }
 
 func TestTokensNeedNoOtherCredentials(t *testing.T) {
-	inWorld(t, Options{ClientCA: x509.NewCertPool()}, func(w *world) {
+	withServer(t, Options{ClientCA: x509.NewCertPool()}, func(w *testServer) {
 		w.must(401, "GET", configMaps, "")
 	})
 }
 
 // Who verifies a token elsewhere finds its key by its ID.
 func TestTheKeyOfTokensIsPublished(t *testing.T) {
-	withBot(t, func(w *world) {
+	withBot(t, func(w *testServer) {
 		as := []string{"Authorization", "Bearer admin"}
 		c := w.must(200, "GET", "/.well-known/openid-configuration", "", as...)
 		uri, _ := c.at("jwks_uri").(string)

@@ -16,7 +16,7 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		var command string
 		for line := range strings.Lines(string(text)) {
 			words := strings.Fields(line)
@@ -63,7 +63,7 @@ func TestTypedClientsWriteProtobuf(t *testing.T) {
 // Rules: FD-15
 func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 	const configMapType = "k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"
-	withWidgets(t, func(w *world) {
+	withWidgets(t, func(w *testServer) {
 		for body, want := range map[string]string{ // all but one are the real server's words
 			"abc": "the object provided is unrecognized (must be of type ConfigMap): " +
 				"provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (616263)",

@@ -82,7 +82,7 @@ func (s *Server) prepareChange(tx *store.Tx, w *write) error {
 	if w.sub == "resize" {
 		w.fillLimits(tx)
 	}
-	if err := w.settle(); err != nil {
+	if err := w.revertImmutable(); err != nil {
 		return err
 	}
 	if !w.applied {
@@ -91,8 +91,8 @@ func (s *Server) prepareChange(tx *store.Tx, w *write) error {
 	return nil
 }
 
-// settle reverts what the request may not change, and completes the rest.
-func (w *write) settle() error {
+// revertImmutable reverts what the request may not change, and completes the rest.
+func (w *write) revertImmutable() error {
 	k, old := w.kind, w.cur.Value()
 	meta, oldMeta := obj.Map(w.next, "metadata"), obj.Map(old, "metadata")
 	for _, f := range []string{"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
@@ -217,8 +217,7 @@ func keep(meta, old map[string]any, field string) {
 	}
 }
 
-// splitStatus reverts the changes that the endpoint ignores: those to the status, or on /status those to all else
-// (FS-22).
+// splitStatus reverts the changes that the endpoint ignores: those to the status, or on /status those to all else.
 func splitStatus(k *kinds.Kind, sub string, next, old map[string]any) map[string]any {
 	switch {
 	case !k.Status:

@@ -80,7 +80,7 @@ func (s *Server) watch(r *request) error {
 	}
 	wt.open()
 	if err != nil {
-		wt.faults.SendError(err) // where this fails, and when run ends, the client cannot be told any more
+		wt.faults.SendError(err) // where this fails, and when run ends, the client can no longer get an error
 		return nil
 	}
 	wt.run(ctx, initial, cursor)

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-func (w *world) create(path string, names ...string) (last string) {
+func (w *testServer) create(path string, names ...string) (last string) {
 	w.t.Helper()
 	for _, n := range names {
 		last = fmt.Sprint(w.must(201, "POST", path, `{"metadata":{"name":"`+n+`"}}`).at("metadata.resourceVersion"))
@@ -22,7 +22,7 @@ func (w *world) create(path string, names ...string) (last string) {
 
 // Rules: FS-27, FS-32
 func TestAWatchResumesWithinTheHistoryOrGets410(t *testing.T) {
-	inWorld(t, Options{HistoryEvents: 4}, func(w *world) {
+	withServer(t, Options{HistoryEvents: 4}, func(w *testServer) {
 		first := w.create(configMaps, "a")
 		w.create(configMaps, "b")
 		w.must(200, "DELETE", configMaps+"/a", "")
@@ -56,7 +56,7 @@ func TestAWatchResumesWithinTheHistoryOrGets410(t *testing.T) {
 
 // Rules: FS-28, FS-29
 func TestAWatchWithoutAVersionStartsWithTheExistingObjects(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "b", "c", "a")
 		for _, query := range []string{"", "&resourceVersion=0"} {
 			watch := w.watch(configMaps + "?watch=1&timeoutSeconds=1" + query)
@@ -93,7 +93,7 @@ func TestAWatchWithoutAVersionStartsWithTheExistingObjects(t *testing.T) {
 
 // Rules: FS-30
 func TestBookmarksAreSentOnRequestEachMinuteAndAtTheEnd(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&timeoutSeconds=130&allowWatchBookmarks=true&resourceVersion=" + last)
 		w.create(configMaps, "b")
@@ -129,7 +129,7 @@ func TestBookmarksAreSentOnRequestEachMinuteAndAtTheEnd(t *testing.T) {
 
 // Rules: FS-31
 func TestAnObjectThatStartsOrStopsMatchingASelectorIsAddedOrDeleted(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&labelSelector=app%3Dweb&resourceVersion=" + last)
 		defer watch.close()
@@ -155,7 +155,7 @@ func TestAnObjectThatStartsOrStopsMatchingASelectorIsAddedOrDeleted(t *testing.T
 
 // Rules: FS-34
 func TestTheWatchOfASlowReaderIsEnded(t *testing.T) {
-	inWorld(t, Options{SlowWatcher: 50}, func(w *world) {
+	withServer(t, Options{SlowWatcher: 50}, func(w *testServer) {
 		last := w.create(configMaps, "a")
 		watch := w.watch(configMaps + "?watch=1&resourceVersion=" + last)
 		for i := range 500 {
@@ -170,7 +170,7 @@ func TestTheWatchOfASlowReaderIsEnded(t *testing.T) {
 
 // Rules: FS-24
 func TestPagesAreFromOneSnapshotAndTokensExpire(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		w.create(configMaps, "a", "b", "c", "d", "e")
 		one := w.must(200, "GET", configMaps+"?limit=2", "")
 		token, version := fmt.Sprint(one.at("metadata.continue")), one.at("metadata.resourceVersion")
@@ -214,7 +214,7 @@ func itemNames(a response) string {
 
 // Rules: FS-25
 func TestAReadWaitsForAFutureRevision(t *testing.T) {
-	inWorld(t, Options{}, func(w *world) {
+	withServer(t, Options{}, func(w *testServer) {
 		last := rv(t, w.create(configMaps, "a"))
 		future := fmt.Sprint(last + 50)
 		for _, path := range []string{configMaps + "?resourceVersion=", configMaps + "/a?resourceVersion=",
@@ -248,7 +248,7 @@ func TestAReadWaitsForAFutureRevision(t *testing.T) {
 
 // Rules: FC-01, FC-08
 func TestDeletingADefinitionRemovesItsObjectsWatchesAndPath(t *testing.T) {
-	inWorld(t, Options{CRDDelay: time.Second}, func(w *world) {
+	withServer(t, Options{CRDDelay: time.Second}, func(w *testServer) {
 		const crds, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 			"/apis/example.com/v1/namespaces/default/widgets"
 		definitions := w.watch(crds + "?watch=1")

@@ -34,7 +34,7 @@ type write struct {
 	base      *store.Object  // cur as it is stored
 	asIf      map[string]any // what the rules compare next with: mostly the value of cur, nil for a new object
 	next      map[string]any
-	changed   bool // next is not the stored object: an update that changes nothing is not stored (FS-04)
+	changed   bool // next is not the stored object: an update that changes nothing is not stored
 	stored    *store.Object
 
 	plugins         []admission.Plugin
@@ -140,7 +140,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 	}
 	if w.cur != nil && isRemovable(w.next) {
 		// The removal is a single step: watchers get the state stored before, the client gets what it wrote, with the
-		// version before (FS-09).
+		// version before.
 		tx.Delete(table, key, nil)
 		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
 		return nil
@@ -229,7 +229,7 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 		if err := checkVersions(w.kind, meta, obj.Map(w.cur.Value(), "metadata")); err != nil {
 			return err
 		}
-		return w.settle()
+		return w.revertImmutable()
 	}
 	dropUnset(meta)
 	maps.Copy(meta, unknown)

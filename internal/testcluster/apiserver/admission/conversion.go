@@ -14,7 +14,7 @@ import (
 // conversionReviews are what a webhook is asked for.
 var conversionReviews = reviewKind{Group: "apiextensions.k8s.io", Kind: "ConversionReview"}
 
-// conversionTimeout is how long a webhook may take. It is told so, as by the real server.
+// conversionTimeout is how long a webhook may take. The timeout is in the query, as with the real server.
 const conversionTimeout = 30 * time.Second
 
 // Converter has a webhook convert the objects of one definition.

@@ -116,7 +116,7 @@ func withGroup(u kinds.User) kinds.User {
 }
 
 // public reports whether a request needs no credentials: probes and the version, which RBAC's default rules allow to
-// everybody.
+// all users.
 func public(r *http.Request) bool {
 	return slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
 }

@@ -68,7 +68,7 @@ func TestKeysOfOtherKindsCannotSign(t *testing.T) {
 	}
 }
 
-// Whatever the text is, it is refused without a panic: nobody can guess a signature.
+// Any text is refused without a panic: a signature cannot be guessed.
 func FuzzVerify(f *testing.F) {
 	key := ecKey(f, elliptic.P256())
 	token, err := Sign(key, testClaims{"a"})

@@ -47,7 +47,7 @@ func (s Objects) Allowed(u kinds.User, a Action) (ok bool, why string) {
 	return ok, why
 }
 
-// IsMaster says whether a user may do everything, whatever is stored.
+// IsMaster says whether a user may do everything, without a role.
 func IsMaster(u kinds.User) bool { return slices.Contains(u.Groups, Masters) }
 
 // Rules returns the rules that apply to a user in a namespace, and what is wrong with bindings: "" if nothing is.

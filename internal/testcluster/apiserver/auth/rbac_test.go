@@ -35,7 +35,7 @@ func TestTheRolesOfANewClusterCanBeRead(t *testing.T) {
 	}
 }
 
-// Whoever has a role may grant what it has, and nothing that an empty role lacks.
+// A user with a role may grant what the role has, and nothing that an empty role lacks.
 func FuzzRules(f *testing.F) {
 	f.Add(`{"rules":[{"apiGroups":[""],"resources":["pods/log","*/status"],"verbs":["get"],"resourceNames":["a"]}]}`,
 		"get", "pods")
@@ -48,15 +48,15 @@ func FuzzRules(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		rules, world := RulesOf(role), holding(role)
-		may, _ := world.Allowed(bob, Action{Verb: verb, Resource: resource, Path: resource})
+		rules, granted := RulesOf(role), holding(role)
+		may, _ := granted.Allowed(bob, Action{Verb: verb, Resource: resource, Path: resource})
 		if nobody, _ := holding(nil).Allowed(kinds.User{Name: "eve"}, Action{Verb: verb, Path: resource}); nobody {
 			t.Error("eve has no binding")
 		}
-		if missing := world.Escalation(bob, "", rules, false); missing != "" && size(rules) <= maxRights {
+		if missing := granted.Escalation(bob, "", rules, false); missing != "" && size(rules) <= maxRights {
 			t.Errorf("bob may not grant what he has: %s", missing)
 		}
-		if lacks := world.Escalation(kinds.User{Name: "eve"}, "", rules, false); may && lacks == "" {
+		if lacks := granted.Escalation(kinds.User{Name: "eve"}, "", rules, false); may && lacks == "" {
 			t.Error("eve may grant what only bob has")
 		}
 		Aggregated(role, []kinds.Object{role, {"metadata": kinds.Object{"name": "x"}}})

@@ -36,7 +36,7 @@ func covers(url, path string) bool {
 	return url == path || strings.HasSuffix(url, "*") && strings.HasPrefix(path, strings.TrimRight(url, "*"))
 }
 
-// everything are the rules of somebody who may do everything.
+// everything are the rules of a user who may do everything.
 var everything = []Rule{{Verbs: all, Groups: all, Resources: all}, {Verbs: all, URLs: all}}
 
 // Escalation returns what is wrong with a user granting rules: "" if the user has all these rights. grantsAny is for a
@@ -46,10 +46,10 @@ func (s Objects) Escalation(u kinds.User, namespace string, rules []Rule, grants
 		return fmt.Sprintf("the rules grant more than %d rights: use fewer verbs, groups, resources or names",
 			maxRights)
 	}
-	held, problems := s.Rules(u, namespace)
-	lacking := missing(held, rules)
+	granted, problems := s.Rules(u, namespace)
+	lacking := missing(granted, rules)
 	if len(lacking) == 0 {
-		if grantsAny && len(missing(held, everything)) > 0 {
+		if grantsAny && len(missing(granted, everything)) > 0 {
 			return "must have cluster-admin privileges to use the aggregationRule"
 		}
 		return ""
@@ -78,13 +78,13 @@ func size(rules []Rule) int {
 	return n
 }
 
-// missing describes the rights of rules that held does not give, sorted. Verbs of one resource are one right.
-func missing(held, rules []Rule) []string {
+// missing describes the rights of rules that granted does not have, sorted. Verbs of one resource are one right.
+func missing(granted, rules []Rule) []string {
 	var out []string
 	verbs := map[string]*Rule{} // by what they are for
 	for _, r := range rules {
 		r.each(func(part Rule) {
-			if slices.ContainsFunc(held, func(h Rule) bool { return h.includes(part) }) {
+			if slices.ContainsFunc(granted, func(h Rule) bool { return h.includes(part) }) {
 				return
 			}
 			key := fmt.Sprintf("%q", []any{part.Groups, part.Resources, part.Names})

@@ -151,8 +151,8 @@ func (a *Authenticator) accountOf(token string, audiences []string, at time.Time
 		return kinds.User{}, errors.New("service account token is not valid yet")
 	case !slices.ContainsFunc(c.Audiences, func(s string) bool { return slices.Contains(audiences, s) }):
 		return kinds.User{}, errors.New("token audiences do not include the server's")
-	case !a.lives("serviceaccounts", k.Namespace, &k.Account, at) || !a.lives("pods", k.Namespace, k.Pod, at) ||
-		!a.lives("secrets", k.Namespace, k.Secret, at) || !a.lives("nodes", "", k.Node, at):
+	case !a.exists("serviceaccounts", k.Namespace, &k.Account, at) || !a.exists("pods", k.Namespace, k.Pod, at) ||
+		!a.exists("secrets", k.Namespace, k.Secret, at) || !a.exists("nodes", "", k.Node, at):
 		return kinds.User{}, errors.New("service account token has been invalidated")
 	}
 	u := kinds.User{Name: AccountPrefix + user, UID: k.Account.UID,
@@ -167,8 +167,8 @@ func (a *Authenticator) accountOf(token string, audiences []string, at time.Time
 	return u, nil
 }
 
-// lives reports whether the object of a claim is the stored one; a claim that is not made is good.
-func (a *Authenticator) lives(plural, namespace string, ref *claimRef, at time.Time) bool {
+// exists reports whether the object of a claim is the stored one; a claim that is not made is good.
+func (a *Authenticator) exists(plural, namespace string, ref *claimRef, at time.Time) bool {
 	if ref == nil {
 		return true
 	}

@@ -19,7 +19,7 @@ import (
 // maxFaults is how many faults can be set at the same time: each looks at each request.
 const maxFaults = 100
 
-// maxLimit bounds the numbers of Limits: what net/http takes by itself is less.
+// maxLimit bounds the numbers of Limits: net/http takes less.
 const maxLimit = 1 << 30
 
 // Set is what a body of PUT /skiff/faults or the file of --faults has.

@@ -16,7 +16,7 @@ import (
 // WatchFault is a fault within a watch. Events are counted from 1, with synthetic ones and without bookmarks.
 type WatchFault struct {
 	EventDelay time.Duration `json:"eventDelay"` // before each event
-	Gone       Gone          `json:"gone"`       // whatever resourceVersion the client resumes from
+	Gone       Gone          `json:"gone"`       // for any resourceVersion that the client resumes from
 	Bookmarks  BookmarkMode  `json:"bookmarks"`
 
 	After    int      `json:"after"` // after this many events (0: at once) ...
@@ -80,10 +80,10 @@ type Watch struct {
 	Frame  func(eventType string, object []byte) []byte // encodes an event
 	Status func(error) []byte                           // encodes the object of an ERROR event
 
-	all    []Fault
-	events int
-	first  *event // for Replay
-	held   *event // for Reorder: it waits for the one after it
+	all     []Fault
+	events  int
+	first   *event // for Replay
+	delayed *event // for Reorder: it waits for the one after it
 }
 
 type event struct {
@@ -205,18 +205,18 @@ func (wf *Watch) sendAll(e *event) error {
 
 // reorder holds an event back until the next one, which it sends first if it is of another object.
 func (wf *Watch) reorder(next *event) error {
-	held := wf.held
-	if wf.held = next; held == nil {
+	first := wf.delayed
+	if wf.delayed = next; first == nil {
 		return nil
 	}
-	wf.held = nil
-	if held.about() == next.about() {
-		held, next = next, held
+	wf.delayed = nil
+	if first.about() == next.about() {
+		first, next = next, first
 	}
 	if err := wf.sendAll(next); err != nil {
 		return err
 	}
-	return wf.sendAll(held)
+	return wf.sendAll(first)
 }
 
 // midFrame breaks the connection in the middle of the next frame.

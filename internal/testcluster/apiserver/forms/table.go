@@ -13,7 +13,7 @@ import (
 var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
 	Description: "Name must be unique within a namespace."}
 
-// Table answers a request for a Table, as kubectl get sends it: cells formatted by the server (FD-08). A watch sends
+// Table answers a request for a Table, as kubectl get sends it: cells formatted by the server. A watch sends
 // the columns once. includeObject decides what the rows contain of the objects.
 func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, columns bool) map[string]any {
 	out := map[string]any{"kind": "Table", "apiVersion": a.Meta, "metadata": map[string]any{},

@@ -75,7 +75,7 @@ func (c *Compressor) Write(b []byte) (int, error) {
 	return c.zip.Write(b)
 }
 
-// Flush sends what is held back.
+// Flush sends what is buffered.
 func (c *Compressor) Flush() {
 	if c.zip != nil && c.open {
 		if c.How != ZipUnflushed {

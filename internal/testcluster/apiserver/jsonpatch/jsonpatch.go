@@ -1,3 +1,9 @@
+// Package jsonpatch applies JSON patches (RFC 6902) and JSON merge patches (RFC 7386) to decoded JSON, as the API
+// server does. Strategic merge patches and the form of values are package patch's. Its name is in messages of the real
+// server's decoder ("Go value of type jsonpatch.Patch"), which are those of this one, too.
+//
+// Its functions are pure: they change none of their arguments, keep no state and run on the goroutine of their caller,
+// a request of the embedded server. Nothing of skiff's controllers imports it.
 package jsonpatch
 
 import (
@@ -286,4 +292,31 @@ func size(v any) int {
 		}
 	}
 	return n
+}
+
+// Merge applies a JSON merge patch (RFC 7386): objects are merged field by field, null removes, and everything
+// else, a list too, replaces. It cannot fail: each JSON value is a valid merge patch. (The API server wants an object
+// on both sides; that check is its own.)
+func Merge(target, change any) any {
+	return mergeInto(patch.Copy(target), change)
+}
+
+// mergeInto changes target.
+func mergeInto(target, change any) any {
+	object, ok := change.(map[string]any)
+	if !ok {
+		return patch.Copy(change)
+	}
+	out, ok := target.(map[string]any)
+	if !ok {
+		out = map[string]any{}
+	}
+	for name, v := range object {
+		if v == nil {
+			delete(out, name)
+		} else {
+			out[name] = mergeInto(out[name], v)
+		}
+	}
+	return out
 }

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// announcer tells what happens to one custom resource, in Events and in the log.
+// announcer records what happens to one custom resource, in Events and in the log.
 type announcer struct {
 	events   *events.Recorder
 	resource kube.Resource
@@ -37,7 +37,7 @@ func (a announcer) event(t events.Type, reason, note string, about *apply.Result
 	a.events.Record(e)
 }
 
-// verbs are the outcomes that a user is told of, with the reason of the Event and how its note begins.
+// verbs are the outcomes that make an Event, with the reason of the Event and how its note begins.
 var verbs = []struct {
 	outcome      apply.Outcome
 	reason, past string
@@ -51,8 +51,8 @@ var verbs = []struct {
 	{apply.Released, "Release", "released "},
 }
 
-// actions tells what was done, in one Event for all children that were created, one for all that were changed, and so
-// on: it is one thing to whoever reads it, and each Event costs as much as a child.
+// actions records what was done, in one Event for all children that were created, one for all that were changed, and
+// so on: to a user that is one thing, and each Event costs as much as a child.
 func (a announcer) actions(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, v := range verbs {
@@ -79,7 +79,7 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 	a.replacements(ctx, all)
 	for i := range all {
 		switch r := &all[i]; r.Outcome {
-		case apply.Foreign, apply.Contested, apply.Waiting, apply.Overtaken, apply.PortTaken, apply.Exhausted:
+		case apply.Foreign, apply.Contested, apply.Waiting, apply.Conflict, apply.PortTaken, apply.NoNodePort:
 			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Message)
 		case apply.Created:
 			if r.Message != "" { // links to the node port that could not be kept are dead
@@ -93,7 +93,7 @@ func (a announcer) actions(ctx context.Context, all []apply.Result) {
 // replaced says that a child is of a kind that is replaced.
 func replaced(r *apply.Result) bool { return r.Declared != "" || r.Revision != "" }
 
-// replacements tells what was done to children that are replaced: of all that were created in one Event, about the
+// replacements records what was done to children that are replaced: of all that were created in one Event, about the
 // last of them, so that the next Event of its kind is not counted as a repetition of this one.
 func (a announcer) replacements(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
@@ -152,7 +152,7 @@ func describe(r *apply.Result) string {
 	return what
 }
 
-// news tells what a new status says that the one before did not.
+// news records what a new status says that the one before did not.
 func (a announcer) news(ctx context.Context, f *findings, before, after []conditions.Condition) {
 	for _, n := range conditions.NewsOf(before, after) {
 		if !n.Warning {

@@ -17,8 +17,8 @@ import (
 type Child struct {
 	Resource kube.Resource // of one of the Definition's Children
 	Name     string
-	// Body is a struct with json tags or a map: spec, or data, or whatever else the kind has but a status, and labels
-	// and annotations of its own in metadata. The rest of the metadata is added. Declare only what you mean to own.
+	// Body is a struct with json tags or a map: spec, or data, or what else the kind has but a status, and more
+	// labels and annotations in metadata. The rest of the metadata is added. Declare only what you mean to own.
 	Body any
 	// Create, if not nil, is what a POST sends in Body's place: Body and values that matter at the birth of the object
 	// alone, where the server would choose otherwise.

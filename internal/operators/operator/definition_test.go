@@ -168,7 +168,7 @@ func TestAChildFollowsAnotherObjectThatIsADeclaredInput(t *testing.T) {
 	o.New = func(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		return operator.New(s, recorder, d)
 	}
-	storyWith(t, o, func(w *operatortest.World) {
+	storyWith(t, o, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"@other","replicas":1}`)
 		w.Create("b", `{"text":"mine","replicas":1}`)
 		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: there is no ConfigMap other")

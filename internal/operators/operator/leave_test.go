@@ -40,7 +40,7 @@ func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 			r.follow(c)
 			return c
 		}}
-	operatortest.Run(t, o, func(w *operatortest.World) {
+	operatortest.Run(t, o, func(w *operatortest.Env) {
 		w.Start()
 		create := func(r kube.Resource, namespace string, body map[string]any) {
 			if err := w.User.Create(w.Context(), r, namespace, body, nil, kube.WriteOptions{}); err != nil {

@@ -3,8 +3,8 @@
 //
 // Its job is what lies between the two: it reads the custom resource, adds to the children what all have in common
 // (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the
-// status, and records what was done in Events (announce.go). It has no rule about any kind of children, but that their pod
-// templates keep to a policy (template.go).
+// status, and records what was done in Events (announce.go). It has no rule about any kind of children, but that
+// their pod templates keep to a policy (template.go).
 //
 // Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
@@ -163,7 +163,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 		owner.Spec = &declaration{owner.Spec, inputs}
 	}
 	if r.Finalizer == "" || slices.Contains(cr.meta().Finalizers, r.Finalizer) {
-		if report, ok := r.children.Settled(owner); ok {
+		if report, ok := r.children.InSync(owner); ok {
 			r.see(cr, &report, f)
 			return cr
 		}
@@ -272,7 +272,7 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 	*P(&after).common() = Common{cr.meta().Generation, set.After(before.Conditions, cr.meta().Generation, time.Now())}
 	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {
-	case errors.Is(err, apply.ErrOvertaken):
+	case errors.Is(err, apply.ErrConflict):
 		f.wait = apply.Earlier(f.wait, soon)
 	case err != nil:
 		f.errs = append(f.errs, err)

@@ -10,11 +10,11 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-func uidOf(w *operatortest.World, r kube.Resource) any { return at(get(w, r, "a"), "metadata", "uid") }
+func uidOf(w *operatortest.Env, r kube.Resource) any { return at(get(w, r, "a"), "metadata", "uid") }
 
 // Rules: WRT-26
 func TestChildrenThatWereOrphanedAreAdopted(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		uid := uidOf(w, deployments)
 		w.Delete(pages, "a")
@@ -41,7 +41,7 @@ func TestAnObjectThatNeedNotBeOursIsAdoptedOnlyOnRequest(t *testing.T) {
 		"it is being deleted":   {`[],"finalizers":["a.b/c"]`, selector, "is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *operatortest.World) {
+			story(t, func(w *operatortest.Env) {
 				w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","ownerReferences":`+test.owner+
 					`},"spec":{`+test.spec+`}}`)
 				if test.want == "is being deleted" {
@@ -69,7 +69,7 @@ func TestAForeignObjectIsLeftAloneReportedAndLookedAtSlowly(t *testing.T) {
 	for name, label := range map[string]string{"unseen by the cache": "",
 		"seen by the cache": `"app.kubernetes.io/managed-by":"skiff"`} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *operatortest.World) {
+			story(t, func(w *operatortest.Env) {
 				w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","labels":{`+label+`}},"spec":{"ports":[{"port":1}]}}`)
 				before := get(w, services, "a")
 				w.Create("a", hello)
@@ -103,7 +103,7 @@ func TestAForeignObjectIsLeftAloneReportedAndLookedAtSlowly(t *testing.T) {
 //
 // Rules: WRT-28
 func TestChildrenOfAnEarlierOwnerOfTheSameNameAreForeign(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		old := get(w, deployments, "a")
 		w.Delete(pages, "a")
@@ -121,7 +121,7 @@ func TestChildrenOfAnEarlierOwnerOfTheSameNameAreForeign(t *testing.T) {
 }
 
 func TestALostLabelComesBack(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.RollOut("a")
 		uid := uidOf(w, services)
@@ -136,14 +136,14 @@ func TestALostLabelComesBack(t *testing.T) {
 	})
 }
 
-func wantNoWrites(w *operatortest.World) {
+func wantNoWrites(w *operatortest.Env) {
 	w.Helper()
 	w.WantLines("writes to a paused Page", slices.DeleteFunc(w.Writes(),
 		func(r string) bool { return strings.Contains(r, "/status ") }), nil)
 }
 
 func TestAPausedOwnerIsReportedOnAndNotChanged(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.RollOut("a")
 		w.Forget()

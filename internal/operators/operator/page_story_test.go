@@ -16,15 +16,15 @@ var at = operatortest.At
 
 var options = operatortest.Options{Resource: pages, Controller: "page", New: NewPages}
 
-// story runs f in a fresh world with the operator of page_test.go.
-func story(t *testing.T, f func(w *operatortest.World)) { storyWith(t, options, f) }
+// story runs f in a fresh environment with the operator of page_test.go.
+func story(t *testing.T, f func(w *operatortest.Env)) { storyWith(t, options, f) }
 
-func storyWith(t *testing.T, o operatortest.Options, f func(w *operatortest.World)) {
+func storyWith(t *testing.T, o operatortest.Options, f func(w *operatortest.Env)) {
 	crd, err := os.ReadFile("testdata/pages.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	operatortest.Run(t, o, func(w *operatortest.World) {
+	operatortest.Run(t, o, func(w *operatortest.Env) {
 		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
 		w.Pass(time.Second)
 		w.Start()
@@ -32,7 +32,7 @@ func storyWith(t *testing.T, o operatortest.Options, f func(w *operatortest.Worl
 	})
 }
 
-func get(w *operatortest.World, r kube.Resource, name string) map[string]any {
+func get(w *operatortest.Env, r kube.Resource, name string) map[string]any {
 	return w.API.Get(r, operatortest.Named(name))
 }
 
@@ -45,7 +45,7 @@ const (
 
 // Rules: WRT-04, WRT-11, MGR-12, RFL-10
 func TestAWholeLifeWithTheRequestsAndTheEventsOfEachStep(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"hello","replicas":2}`)
 		made := w.Requests() // the children side by side, so in any order
 		slices.Sort(made)
@@ -100,7 +100,7 @@ func TestAWholeLifeWithTheRequestsAndTheEventsOfEachStep(t *testing.T) {
 //
 // Rules: CCH-20
 func TestAChangeOfAnyDeclaredMemberIsUndone(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"hello","replicas":1}`)
 		w.Patch(configMaps, "a", `{"data":{"index.html":"defaced","own":"stays"}}`)
 		w.Want("data", at(get(w, configMaps, "a"), "data"), map[string]any{"index.html": "hello", "own": "stays"})
@@ -117,7 +117,7 @@ func TestAChangeOfAnyDeclaredMemberIsUndone(t *testing.T) {
 }
 
 func TestChildrenThatAreNotDeclaredAnyMoreAreDeletedAfterTheOthersAreInPlace(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"hello","replicas":1}`)
 		w.Post(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"other","labels":{"app.kubernetes.io/managed-by":"skiff"}},
 			"spec":{"ports":[{"port":80}]}}`) // not a child
@@ -147,7 +147,7 @@ func TestChildrenThatAreNotDeclaredAnyMoreAreDeletedAfterTheOthersAreInPlace(t *
 
 // Rules: WRT-27
 func TestAChildThatIsNotDeclaredAnyMoreAndLostOurLabelIsReleased(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"hello","replicas":1}`)
 		uid := at(get(w, services, "a"), "metadata", "uid")
 		w.Patch(pages, "a", `{"metadata":{"annotations":{"skiff.dev/paused":"1"}}}`)
@@ -176,7 +176,7 @@ func reference(child map[string]any) string {
 
 // What was true when the namespace was last seen must not be taken for the truth.
 func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", `{"text":"hello","replicas":0}`)
 		w.PatchSub(deployments, "a", "status", `{"status":{"observedGeneration":1}}`)
 		w.WantCondition("a", "Ready", "True/Complete", "0 of 0")

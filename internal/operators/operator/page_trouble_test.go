@@ -14,7 +14,7 @@ import (
 )
 
 // delayed restarts the controller with all events of the resources held up.
-func delayed(w *operatortest.World, d time.Duration, resources ...kube.Resource) {
+func delayed(w *operatortest.Env, d time.Duration, resources ...kube.Resource) {
 	w.Stop()
 	for _, r := range resources {
 		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: r.Plural, UserAgent: operatortest.Agent,
@@ -26,16 +26,16 @@ func delayed(w *operatortest.World, d time.Duration, resources ...kube.Resource)
 }
 
 // failing makes requests fail until remove is called.
-func failing(w *operatortest.World, verb, resource string, times, code int, reason, message string) (remove func()) {
+func failing(w *operatortest.Env, verb, resource string, times, code int, reason, message string) (remove func()) {
 	return w.API.Inject(apiserver.Fault{Verb: verb, Resource: resource, UserAgent: operatortest.Agent, Times: times,
 		Reply: &apiserver.Reply{Code: code, Reason: reason, Message: message}})
 }
 
-func text(w *operatortest.World) any { return at(get(w, configMaps, "a"), "data", "index.html") }
+func text(w *operatortest.Env) any { return at(get(w, configMaps, "a"), "data", "index.html") }
 
 // Rules: CCH-11
 func TestDelayedEventsMakeNoDuplicatesAndNoRepeatedWrites(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		delayed(w, 4*time.Second, deployments, services, configMaps)
 		w.Create("a", hello)
 		w.Patch(pages, "a", `{"spec":{"text":"other"}}`)
@@ -53,7 +53,7 @@ func TestDelayedEventsMakeNoDuplicatesAndNoRepeatedWrites(t *testing.T) {
 
 // Rules: CCH-11, MGR-13
 func TestOwnStatusWriteIsNotRepeatedFromAStaleCopy(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		delayed(w, 3*time.Second, pages)
 		w.Create("a", hello)
 		w.Pass(3 * time.Second) // the event of the creation is here, that of the status is not
@@ -73,7 +73,7 @@ func TestOwnStatusWriteIsNotRepeatedFromAStaleCopy(t *testing.T) {
 
 // Rules: CCH-15, WRT-02
 func TestMutedWatchOfTheOwnersDoesNotHoldUpTheirStatus(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Stop()
 		w.Create("a", hello)
 		delayed(w, time.Hour, pages) // its list shows the Page; nothing more comes
@@ -89,7 +89,7 @@ func TestMutedWatchOfTheOwnersDoesNotHoldUpTheirStatus(t *testing.T) {
 
 // Rules: CCH-15
 func TestMutedWatchIsReplacedByAFewLiveReads(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Stop()
 		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "configmaps", UserAgent: operatortest.Agent,
 			Watch: apiserver.WatchFault{End: apiserver.EndSilent, Bookmarks: apiserver.BookmarksNever}})
@@ -110,7 +110,7 @@ func TestMutedWatchIsReplacedByAFewLiveReads(t *testing.T) {
 
 // Rules: CCH-12
 func TestAnObjectThatIsGoneBeforeItsEventBlocksNothing(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		delayed(w, 3*time.Second, configMaps)
 		w.Create("a", hello)
 		first := uidOf(w, configMaps)
@@ -124,7 +124,7 @@ func TestAnObjectThatIsGoneBeforeItsEventBlocksNothing(t *testing.T) {
 
 // Rules: NET-08, WRT-13, WRT-14
 func TestPostWithoutAnAnswerMakesOneChild(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", UserAgent: operatortest.Agent, Times: 1,
 			Cut: apiserver.CutAfter})
 		w.Create("a", hello)
@@ -142,7 +142,7 @@ func TestConflictsAndOutagesAreTriedAgainOnTheNewVersion(t *testing.T) {
 	for code, reason := range map[int]string{409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable",
 		429: "TooManyRequests"} {
 		t.Run(reason, func(t *testing.T) {
-			story(t, func(w *operatortest.World) {
+			story(t, func(w *operatortest.Env) {
 				w.Create("a", hello)
 				failing(w, "patch", "configmaps", 3, code, reason, "try again")
 				failing(w, "patch", "pages", 3, code, reason, "try again")
@@ -163,7 +163,7 @@ func TestConflictsAndOutagesAreTriedAgainOnTheNewVersion(t *testing.T) {
 
 // The definition belongs to others, or was edited: the server says of each status that its object is not found.
 func TestAStatusWithoutTheSubresourceIsReportedWithoutALoop(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "pages", Reply: &apiserver.Reply{Code: 404,
 			ContentType: "application/json", Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
 				`"message":"pages.example.com \"a\" not found","reason":"NotFound","details":{"name":"a",` +
@@ -182,7 +182,7 @@ func TestAStatusWithoutTheSubresourceIsReportedWithoutALoop(t *testing.T) {
 //
 // Rules: WRT-07
 func TestAnEntryOfManagedFieldsThatHasMovedIsLookedUpAgain(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "configmaps", UserAgent: operatortest.Agent, Times: 1,
 			Delay: 5 * time.Second})
@@ -202,7 +202,7 @@ func TestAnEntryOfManagedFieldsThatHasMovedIsLookedUpAgain(t *testing.T) {
 
 // Rules: WRT-10
 func TestAChildDeletedUnderAnApplyIsMadeByPostAlone(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.Patch(pages, "a", `{"spec":{"text":"other"}}`) // the ConfigMap is ready for applies now
 		delayed(w, 2*time.Second, configMaps)
@@ -217,7 +217,7 @@ func TestAChildDeletedUnderAnApplyIsMadeByPostAlone(t *testing.T) {
 }
 
 func TestAFightIsPausedAndReportedAndTheAdviceHelps(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.RollOut("a")
 		w.Forget()
@@ -247,7 +247,7 @@ func TestAFightIsPausedAndReportedAndTheAdviceHelps(t *testing.T) {
 }
 
 func TestDeletionsWithoutEndArePausedAndReported(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.Forget()
 		for range 20 {
@@ -266,7 +266,7 @@ func TestDeletionsWithoutEndArePausedAndReported(t *testing.T) {
 }
 
 func TestARefusedChangeIsReportedAndNotSentAgainAndAgain(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		w.RollOut("a")
 		for i, reply := range []apiserver.Reply{
@@ -299,7 +299,7 @@ func TestARefusedChangeIsReportedAndNotSentAgainAndAgain(t *testing.T) {
 
 // What passes in time is no reason for Stalled, however long it lasts.
 func TestAnOutageIsReportedOnceAndIsNoReasonToBeStalled(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		remove := failing(w, "create", "deployments", 0, 503, "ServiceUnavailable", "the webhook is starting")
 		w.Create("a", hello)
 		w.Pass(10 * time.Minute)
@@ -317,7 +317,7 @@ func TestAnOutageIsReportedOnceAndIsNoReasonToBeStalled(t *testing.T) {
 }
 
 func TestOneChildFailingDoesNotHoldUpTheOthersAndIsStalledInTheEnd(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		remove := failing(w, "create", "deployments", 0, 403, "Forbidden", "exceeded quota")
 		w.Create("a", hello)
 		w.Want("text", text(w), "hello")
@@ -344,7 +344,7 @@ func TestOneChildFailingDoesNotHoldUpTheOthersAndIsStalledInTheEnd(t *testing.T)
 //
 // Rules: CCH-24
 func TestChildrenOfAnOwnerThatIsGoneAreNotMadeAgain(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		w.Create("a", hello)
 		delayed(w, time.Minute, pages)
 		w.Delete(pages, "a") // the controller does not hear of it
@@ -360,7 +360,7 @@ func TestChildrenOfAnOwnerThatIsGoneAreNotMadeAgain(t *testing.T) {
 }
 
 func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
-	story(t, func(w *operatortest.World) {
+	story(t, func(w *operatortest.Env) {
 		failing(w, "create", "events", 0, http.StatusForbidden, "Forbidden", "no")
 		w.Create("a", hello)
 		w.RollOut("a")
@@ -372,7 +372,7 @@ func TestEventsThatAreForbiddenHoldUpNothing(t *testing.T) {
 func TestChildrenOfAllComeBeforeTheStatusOfOneWhereManyWait(t *testing.T) {
 	o := options
 	o.Setup.Workers = 1
-	storyWith(t, o, func(w *operatortest.World) {
+	storyWith(t, o, func(w *operatortest.Env) {
 		names := []string{"a", "b", "c", "d"}
 		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", Times: 1, Delay: time.Second})
 		for _, name := range names { // the others wait for the worker that makes the children of the first

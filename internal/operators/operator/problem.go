@@ -41,14 +41,14 @@ func (f *findings) err() error { return errors.Join(f.errs...) }
 
 // add takes in what came of one child. special replaces the usual problem if it is not nil.
 func (f *findings) add(r *apply.Result, special *conditions.Problem) {
-	if r.Outcome == apply.Held && f.held == "" {
+	if r.Outcome == apply.Paused && f.held == "" {
 		f.held = r.Message
 	}
 	if r.Outcome == apply.Created && r.Message != "" {
 		f.note = r.Message
 	}
 	f.wait = apply.Earlier(f.wait, r.Wait)
-	f.stale = f.stale || r.Outcome == apply.Overtaken
+	f.stale = f.stale || r.Outcome == apply.Conflict
 	if r.Err != nil {
 		f.errs = append(f.errs, r.Err)
 	}
@@ -67,14 +67,14 @@ func (f *findings) add(r *apply.Result, special *conditions.Problem) {
 // failOwner takes in the failure of a write to the custom resource itself. That it has changed is none: its event
 // comes.
 func (f *findings) failOwner(err error) {
-	if errors.Is(err, apply.ErrOvertaken) {
+	if errors.Is(err, apply.ErrConflict) {
 		f.stale, f.wait = true, apply.Earlier(f.wait, soon)
 		return
 	}
 	f.errs, f.failed = append(f.errs, err), err
 }
 
-// explain makes a problem of what failed. What passes by itself in a moment is none, and no news for a user.
+// explain makes a problem of what failed. What is over in a moment is none, and not worth an Event.
 func (f *findings) explain(ctx context.Context) {
 	if f.failed == nil {
 		return
@@ -107,14 +107,14 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 	case apply.PortTaken:
 		return &conditions.Problem{Reason: "NodePortRefused",
 			Message: "no node port: " + r.Message + "; free it, skiff looks again every minute"}
-	case apply.Exhausted:
+	case apply.NoNodePort:
 		return &conditions.Problem{Reason: "NoNodePort", Message: "the cluster has no free node port: " + r.Message +
 			"; delete a Service that has one, skiff tries again every minute"}
 	}
 	return nil
 }
 
-// nodePortChanged is the reason of Degraded where all is well, but not as it was.
+// nodePortChanged is the reason of Degraded where all is well, but has changed.
 const nodePortChanged = "NodePortChanged"
 
 // mergeInto completes the conditions that follow from the children with what was in the way.

@@ -85,7 +85,7 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 			Passing: true},
 		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks " +
 			"again every minute"},
-		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Overtaken: nil,
+		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Conflict: nil,
 	} {
 		p := problemOf("WebServer", &apply.Result{Outcome: o, Message: "what happened"})
 		if !reflect.DeepEqual(p, want) {

@@ -41,7 +41,7 @@ func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why s
 
 // shed says that an object is not worked on, because it or what it depends on takes too much memory.
 func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
-	set := conditions.NotHeld(reason, message)
+	set := conditions.TooLarge(reason, message)
 	cr, ok, err := s.Get(key)
 	switch {
 	case err != nil:

@@ -16,7 +16,7 @@ const tick = 500 * time.Millisecond
 // Cluster simulates parts of a cluster: it calls a function after each tick in which an object has changed, or while a
 // stage (see After) is not over.
 type Cluster struct {
-	*World
+	*Env
 	Client *kube.Client
 	// Orphaned is called for each object whose owner was deleted with the policy Orphan.
 	Orphaned func(kube.Resource, *kube.Meta)
@@ -27,9 +27,9 @@ type Cluster struct {
 	due   bool                 // a stage was not over at the last step
 }
 
-// NewCluster calls step until the world ends.
-func NewCluster(w *World, step func(context.Context, *Cluster)) *Cluster {
-	c := &Cluster{World: w, Client: w.Connect("cluster"), Orphaned: func(kube.Resource, *kube.Meta) {},
+// NewCluster calls step until the environment ends.
+func NewCluster(w *Env, step func(context.Context, *Cluster)) *Cluster {
+	c := &Cluster{Env: w, Client: w.Connect("cluster"), Orphaned: func(kube.Resource, *kube.Meta) {},
 		since: map[string]time.Time{}}
 	w.Background(func(ctx context.Context) error {
 		defer c.Client.Close()

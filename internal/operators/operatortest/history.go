@@ -25,7 +25,7 @@ var (
 // History is a random sequence of actions of users, nodes, the network and the process under test. The seed determines
 // it, except for the order in which goroutines run at the same instant.
 type History struct {
-	*World
+	*Env
 	Rand   *rand.Rand
 	faults []func()
 	killer *Killer
@@ -50,8 +50,8 @@ func RandomHistories(t *testing.T, o Options, run func(h *History)) {
 			t.Parallel()
 			o := o
 			o.Server.Seed = s
-			Run(t, o, func(w *World) {
-				h := &History{World: w, Rand: rand.New(rand.NewPCG(s, 7)), unmanaged: map[string]*unmanaged{}}
+			Run(t, o, func(w *Env) {
+				h := &History{Env: w, Rand: rand.New(rand.NewPCG(s, 7)), unmanaged: map[string]*unmanaged{}}
 				defer h.report(s)
 				run(h)
 			})
@@ -148,7 +148,7 @@ func (h *History) try(err error) (ok bool) {
 	if err != nil && !kube.IsNotFound(err) && !kube.IsAlreadyExists(err) && !kube.IsConflict(err) {
 		h.Fatal(err)
 	}
-	h.Settle()
+	h.WaitIdle()
 	return err == nil
 }
 

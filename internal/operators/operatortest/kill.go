@@ -100,12 +100,12 @@ var killStep = flag.Int("kill-step", 29, "kill the controller at every N-th of i
 
 // KillAtAnyRequest runs the same scenario once per request and kills the controller at that request. The scenario
 // calls start to start the controller, and pass to let time pass; pass restarts a killed controller.
-func KillAtAnyRequest(t *testing.T, o Options, scenario func(w *World, start func(), pass func(time.Duration))) {
+func KillAtAnyRequest(t *testing.T, o Options, scenario func(w *Env, start func(), pass func(time.Duration))) {
 	o.Quiet = true
 	for at, over := 1, false; !over; at += *killStep {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("at request %d, after it was sent %t", at, late), func(t *testing.T) {
-				Run(t, o, func(w *World) {
+				Run(t, o, func(w *Env) {
 					k := &Killer{At: at, Late: late}
 					revived := false
 					scenario(w, func() { w.StartToBeKilled(k) }, func(d time.Duration) {

@@ -1,9 +1,15 @@
 package operatortest
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
+	"testing"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -33,14 +39,14 @@ func At(o any, path ...any) any {
 }
 
 // metaOf returns the metadata of a stored object.
-func (w *World) metaOf(o map[string]any) *kube.Meta {
+func (w *Env) metaOf(o map[string]any) *kube.Meta {
 	return &Convert[struct {
 		kube.Meta `json:"metadata"`
 	}](w, map[string]any{"metadata": o["metadata"]}).Meta // converting the rest takes much longer
 }
 
 // Convert returns a stored object as a T, nil for nil.
-func Convert[T any](w *World, o map[string]any) *T {
+func Convert[T any](w *Env, o map[string]any) *T {
 	w.Helper()
 	if o == nil {
 		return nil
@@ -60,7 +66,7 @@ func Convert[T any](w *World, o map[string]any) *T {
 }
 
 // JSON decodes a JSON object in a test's source.
-func (w *World) JSON(text string) map[string]any {
+func (w *Env) JSON(text string) map[string]any {
 	w.Helper()
 	v, err := patch.Decode([]byte(text))
 	if err != nil {
@@ -75,40 +81,40 @@ var asUser = kube.WriteOptions{FieldManager: "user"}
 
 // done fails the test if a user's request has failed, then lets the controller react to it, as far as that takes no
 // time.
-func (w *World) done(err error) {
+func (w *Env) done(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.Settle()
+	w.WaitIdle()
 }
 
 // Body returns a new custom resource as JSON. spec may end with further fields: `{...},"status":{...}`.
-func (w *World) Body(name, spec string) string {
+func (w *Env) Body(name, spec string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},"spec":%s}`, w.Resource.APIVersion(),
 		w.Resource.Kind, name, spec)
 }
 
 // Create creates a custom resource.
-func (w *World) Create(name, spec string) {
+func (w *Env) Create(name, spec string) {
 	w.Helper()
 	w.Post(w.Resource, w.Body(name, spec))
 }
 
 // Post creates an object.
-func (w *World) Post(r kube.Resource, text string) {
+func (w *Env) Post(r kube.Resource, text string) {
 	w.Helper()
 	w.done(w.User.Create(w.Context(), r, "default", w.JSON(text), nil, asUser))
 }
 
 // Patch merges JSON into an object.
-func (w *World) Patch(r kube.Resource, name, text string) {
+func (w *Env) Patch(r kube.Resource, name, text string) {
 	w.Helper()
 	w.PatchSub(r, name, "", text)
 }
 
 // PatchSub merges JSON into a subresource of an object, such as "status".
-func (w *World) PatchSub(r kube.Resource, name, subresource, text string) {
+func (w *Env) PatchSub(r kube.Resource, name, subresource, text string) {
 	w.Helper()
 	o := asUser
 	o.Subresource = subresource
@@ -116,13 +122,13 @@ func (w *World) PatchSub(r kube.Resource, name, subresource, text string) {
 }
 
 // Delete deletes an object as `kubectl delete` does.
-func (w *World) Delete(r kube.Resource, name string) {
+func (w *Env) Delete(r kube.Resource, name string) {
 	w.Helper()
 	w.done(w.User.Delete(w.Context(), r, Named(name), kube.DeleteOptions{Propagation: kube.Background}))
 }
 
 // DeleteNow deletes a pod without a grace period.
-func (w *World) DeleteNow(r kube.Resource, name string) {
+func (w *Env) DeleteNow(r kube.Resource, name string) {
 	w.Helper()
 	w.done(w.User.Delete(w.Context(), r, Named(name), now))
 }
@@ -130,7 +136,7 @@ func (w *World) DeleteNow(r kube.Resource, name string) {
 var deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
 
 // RollOut gives a Deployment the status that its controller gives it in the end.
-func (w *World) RollOut(name string) {
+func (w *Env) RollOut(name string) {
 	w.Helper()
 	d := w.API.Get(deployments, Named(name))
 	n := At(d, "spec", "replicas")
@@ -141,7 +147,7 @@ func (w *World) RollOut(name string) {
 var now = kube.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 // Want checks that two values are equal. Integers of all types are compared as int64, which those of decoded JSON are.
-func (w *World) Want(what string, got, want any) {
+func (w *Env) Want(what string, got, want any) {
 	w.Helper()
 	if !reflect.DeepEqual(wide(got), wide(want)) {
 		w.Errorf("%s: %v, want %v", what, got, want)
@@ -156,7 +162,7 @@ func wide(v any) any {
 }
 
 // condition returns a condition of a custom resource, nil if it has none of that type.
-func (w *World) condition(name, conditionType string) any {
+func (w *Env) condition(name, conditionType string) any {
 	list, _ := At(w.API.Get(w.Resource, Named(name)), "status", "conditions").([]any)
 	for _, c := range list {
 		if At(c, "type") == conditionType {
@@ -167,7 +173,7 @@ func (w *World) condition(name, conditionType string) any {
 }
 
 // Condition returns a condition of a custom resource as "True/Complete", "none" if it has none of that type.
-func (w *World) Condition(name, conditionType string) string {
+func (w *Env) Condition(name, conditionType string) string {
 	c := w.condition(name, conditionType)
 	if c == nil {
 		return "none"
@@ -176,14 +182,14 @@ func (w *World) Condition(name, conditionType string) string {
 }
 
 // Message returns the message of a condition, "" if there is none.
-func (w *World) Message(name, conditionType string) string {
+func (w *Env) Message(name, conditionType string) string {
 	s, _ := At(w.condition(name, conditionType), "message").(string)
 	return s
 }
 
 // WantCondition checks a condition of a custom resource ("True/Complete"), that its observedGeneration is the current
 // one, and that its message contains all the words.
-func (w *World) WantCondition(name, conditionType, want string, words ...string) {
+func (w *Env) WantCondition(name, conditionType, want string, words ...string) {
 	w.Helper()
 	what, message := conditionType+" of "+name, w.Message(name, conditionType)
 	w.Want(what+" ("+message+")", w.Condition(name, conditionType), want)
@@ -197,10 +203,36 @@ func (w *World) WantCondition(name, conditionType, want string, words ...string)
 }
 
 // WantReady checks that a custom resource is Ready and that no other condition reports a problem.
-func (w *World) WantReady(name string) {
+func (w *Env) WantReady(name string) {
 	w.Helper()
 	w.WantCondition(name, "Ready", "True/Complete")
 	w.WantCondition(name, "Progressing", "False/Complete")
 	w.WantCondition(name, "Degraded", "False/AsExpected")
 	w.WantCondition(name, "Stalled", "False/AsExpected")
+}
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// Golden compares a value, as JSON, with the file testdata/NAME.json; with -update it writes the file.
+func Golden(t *testing.T, name string, value any) {
+	t.Helper()
+	got, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of every "+
+			"user):\n%s", file, got)
+	}
 }

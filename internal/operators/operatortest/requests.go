@@ -10,12 +10,12 @@ import (
 )
 
 // Forget clears the list of requests.
-func (w *World) Forget() { w.API.ForgetRequests() }
+func (w *Env) Forget() { w.API.ForgetRequests() }
 
 // Requests returns the controller's requests since Forget in the form "POST pods 201", without lists, watches and
 // Events. The method of a server-side apply is APPLY (with the field manager if that is not skiff), of a JSON patch
 // JSONPATCH, of a dry run TRY.
-func (w *World) Requests() []string {
+func (w *Env) Requests() []string {
 	var out []string
 	for _, r := range w.API.Requests() {
 		if what, ok := object(r); ok {
@@ -49,29 +49,29 @@ func method(r apiserver.Request) string {
 }
 
 // Writes returns the requests that are not GETs.
-func (w *World) Writes() []string {
+func (w *Env) Writes() []string {
 	return slices.DeleteFunc(w.Requests(), func(r string) bool { return strings.HasPrefix(r, "GET ") })
 }
 
 // Count returns how many requests start with prefix.
-func (w *World) Count(prefix string) int {
+func (w *Env) Count(prefix string) int {
 	return len(slices.DeleteFunc(w.Requests(), func(r string) bool { return !strings.HasPrefix(r, prefix) }))
 }
 
 // WantRequests checks the requests, in order.
-func (w *World) WantRequests(want ...string) {
+func (w *Env) WantRequests(want ...string) {
 	w.Helper()
 	w.WantLines("requests", w.Requests(), want)
 }
 
 // WantWrites checks the writes, in order.
-func (w *World) WantWrites(want ...string) {
+func (w *Env) WantWrites(want ...string) {
 	w.Helper()
 	w.WantLines("writes", w.Writes(), want)
 }
 
 // WantLines checks a list, and prints both lists line by line if they differ.
-func (w *World) WantLines(what string, got, want []string) {
+func (w *Env) WantLines(what string, got, want []string) {
 	w.Helper()
 	if !slices.Equal(got, want) {
 		w.Errorf("%s:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
@@ -81,7 +81,7 @@ func (w *World) WantLines(what string, got, want []string) {
 var eventResource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 
 // Events returns the Events of the controller about an object, in the order of their names.
-func (w *World) Events(kind, name string) []map[string]any {
+func (w *Env) Events(kind, name string) []map[string]any {
 	return slices.DeleteFunc(w.API.List(eventResource, "default"), func(e map[string]any) bool {
 		return At(e, "regarding", "kind") != kind || At(e, "regarding", "name") != name ||
 			At(e, "reportingController") != "skiff.dev/"+w.Controller
@@ -89,7 +89,7 @@ func (w *World) Events(kind, name string) []map[string]any {
 }
 
 // EventLines returns the Events about a custom resource, sorted, in short: "Normal CreateService Service/web-service".
-func (w *World) EventLines(name string) []string {
+func (w *Env) EventLines(name string) []string {
 	var out []string
 	for _, e := range w.Events(w.Resource.Kind, name) {
 		line := fmt.Sprint(e["type"], " ", e["reason"])

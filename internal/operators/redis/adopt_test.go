@@ -12,7 +12,7 @@ import (
 )
 
 // orphan deletes a Redis as `kubectl delete --cascade=orphan` does.
-func (w *world) orphan(name string) {
+func (w *env) orphan(name string) {
 	w.Helper()
 	err := w.User.Delete(w.Context(), resource, named(name), kube.DeleteOptions{Propagation: kube.Orphan})
 	if err != nil {
@@ -24,7 +24,7 @@ func (w *world) orphan(name string) {
 
 // Rules: WRT-26
 func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.orphan("cache")
 		w.Patch(pods, "cache-1", `{"metadata":{"ownerReferences":[
@@ -51,7 +51,7 @@ func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
 // Rules: WRT-26
 func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrFitsAndTheUserSaysSo(t *testing.T) {
 	const fit = `{"app.kubernetes.io/name":"redis","app.kubernetes.io/instance":"cache"}`
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Post(pods, foreignPod("cache-0", `{"app.kubernetes.io/managed-by":"skiff","app.kubernetes.io/name":"redis",
 			"app.kubernetes.io/instance":"other","skiff.dev/revision":"1"}`))
 		w.Post(pods, foreignPod("cache-1", `{"app":"theirs"}`))
@@ -88,7 +88,7 @@ func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrFitsAndTheUserSaysSo(t *test
 
 // Rules: WRT-26
 func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.orphan("cache")
 		w.Delete(services, "cache")
@@ -107,7 +107,7 @@ func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) 
 
 // Rules: WRT-27
 func TestASurplusPodThatHasLostOurLabelIsReleased(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.Stop()
 		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
@@ -130,7 +130,7 @@ func TestASurplusPodThatHasLostOurLabelIsReleased(t *testing.T) {
 
 // A template that the server refuses lets no POST meet the pod, and the status must not forget it.
 func TestAPodThatLosesOurLabelWhileItsTemplateIsRefusedIsFound(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.Patch(resource, "cache", `{"spec":{"template":{"spec":{"containers":[{"name":"noimage"}]}}}}`)
 		w.Pass(5 * time.Second)
@@ -145,7 +145,7 @@ func TestAPodThatLosesOurLabelWhileItsTemplateIsRefusedIsFound(t *testing.T) {
 
 // A pod that has lost our label goes with its Redis, in order: the garbage collector would take it anyway.
 func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.Stop()
 		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)

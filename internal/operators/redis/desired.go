@@ -144,7 +144,7 @@ func decodeField(name string, raw kube.Raw) (map[string]any, error) {
 	return object, nil
 }
 
-// revisionOf returns the hash of a template. Whatever changes it rolls the pods: a new version of skiff that makes
+// revisionOf returns the hash of a template. Each change of it rolls the pods: a new version of skiff that makes
 // another template of the same spec would roll those of every Redis, which is why a test holds the value.
 func revisionOf(template map[string]any) (string, error) {
 	text, err := patch.Encode(template)

@@ -1,11 +1,6 @@
 package redis
 
 import (
-	"bytes"
-	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,8 +8,6 @@ import (
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 // decodeAs reads an object as a server sends it.
 func decodeAs[T any](t *testing.T, text string) *T {
@@ -62,26 +55,7 @@ func checkGolden(t *testing.T, name string, rd *Redis) {
 		last := children[len(children)-1]
 		golden["last pod"], golden["minReady"] = last.Body, last.MinReady.String()
 	}
-	got, err := json.MarshalIndent(golden, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got = append(got, '\n')
-	file := filepath.Join("testdata", name+".json")
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test -update rewrites it; another revision of the same spec rolls the pods of "+
-			"every user):"+
-			"\n%s", file, got)
-	}
+	operatortest.Golden(t, name, golden)
 }
 
 func TestRevisionFollowsWhatPodsAreMadeOfAndNothingElse(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 	failingImage  = "redis:failing"
 )
 
-func startNode(w *operatortest.World) *node {
+func startNode(w *operatortest.Env) *node {
 	n := &node{}
 	n.Cluster = operatortest.NewCluster(w, n.step)
 	return n
@@ -41,7 +41,7 @@ func startNode(w *operatortest.World) *node {
 func (n *node) step(ctx context.Context, c *operatortest.Cluster) {
 	c.Collect(ctx, services, pods)
 	for _, o := range c.API.List(pods, "") {
-		n.move(ctx, operatortest.Convert[pod](c.World, o), o)
+		n.move(ctx, operatortest.Convert[pod](c.Env, o), o)
 	}
 }
 
@@ -101,7 +101,7 @@ func (n *node) status(ctx context.Context, p *pod, status string) {
 }
 
 // crash makes the pod of that name lose its readiness; fail ends it as an eviction does.
-func (w *world) crash(name string) {
+func (w *env) crash(name string) {
 	w.Helper()
 	w.PatchSub(pods, name, "status", fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"False",
 		"lastTransitionTime":%q}],
@@ -110,7 +110,7 @@ func (w *world) crash(name string) {
 		"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`, time.Now().UTC().Format(time.RFC3339)))
 }
 
-func (w *world) fail(name string) {
+func (w *env) fail(name string) {
 	w.Helper()
 	w.PatchSub(pods, name, "status", `{"status":{"phase":"Failed","reason":"Evicted",
 		"message":"The node was low on resource: memory"}}`)

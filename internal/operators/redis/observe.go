@@ -114,7 +114,7 @@ func examine(declared []*apply.Result, now time.Time) (available int32, p condit
 		case !stays(r):
 			continue
 		case serves(r):
-			if !r.Settling {
+			if !r.WaitsMinReady {
 				available++
 			}
 			continue

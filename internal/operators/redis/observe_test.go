@@ -36,7 +36,7 @@ func podsOf(num int, words string) operator.Seen {
 			ready := podCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
 			switch word[1:] {
 			case "?":
-				r.Settling = true
+				r.WaitsMinReady = true
 			case "-":
 				ready.Status, ready.Message = "False", "containers with unready status: [redis]"
 			case "~": // has not been ready for a second

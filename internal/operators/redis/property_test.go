@@ -18,14 +18,14 @@ import (
 // Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23, WRT-27
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
-		(&history{h, &world{h.World, startNode(h.World)}}).run()
+		(&history{h, &env{h.Env, startNode(h.Env)}}).run()
 	})
 }
 
 // history is a random sequence of what can happen to the Redis a and b.
 type history struct {
 	*operatortest.History
-	w *world
+	w *env
 }
 
 var names = []string{"a", "b"}
@@ -108,7 +108,7 @@ func (h *history) repair() {
 	}
 	h.RemoveUnmanaged()
 	for _, o := range h.API.List(pods, "default") {
-		if p := operatortest.Convert[pod](h.World, o); released(p) {
+		if p := operatortest.Convert[pod](h.Env, o); released(p) {
 			h.TryDelete(pods, p.Name, kube.DeleteOptions{UID: p.UID})
 		}
 	}
@@ -121,7 +121,7 @@ func released(p *pod) bool {
 	return revisionOfPod(p) != "" && managedBy == "" && len(p.OwnerReferences) == 0
 }
 
-// check compares the world with what is declared.
+// check compares the cluster with what is declared.
 func (h *history) check() {
 	h.Helper()
 	want := map[string]bool{}
@@ -139,7 +139,7 @@ func (h *history) check() {
 		}
 	}
 	for _, o := range h.API.List(pods, "default") {
-		if p := operatortest.Convert[pod](h.World, o); !want[p.Name] && !released(p) {
+		if p := operatortest.Convert[pod](h.Env, o); !want[p.Name] && !released(p) {
 			h.Errorf("pod %s is left over: %+v", p.Name, p.Meta)
 		}
 	}
@@ -155,7 +155,7 @@ func (h *history) checkOne(rd *Redis, want map[string]bool) {
 	num := len(children) - 1
 	h.WantReady(rd.Name)
 	h.Want("finalizers", fmt.Sprint(rd.Finalizers), "["+Finalizer+"]")
-	svc := operatortest.Convert[pod](h.World, h.API.Get(services, named(rd.Name)))
+	svc := operatortest.Convert[pod](h.Env, h.API.Get(services, named(rd.Name)))
 	if svc == nil || svc.ControllerUID() != rd.UID {
 		h.Errorf("Service %s is not there or not owned", rd.Name)
 	}

@@ -12,7 +12,7 @@ import (
 const three = `{"port":6379,"num":3}`
 
 // ready creates a Redis and waits until it is ready.
-func (w *world) ready(name, spec string) {
+func (w *env) ready(name, spec string) {
 	w.Helper()
 	w.Create(name, spec)
 	w.Pass(5 * time.Second)
@@ -21,7 +21,7 @@ func (w *world) ready(name, spec string) {
 
 // Rules: CCH-11, WRT-04, WRT-12, WRT-14, WRT-16, WRT-22, WRT-23
 func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("cache", three)
 		w.wantRequests("PATCH redis/cache 200", "POST services 201", "POST pods 201", "POST pods 201", "POST pods 201")
 		w.WantCondition("cache", "Ready", "False/PodsNotReady", "0 of 3")
@@ -100,7 +100,7 @@ func TestAWholeLifeWithTheWritesThatItNeeds(t *testing.T) {
 }
 
 func TestAPodThatGoesOrEndsComesBackOnce(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		before := w.uids()
 		w.Delete(pods, "cache-1")
@@ -134,7 +134,7 @@ func TestAPodThatGoesOrEndsComesBackOnce(t *testing.T) {
 }
 
 func TestARollWaitsForEachPodAndForMinReadySeconds(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.Patch(resource, "cache", `{"spec":{"minReadySeconds":20}}`)
 		before := w.uids()
@@ -157,7 +157,7 @@ func TestARollWaitsForEachPodAndForMinReadySeconds(t *testing.T) {
 
 func TestAPodThatDoesNotBecomeReadyStopsTheRollAndTheNextChangeGoesOn(t *testing.T) {
 	for image, reason := range map[string]string{brokenImage: "ImagePullBackOff", slowImage: "PodNotReady"} {
-		story(t, func(w *world) {
+		story(t, func(w *env) {
 			w.ready("cache", three)
 			before := w.uids()
 			w.Patch(resource, "cache", `{"spec":{"image":"`+image+`"}}`)
@@ -183,7 +183,7 @@ func TestAPodThatDoesNotBecomeReadyStopsTheRollAndTheNextChangeGoesOn(t *testing
 }
 
 func TestATemplateThatTheServerRefusesCostsNoPod(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		before := w.uids()
 		w.Forget()
@@ -204,7 +204,7 @@ func TestATemplateThatTheServerRefusesCostsNoPod(t *testing.T) {
 }
 
 func TestAPausedRedisIsReportedOnAndNotChanged(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.Patch(resource, "cache", `{"metadata":{"annotations":{"skiff.dev/paused":"true"}}}`)
 		w.WantCondition("cache", "Paused", "True/Annotated", "skiff.dev/paused")
@@ -249,21 +249,21 @@ func TestAPausedRedisIsReportedOnAndNotChanged(t *testing.T) {
 
 // Rules: WRT-24
 func TestDeletionWorksWhateverHappensMeanwhile(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){
-		"pods are gone already": func(w *world) {
+	for name, meanwhile := range map[string]func(w *env){
+		"pods are gone already": func(w *env) {
 			for _, p := range []string{"cache-0", "cache-1", "cache-2"} {
 				w.Delete(pods, p)
 			}
 			w.Pass(2 * time.Second)
 		},
-		"the spec is nonsense": func(w *world) { w.Patch(resource, "cache", `{"spec":{"config":{"port":"1"}}}`) },
-		"a pod is stuck":       func(w *world) { w.crash("cache-1") },
-		"a pod has failed":     func(w *world) { w.fail("cache-1") },
-		"a pod is deleted":     func(w *world) { w.Delete(pods, "cache-1") },
-		"nothing":              func(*world) {},
+		"the spec is nonsense": func(w *env) { w.Patch(resource, "cache", `{"spec":{"config":{"port":"1"}}}`) },
+		"a pod is stuck":       func(w *env) { w.crash("cache-1") },
+		"a pod has failed":     func(w *env) { w.fail("cache-1") },
+		"a pod is deleted":     func(w *env) { w.Delete(pods, "cache-1") },
+		"nothing":              func(*env) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.ready("cache", three)
 				w.Stop() // the controller is down
 				meanwhile(w)
@@ -285,7 +285,7 @@ func TestDeletionWorksWhateverHappensMeanwhile(t *testing.T) {
 
 // Rules: WRT-06, WRT-23
 func TestFinalizersOfOthersStay(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis","metadata":{"name":"cache",
 			"finalizers":["example.com/backup"]},"spec":`+three+`}`)
 		w.Want("finalizers", strings.Join(w.redis("cache").Finalizers, " "), "example.com/backup skiff.dev/pods")
@@ -309,7 +309,7 @@ func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 	for name, labels := range map[string]string{"hidden from our watch": `{"app":"theirs"}`,
 		"seen by our watch": `{"app.kubernetes.io/managed-by":"skiff"}`} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.Post(pods, foreignPod("cache-1", labels))
 				w.Pass(5 * time.Second)
 				foreign := w.pod("cache-1")
@@ -340,7 +340,7 @@ func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 }
 
 func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		before := w.uids()
 		w.Forget()
@@ -375,7 +375,7 @@ func TestAPodThatEndsAgainAndAgainIsReplacedLessAndLessOften(t *testing.T) {
 		failingImage:  "container redis ended with exit code 1",
 	} {
 		t.Run(image, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.Create("cache", `{"port":6379,"num":1,"image":"`+image+`"}`)
 				w.Pass(30 * time.Second)
 				w.WantCondition("cache", "Degraded", "True/PodEnded", "pod cache-0", how, "20s")
@@ -398,7 +398,7 @@ func TestAPodThatEndsAgainAndAgainIsReplacedLessAndLessOften(t *testing.T) {
 	}
 }
 
-func (w *world) atMost(when string, posts, deletes, statuses int) {
+func (w *env) atMost(when string, posts, deletes, statuses int) {
 	w.Helper()
 	p, d, s := w.Count("POST pods"), w.Count("DELETE pods"), len(w.requests(true))
 	if p > posts || d > deletes || s > statuses {
@@ -408,7 +408,7 @@ func (w *world) atMost(when string, posts, deletes, statuses int) {
 }
 
 func TestAPodThatEndsDoesNotHoldUpTheOthers(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		for range 2 {
 			w.fail("cache-1")
@@ -428,7 +428,7 @@ func TestAPodThatEndsDoesNotHoldUpTheOthers(t *testing.T) {
 }
 
 func TestPodsStayWhileTheirNewTemplateIsRefused(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		before := w.uids()
 		w.Patch(resource, "cache", `{"spec":{"num":1,"template":{"spec":{"hostPID":true}}}}`)

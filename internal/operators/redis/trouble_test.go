@@ -14,7 +14,7 @@ import (
 )
 
 // restart starts the controller anew, so that its watches meet a fault.
-func (w *world) restart() {
+func (w *env) restart() {
 	w.Helper()
 	w.Stop()
 	w.Start()
@@ -24,7 +24,7 @@ func (w *world) restart() {
 
 // Rules: CCH-11, CCH-13
 func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		for _, r := range []string{"pods", "redis"} {
 			w.API.Inject(apiserver.Fault{Verb: "watch", Resource: r, UserAgent: operatortest.Agent,
 				Watch: apiserver.WatchFault{EventDelay: 2 * time.Second}})
@@ -56,7 +56,7 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 
 // Rules: WRT-16, WRT-17
 func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
 			Watch: apiserver.WatchFault{EventDelay: 20 * time.Second}})
@@ -73,7 +73,7 @@ func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
 }
 
 func TestTheDefinitionRefusesWhatIsOutOfRangeAndNamesIt(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		for spec, words := range map[string][]string{
 			`{"port":80,"num":1}`:              {"spec.port", "6370"},
 			`{"port":6381,"num":1}`:            {"spec.port", "6380"},
@@ -99,7 +99,7 @@ func TestTheDefinitionRefusesWhatIsOutOfRangeAndNamesIt(t *testing.T) {
 }
 
 func TestScaleSetsNum(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.ready("cache", three)
 		w.PatchSub(resource, "cache", "scale", `{"spec":{"replicas":1}}`)
 		w.Pass(5 * time.Second)
@@ -110,7 +110,7 @@ func TestScaleSetsNum(t *testing.T) {
 }
 
 func TestTheExampleIsGood(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.PostYAML("/apis/skiff.dev/v1alpha1/namespaces/default/redis", exampleText(t))
 		w.Pass(5 * time.Second)
 		w.WantReady("cache")
@@ -121,7 +121,7 @@ func TestTheExampleIsGood(t *testing.T) {
 func TestARedisThatIsTooLargeIsLeftAloneAndCanBeDeleted(t *testing.T) {
 	o := options
 	o.Setup = controller.Setup{MirrorBytes: 10 << 20, ObjectBytes: 64 << 10}
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.Create("small", `{"port":6370,"num":1}`)
 		w.Create("rds", `{"port":6379,"num":2}`)
 		w.Pass(time.Minute)
@@ -144,7 +144,7 @@ func TestARedisThatIsTooLargeIsLeftAloneAndCanBeDeleted(t *testing.T) {
 func TestARedisWhosePodsAreNotHeldInMemoryCanBeMadeSmallerAndDeleted(t *testing.T) {
 	o := options
 	o.Setup = controller.Setup{MirrorBytes: 30 << 10, ObjectBytes: 64 << 10}
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.Create("cache", `{"port":6379,"num":40}`)
 		w.Pass(2 * time.Minute)
 		w.WantCondition("cache", "Ready", "Unknown/OverBudget", "the pods of namespace default take")
@@ -168,7 +168,7 @@ func TestARedisWhosePodsAreNotHeldInMemoryCanBeMadeSmallerAndDeleted(t *testing.
 }
 
 func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
 			Delay: time.Second})
 		defer remove()
@@ -185,7 +185,7 @@ func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
 func TestAQuotaThatIsUsedUpCostsOneRequestATry(t *testing.T) {
 	o := options
 	o.Server.Quotas = true
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.Post(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"},
 			`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"pods":"3"}}}`)
 		w.ready("cache", three)
@@ -214,8 +214,8 @@ func TestAQuotaThatIsUsedUpCostsOneRequestATry(t *testing.T) {
 
 // Rules: MGR-15, WRT-14
 func TestKillingTheControllerAtAnyRequestChangesNothingInTheEnd(t *testing.T) {
-	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.World, start func(), pass func(time.Duration)) {
-		w := &world{ow, startNode(ow)}
+	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.Env, start func(), pass func(time.Duration)) {
+		w := &env{ow, startNode(ow)}
 		start()
 		step := func(what, pods string, act func()) {
 			w.Helper()

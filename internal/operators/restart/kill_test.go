@@ -10,7 +10,7 @@ import (
 
 // Rules: MGR-15
 func TestKillingTheControllerAtAnyRequestNeitherLosesNorDoublesARestart(t *testing.T) {
-	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.World, start func(), pass func(time.Duration)) {
+	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.Env, start func(), pass func(time.Duration)) {
 		w := inCluster(ow)
 		w.deploy("predixy", 1)
 		w.deploy("second", 1)

@@ -24,7 +24,7 @@ func TestTriggersOfNamespacesThatLeaveTheSelectionAreForgotten(t *testing.T) {
 		r, c = build(s, recorder)
 		return c
 	}
-	operatortest.Run(t, o, func(w *operatortest.World) {
+	operatortest.Run(t, o, func(w *operatortest.Env) {
 		w.Start()
 		create := func(r kube.Resource, namespace string, body map[string]any) {
 			if err := w.User.Create(w.Context(), r, namespace, body, nil, kube.WriteOptions{}); err != nil {

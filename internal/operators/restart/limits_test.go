@@ -189,7 +189,7 @@ func TestATriggerThatIsTooLargeDoesNotHideThoseOfItsNamespace(t *testing.T) {
 // 400 triggers on one label once cost 49 CPU seconds, and 1,000 stopped the controller for everybody. (Of 1,000, this
 // test takes three seconds without the race detector, which compares every object that the cache hands out.)
 func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
 		for i := range 205 {
@@ -243,7 +243,7 @@ func TestNamesThatCouldLeaveTheNamespaceAreRefused(t *testing.T) {
 			t.Errorf("namespace %q: %v", name, err)
 		}
 	}
-	story(t, func(w *world) { // and by the schema
+	story(t, func(w *env) { // and by the schema
 		err := w.User.Create(w.Context(), resource, "default", kube.Raw(`{"apiVersion":"skiff.dev/v1alpha1","kind":"RestartTrigger","metadata":{"name":"rt"},"spec":{`+
 			selectRedis+`,"targets":[{"kind":"Deployment","name":"../../victim/deployments/app"}]}}`), nil, kube.WriteOptions{})
 		if !kube.IsInvalid(err) || !strings.Contains(err.Error(), "spec.targets[0].name") {
@@ -259,7 +259,7 @@ func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
 		if floors {
 			o.Setup = controller.Setup{MinDebounce: MinDebounce, MinCooldown: MinCooldown}
 		}
-		storyWith(t, o, func(w *world) {
+		storyWith(t, o, func(w *env) {
 			w.deploy("predixy", 1)
 			w.pod("redis-0")
 			w.Start()

@@ -14,7 +14,7 @@ import (
 const selectPredixy = `"source":{"selector":{"matchLabels":{"app":"predixy"}}}`
 
 func TestATriggerOnThePodsOfItsTargetIsRefused(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectPredixy+","+toPredixy)
 		w.Pass(time.Second)
 		w.WantCondition("rt", "Stalled", "True/SelfReference")
@@ -36,7 +36,7 @@ func TestATriggerOnThePodsOfItsTargetIsRefused(t *testing.T) {
 
 // The template's labels do not match, but a pod of the target has been given the source's label by hand.
 func TestPodsOfATargetNeverCount(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", `"source":{"selector":{"matchLabels":{"hot":"yes"}},"reasons":["NewPodRunning","PodDeleted"]},`+toPredixy)
 		w.Pass(time.Second)
 		for range 3 {
@@ -53,7 +53,7 @@ func TestPodsOfATargetNeverCount(t *testing.T) {
 }
 
 func TestACycleOfTriggersIsRefusedOnAllOfThemAndGoneWithOneOfThem(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.deploy("web", 1)
 		w.deploy("app", 1)
 		edge := func(from, to string) string {
@@ -100,7 +100,7 @@ func TestACycleOfTriggersIsRefusedOnAllOfThemAndGoneWithOneOfThem(t *testing.T) 
 }
 
 // looseCRD lets everything through, as an older or missing schema does.
-func (w *world) looseCRD() {
+func (w *env) looseCRD() {
 	w.Helper()
 	crd := kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
 		Kind: "CustomResourceDefinition", ClusterScoped: true}
@@ -113,7 +113,7 @@ func (w *world) looseCRD() {
 }
 
 func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.looseCRD()
 		for name, spec := range map[string]string{
 			"everything": `"source":{"selector":{}},` + toPredixy,
@@ -145,13 +145,13 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 }
 
 func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
-	forbidden := func(w *world, verb, plural string) (remove func()) {
+	forbidden := func(w *env, verb, plural string) (remove func()) {
 		return w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
 				Message: plural + " is forbidden: User \"skiff\" cannot " + verb + " resource \"" + plural + "\""}})
 	}
 	t.Run("to patch the target", func(t *testing.T) {
-		story(t, func(w *world) {
+		story(t, func(w *env) {
 			remove := forbidden(w, "patch", "deployments")
 			w.trigger("rt", selectRedis+","+toPredixy)
 			w.Pass(time.Second)
@@ -174,7 +174,7 @@ func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 		})
 	})
 	t.Run("to read the target", func(t *testing.T) {
-		story(t, func(w *world) {
+		story(t, func(w *env) {
 			remove := forbidden(w, "get", "deployments")
 			w.trigger("rt", selectRedis+","+toPredixy)
 			w.Pass(time.Minute)
@@ -185,7 +185,7 @@ func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
 		})
 	})
 	t.Run("to write Events", func(t *testing.T) {
-		story(t, func(w *world) {
+		story(t, func(w *env) {
 			forbidden(w, "create", "events")
 			w.trigger("rt", selectRedis+","+toPredixy)
 			w.Pass(time.Second)

@@ -208,7 +208,7 @@ func (r *run) record(e events.Event) {
 
 func (r *run) ref() events.Object { return events.ObjectOf(resource, r.t) }
 
-// announce tells of a restart, on the target and on the trigger.
+// announce records a restart, on the target and on the trigger.
 func (r *run) announce(ref TargetRef, live *workload, round *Round) {
 	trigger, restarted := r.ref(), events.ObjectOf(targetKinds[ref.Kind], live)
 	r.record(events.Event{Regarding: restarted, Related: trigger, Type: events.Normal, Reason: "Restarted",
@@ -217,9 +217,9 @@ func (r *run) announce(ref TargetRef, live *workload, round *Round) {
 		Note: "restarted " + ref.String() + ": " + round.Note})
 }
 
-// tell tells what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is ready
-// again after each restart, and paused, is no news.
-func (r *run) tell(ctx context.Context, d *decision, before, after []conditions.Condition) {
+// recordNews records what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is
+// ready again after each restart, and paused, is no news.
+func (r *run) recordNews(ctx context.Context, d *decision, before, after []conditions.Condition) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, n := range conditions.NewsOf(before, after) {
 		if n.Warning {

@@ -17,14 +17,14 @@ import (
 // Rules: MGR-15, WRT-04
 func TestRandomHistoriesEndWithTheTargetsRestarted(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
-		(&history{History: h, w: inCluster(h.World), born: map[string]time.Time{}}).run()
+		(&history{History: h, w: inCluster(h.Env), born: map[string]time.Time{}}).run()
 	})
 }
 
 // history is a random sequence of what can happen to the triggers one and two, whose targets are predixy and second.
 type history struct {
 	*operatortest.History
-	w    *world
+	w    *env
 	born map[string]time.Time // when the pod of a name came last, not before
 }
 

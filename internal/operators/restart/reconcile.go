@@ -70,7 +70,7 @@ type reconciler struct {
 	triggers                 triggers
 	standalone               *standalone // the same in a `skiff restart`; nil: the state is in the status
 	find                     *finder
-	minDebounce, minCooldown time.Duration // floors, set by whoever runs skiff
+	minDebounce, minCooldown time.Duration // floors, set by flags
 
 	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
 }
@@ -271,7 +271,7 @@ func (r *run) restart(ctx context.Context, i int, after *State) (*workload, erro
 	return live, nil
 }
 
-// report writes the status, if it has changed, and tells what is new in it. Where the trigger has changed or is
+// report writes the status, if it has changed, and records what is new in it. Where the trigger has changed or is
 // gone, nothing must be done for it any more: d says so then. What only records what was seen waits for what
 // follows within a second.
 func (r *run) report(ctx context.Context, d *decision) error {
@@ -290,7 +290,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 	if err == nil {
 		r.detail = r.seen // what absorb has found is stored
 		if changed {
-			r.tell(ctx, d, before.Conditions, status.Conditions)
+			r.recordNews(ctx, d, before.Conditions, status.Conditions)
 		}
 		t, ok, err := r.triggers.Get(r.t.Key())
 		if err != nil {
@@ -300,7 +300,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 			r.t = t
 			return nil
 		}
-	} else if !errors.Is(err, apply.ErrOvertaken) {
+	} else if !errors.Is(err, apply.ErrConflict) {
 		return err
 	}
 	clear(r.reads)

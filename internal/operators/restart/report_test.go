@@ -14,7 +14,7 @@ import (
 )
 
 // JSONOf returns a trigger as it is stored.
-func (w *world) JSONOf(name string) []byte {
+func (w *env) JSONOf(name string) []byte {
 	w.Helper()
 	text, err := patch.Encode(w.API.Get(resource, in(name)))
 	if err != nil {
@@ -25,7 +25,7 @@ func (w *world) JSONOf(name string) []byte {
 
 // 300 pods that were replaced at once made 292 writes of the status: nearly one for each.
 func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		for i := range 100 {
 			w.pod(fmt.Sprint("many-", i))
 		}
@@ -55,7 +55,7 @@ func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
 }
 
 func TestATriggerWithoutPodsIsNotArmedAndArmsByItself(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"later"}}},`+toPredixy)
 		w.trigger("exists", `"source":{"selector":{"matchExpressions":[{"key":"late","operator":"Exists"}]}},`+toPredixy)
 		w.Pass(time.Second)
@@ -113,7 +113,7 @@ func TestADurationThatIsTooLongIsSaidToBe(t *testing.T) {
 }
 
 func TestWhatDelaysARestartIsSaidInTheConditionAndInAnEvent(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"1s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)
 		w.Pass(time.Second)
 		w.replace("redis-0")
@@ -149,7 +149,7 @@ func TestATriggerSaysThatItWaitsForAnothersRestart(t *testing.T) {
 	var log bytes.Buffer
 	var mu sync.Mutex // guards log
 	o := options
-	story := func(w *world) {
+	story := func(w *env) {
 		w.Log = funcr.New(func(_, args string) {
 			mu.Lock()
 			defer mu.Unlock()

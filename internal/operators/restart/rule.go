@@ -15,7 +15,7 @@ import (
 
 const (
 	// DefaultDebounce is longer than the pauses within one operation (three pods evicted from one node), and short
-	// enough that nobody wonders why nothing happens.
+	// enough that users do not take it for a fault.
 	DefaultDebounce = 10 * time.Second
 	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it bounds the damage of a
 	// source whose pods are replaced all the time.
@@ -89,7 +89,7 @@ func newRule(t *RestartTrigger) (*rule, error) {
 	return r, r.check()
 }
 
-// raise lifts debounce and cooldown to the floors that whoever runs skiff has set.
+// raise lifts debounce and cooldown to the floors that the flags of skiff set.
 func (r *rule) raise(debounce, cooldown time.Duration) {
 	for _, one := range []struct {
 		name  string

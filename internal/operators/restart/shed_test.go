@@ -12,7 +12,7 @@ import (
 func TestATriggerThatIsTooLargeIsLeftAloneUntilItIsSmaller(t *testing.T) {
 	o := options
 	o.Setup = controller.Setup{MirrorBytes: 10 << 20, ObjectBytes: 64 << 10}
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.deploy("predixy", 2)
 		w.pod("redis-0")
 		w.Start()
@@ -42,7 +42,7 @@ func TestATriggerThatIsTooLargeIsLeftAloneUntilItIsSmaller(t *testing.T) {
 func TestATriggerWhosePodsTakeTooMuchMemorySaysSoAndRestartsNothing(t *testing.T) {
 	o := options
 	o.Setup = controller.Setup{MirrorBytes: 8 << 10, ObjectBytes: 64 << 10}
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.deploy("predixy", 1)
 		w.pod("redis-0")
 		w.Start()

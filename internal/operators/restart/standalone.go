@@ -92,7 +92,7 @@ func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status 
 	err = s.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: t.Namespace, Name: ref.Name}, kube.MergePatch,
 		map[string]any{"metadata": metadata}, live, kube.WriteOptions{FieldManager: manager})
 	if kube.IsConflict(err) || kube.IsNotFound(err) {
-		return false, fmt.Errorf("%w: %w", apply.ErrOvertaken, err)
+		return false, fmt.Errorf("%w: %w", apply.ErrConflict, err)
 	}
 	if err != nil {
 		return false, err

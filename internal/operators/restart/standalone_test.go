@@ -28,12 +28,12 @@ func selecting(t *testing.T, text string) labels.Selector {
 	return l
 }
 
-// alone runs f in a world where `skiff restart` runs in place of the controller.
-func alone(t *testing.T, spec Spec, f func(w *world)) { aloneLater(t, spec, 0, f) }
+// alone runs f in an environment where `skiff restart` runs in place of the controller.
+func alone(t *testing.T, spec Spec, f func(w *env)) { aloneLater(t, spec, 0, f) }
 
 // aloneLater is alone with processes each of which acts a little later than the one before.
-func aloneLater(t *testing.T, spec Spec, later time.Duration, f func(w *world)) {
-	storyWith(t, options, func(w *world) {
+func aloneLater(t *testing.T, spec Spec, later time.Duration, f func(w *env)) {
+	storyWith(t, options, func(w *env) {
 		w.deploy("predixy", 2)
 		w.Pass(5 * time.Second)
 		spec.Source.Selector, w.Setup.Namespaces = selecting(t, "app=redis"), []string{"default"}
@@ -57,7 +57,7 @@ func aloneLater(t *testing.T, spec Spec, later time.Duration, f func(w *world)) 
 }
 
 func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
-	alone(t, every("10s", "1m"), func(w *world) {
+	alone(t, every("10s", "1m"), func(w *env) {
 		w.pod("redis-0")
 		w.Pass(5 * time.Second)
 		w.Forget()
@@ -87,7 +87,7 @@ func TestStandaloneRestartsWithThreeKindsOfRequests(t *testing.T) {
 func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 	for _, when := range []string{"nothing was running", "the restart was pending"} {
 		t.Run(when, func(t *testing.T) {
-			alone(t, every("10s", "1m"), func(w *world) {
+			alone(t, every("10s", "1m"), func(w *env) {
 				w.pod("redis-0")
 				w.Start()
 				w.Pass(5 * time.Second)
@@ -109,7 +109,7 @@ func TestStandaloneNoticesWhatHappenedWhileItWasDown(t *testing.T) {
 }
 
 func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
-	alone(t, every("0s", "10m"), func(w *world) {
+	alone(t, every("0s", "10m"), func(w *env) {
 		w.Start()
 		w.pod("redis-0")
 		w.Pass(time.Minute)
@@ -126,7 +126,7 @@ func TestStandaloneKeepsTheCooldownAcrossItsOwnRestart(t *testing.T) {
 
 // Each pod of a proxy has a `skiff restart` beside it, and all of them see the same.
 func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
-	aloneLater(t, every("5s", "1m"), time.Second, func(w *world) {
+	aloneLater(t, every("5s", "1m"), time.Second, func(w *env) {
 		w.pod("redis-0")
 		w.Pass(5 * time.Second)
 		var stops []func()
@@ -157,7 +157,7 @@ func TestSeveralSidecarsRestartTheTargetOnce(t *testing.T) {
 }
 
 func TestStandaloneRestartsSeveralTargetsInOrder(t *testing.T) {
-	alone(t, every("0s", "1m", TargetRef{"Deployment", "predixy"}, TargetRef{"Deployment", "second"}), func(w *world) {
+	alone(t, every("0s", "1m", TargetRef{"Deployment", "predixy"}, TargetRef{"Deployment", "second"}), func(w *env) {
 		w.deploy("second", 1)
 		w.Start()
 		w.Pass(10 * time.Second)
@@ -200,7 +200,7 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 			logged++
 		}
 	}, funcr.Options{})
-	alone(t, every("0s", "0s"), func(w *world) {
+	alone(t, every("0s", "0s"), func(w *env) {
 		w.Log = log
 		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
 			spec := every("0s", "0s", TargetRef{"Deployment", "predixy"})

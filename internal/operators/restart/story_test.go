@@ -19,7 +19,7 @@ const (
 
 // Rules: WRT-04, WRT-11, MGR-12
 func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Forget()
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(time.Minute)
@@ -67,19 +67,19 @@ func TestStoryOfTheArticleWithTheWritesOfEachStep(t *testing.T) {
 // One trigger for each reason, each with a target of its own.
 func TestEachReasonRestartsTheTarget(t *testing.T) {
 	acts := []struct {
-		act  func(w *world)
+		act  func(w *env)
 		sets []Reason
 	}{
-		{func(w *world) { w.pod("redis-2") }, []Reason{NewPodRunning}},
-		{func(w *world) {
+		{func(w *env) { w.pod("redis-2") }, []Reason{NewPodRunning}},
+		{func(w *env) {
 			w.Patch(pods, "redis-0", `{"metadata":{"annotations":{"`+simulate.RestartsAnnotation+`":"1"}}}`)
 		}, []Reason{ContainerRestarted}},
-		{func(w *world) { w.replace("redis-1") }, []Reason{NewPodRunning, PodReplaced, PodIPChanged, PodDeleted}},
-		{func(w *world) { w.Delete(pods, "redis-0") }, []Reason{PodDeleted}},
+		{func(w *env) { w.replace("redis-1") }, []Reason{NewPodRunning, PodReplaced, PodIPChanged, PodDeleted}},
+		{func(w *env) { w.Delete(pods, "redis-0") }, []Reason{PodDeleted}},
 	}
 	for name, down := range map[string]bool{"while the controller runs": false, "while it is down": true} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				want := map[Reason]int{}
 				for _, r := range reasons {
 					name := strings.ToLower(string(r))
@@ -112,7 +112,7 @@ func TestEachReasonRestartsTheTarget(t *testing.T) {
 }
 
 func TestWhatDoesNotCountIsNotEvenWritten(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.pod("other")
 		w.Patch(pods, "other", `{"metadata":{"labels":{"app":"other"}}}`)
@@ -131,7 +131,7 @@ func TestWhatDoesNotCountIsNotEvenWritten(t *testing.T) {
 }
 
 func TestAPendingRestartSurvivesASpecThatIsInvalidForAWhile(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"1m"`)
 		w.Pass(time.Second)
 		w.replace("redis-0")
@@ -146,7 +146,7 @@ func TestAPendingRestartSurvivesASpecThatIsInvalidForAWhile(t *testing.T) {
 }
 
 func TestManyChangesMakeOneRestartAfterTheLast(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"20s"`)
 		w.Pass(time.Second)
 		for range 4 {
@@ -165,7 +165,7 @@ func TestManyChangesMakeOneRestartAfterTheLast(t *testing.T) {
 }
 
 func TestASourceThatNeverRestsIsWaitedForTenTimesAsLong(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"5s"`)
 		w.Pass(time.Second)
 		for range 12 { // 48 s
@@ -179,7 +179,7 @@ func TestASourceThatNeverRestsIsWaitedForTenTimesAsLong(t *testing.T) {
 }
 
 func TestCooldownAndBudgetSurviveARestartOfTheController(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"0s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)
 		w.Pass(time.Second)
 		w.replace("redis-0")
@@ -213,7 +213,7 @@ func TestCooldownAndBudgetSurviveARestartOfTheController(t *testing.T) {
 func TestSuspendedAndPausedTriggersRestartLater(t *testing.T) {
 	for name, on := range map[string]string{"Suspended": `{"spec":{"suspend":true}}`, "Annotated": `{"metadata":{"annotations":{"skiff.dev/paused":"true"}}}`} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.trigger("rt", selectRedis+","+toPredixy)
 				w.Patch(resource, "rt", on)
 				w.WantCondition("rt", "Paused", "True/"+name)
@@ -236,7 +236,7 @@ func TestSuspendedAndPausedTriggersRestartLater(t *testing.T) {
 }
 
 // rolled writes the status of a StatefulSet or DaemonSet that has rolled out, as their controllers would.
-func (w *world) rolled(r kube.Resource, name string) {
+func (w *env) rolled(r kube.Resource, name string) {
 	w.Helper()
 	g := at(w.API.Get(r, in(name)), "metadata", "generation")
 	w.PatchSub(r, name, "status", fmt.Sprintf(`{"status":{"observedGeneration":%v,"replicas":1,"updatedReplicas":1,"readyReplicas":1,
@@ -244,7 +244,7 @@ func (w *world) rolled(r kube.Resource, name string) {
 }
 
 func TestTargetsOfAllKindsAreRestartedInOrder(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		for _, kind := range []string{"StatefulSet", "DaemonSet"} {
 			w.Post(targetKinds[kind], workloadBody(kind, "third", 1))
 			w.rolled(targetKinds[kind], "third")
@@ -286,7 +286,7 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 		unavailable:  {`{"spec":{"replicas":3,"template":{"spec":{"containers":[{"name":"main","image":"x:broken"}]}}}}`, `{"spec":{"replicas":2,"template":{"spec":{"containers":[{"name":"main","image":"x"}]}}}}`},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.trigger("rt", selectRedis+","+toPredixy)
 				w.Patch(deployments, "predixy", change[0])
 				w.Pass(time.Minute)
@@ -321,7 +321,7 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 }
 
 func TestAMissingTargetIsSaidAndPickedUp(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+`,"targets":[{"kind":"Deployment","name":"later"},{"kind":"Deployment","name":"predixy"}]`)
 		w.WantCondition("rt", "Ready", "False/TargetMissing")
 		w.replace("redis-0")
@@ -351,7 +351,7 @@ func TestAMissingTargetIsSaidAndPickedUp(t *testing.T) {
 }
 
 func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(time.Second)
 		w.replace("redis-0")
@@ -383,7 +383,7 @@ func TestAnAnnotationThatIsTakenBackStopsTheTrigger(t *testing.T) {
 }
 
 func TestARestartByHandIsNoReversal(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(time.Second)
 		w.replace("redis-0")

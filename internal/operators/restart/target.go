@@ -13,7 +13,7 @@ import (
 // template, which the cluster rolls out.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// workload is what is read of a target, whatever its kind: fields that a kind does not have stay zero.
+// workload is what is read of a target of any kind: fields that a kind does not have stay zero.
 type workload struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {

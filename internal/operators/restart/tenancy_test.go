@@ -13,20 +13,20 @@ import (
 // in another namespace, the pods of which a trigger in default would like to see.
 const fromOther = `"source":{"namespace":"other","selector":{"matchLabels":{"app":"redis"}}},`
 
-func (w *world) namespace(annotations string) {
+func (w *env) namespace(annotations string) {
 	w.Helper()
 	w.inNamespace("", namespaces, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other","annotations":`+annotations+`}}`)
 }
 
-func (w *world) inNamespace(namespace string, r kube.Resource, body string) {
+func (w *env) inNamespace(namespace string, r kube.Resource, body string) {
 	w.Helper()
 	if err := w.User.Create(w.Context(), r, namespace, kube.Raw(body), nil, kube.WriteOptions{}); err != nil {
 		w.Fatal(err)
 	}
-	w.Settle()
+	w.WaitIdle()
 }
 
-func (w *world) annotate(annotations string) {
+func (w *env) annotate(annotations string) {
 	w.Helper()
 	patch := kube.Raw(`{"metadata":{"annotations":` + annotations + `}}`)
 	if err := w.User.Patch(w.Context(), namespaces, kube.Key{Name: "other"}, kube.MergePatch, patch, nil,
@@ -41,7 +41,7 @@ func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
 	for annotation, allowed := range map[string]bool{`null`: false, `{"skiff.dev/allow-restart-triggers-from":"team-a,team-b"}`: false,
 		`{"skiff.dev/allow-restart-triggers-from":"team-a, default"}`: true, `{"skiff.dev/allow-restart-triggers-from":"*"}`: true} {
 		t.Run(annotation, func(t *testing.T) {
-			story(t, func(w *world) {
+			story(t, func(w *env) {
 				w.namespace(annotation)
 				w.inNamespace("other", pods, otherPod)
 				w.trigger("rt", fromOther+toPredixy)
@@ -83,7 +83,7 @@ func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
 }
 
 func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: "get", Resource: "namespaces",
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
 				Message: `namespaces "other" is forbidden: User "skiff" cannot get resource "namespaces"`}})
@@ -97,7 +97,7 @@ func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {
 }
 
 func TestAMissingNamespaceIsNotToldFromOneThatDoesNotAllow(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", fromOther+toPredixy)
 		w.Pass(time.Second)
 		missing := w.Message("rt", "Ready")
@@ -110,7 +110,7 @@ func TestAMissingNamespaceIsNotToldFromOneThatDoesNotAllow(t *testing.T) {
 
 // The digests of an address in two triggers must not be the same, nor such as could be looked up in a table.
 func TestDigestsAreSaltedPerTrigger(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("one", selectRedis+","+toPredixy)
 		w.trigger("two", selectRedis+","+toPredixy)
 		w.Pass(time.Second)
@@ -125,7 +125,7 @@ func TestDigestsAreSaltedPerTrigger(t *testing.T) {
 }
 
 func TestATriggerWhosePodsCannotBeSeenIsUnknown(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy)
 		w.Pass(10 * time.Second)
 		w.WantCondition("rt", "Ready", "True/Armed")

@@ -15,7 +15,7 @@ var (
 	pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 	// namespaces say who may have their pods as a source.
 	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-	// targetKinds are what has a pod template and rolls it out by itself.
+	// targetKinds are what has a pod template, and a controller that rolls it out.
 	targetKinds = map[string]kube.Resource{
 		"Deployment":  {Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
 		"StatefulSet": {Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"},

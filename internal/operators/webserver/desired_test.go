@@ -3,16 +3,12 @@ package webserver
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files in testdata")
 
 // decode reads a WebServer as a server sends it.
 func decode(t *testing.T, text string) *WebServer {
@@ -60,24 +56,7 @@ func checkGolden(t *testing.T, name string, ws *WebServer) {
 	if c[1].Create != nil {
 		bodies["service at its birth"] = c[1].Create
 	}
-	got, err := json.MarshalIndent(bodies, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got = append(got, '\n')
-	file := filepath.Join("testdata", name+".json")
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs (go test -update rewrites it):\n%s", file, got)
-	}
+	operatortest.Golden(t, name, bodies)
 }
 
 func TestInvalidSpecNamesTheField(t *testing.T) {

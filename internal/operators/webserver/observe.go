@@ -142,7 +142,7 @@ func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
 		return &conditions.Problem{Reason: "NodePortRefused",
 			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute",
 				*ws.Spec.NodePort, r.Message)}
-	case r.Outcome == apply.Exhausted:
+	case r.Outcome == apply.NoNodePort:
 		return &conditions.Problem{Reason: "NoNodePort",
 			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
 				"spec.serviceType: ClusterIP; skiff tries again every minute", r.Message)}

@@ -147,7 +147,7 @@ func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","nodePort":30010}}`)
 	for outcome, want := range map[apply.Outcome]string{
 		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again every minute",
-		apply.Exhausted: "the cluster has no free node port: why; delete a Service that has one, or set " +
+		apply.NoNodePort: "the cluster has no free node port: why; delete a Service that has one, or set " +
 			"spec.serviceType: ClusterIP; " +
 			"skiff tries again every minute",
 	} {

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is
-// declared, what others own in them is what they have made of it, and nobody else's object was touched.
+// declared, what others own in them is what they have made of it, and no foreign object was touched.
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-13, WRT-14
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
@@ -32,7 +32,7 @@ type history struct {
 var names = []string{"a", "b"}
 
 func (h *history) run() {
-	operatortest.NewCluster(h.World, h.turn)
+	operatortest.NewCluster(h.Env, h.step)
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
@@ -61,11 +61,11 @@ const (
 	sidecarImage = "proxy:1"
 )
 
-// turn plays the garbage collector and the Deployment controller.
-func (h *history) turn(ctx context.Context, c *operatortest.Cluster) {
+// step plays the garbage collector and the Deployment controller.
+func (h *history) step(ctx context.Context, c *operatortest.Cluster) {
 	c.Collect(ctx, deployments, services)
 	for _, o := range h.API.List(deployments, "") {
-		d := operatortest.Convert[deployment](h.World, o)
+		d := operatortest.Convert[deployment](h.Env, o)
 		n := replicas(&WebServer{}, d)
 		s := d.Status
 		image := at(o, "spec", "template", "spec", "containers", 0, "image")
@@ -87,7 +87,7 @@ func (h *history) rolled(ctx context.Context, c *operatortest.Cluster, d *deploy
 }
 
 func (h *history) webServer(name string) *WebServer {
-	return operatortest.Convert[WebServer](h.World, h.API.Get(resource, web(name)))
+	return operatortest.Convert[WebServer](h.Env, h.API.Get(resource, web(name)))
 }
 
 func (h *history) act() {
@@ -170,7 +170,7 @@ func (h *history) touch(name string) {
 	stamp := time.Now().Format(time.RFC3339)
 	switch h.Rand.IntN(4) {
 	case 0:
-		// Whoever scales while the controller has not seen yet that it is to let go meets its last word.
+		// A user who scales while the controller has not seen yet that it is to let go meets its last word.
 		if ws != nil && ws.Spec.Replicas == nil && ws.Status.ObservedGeneration == ws.Generation {
 			n := int64(h.Rand.IntN(9))
 			if h.TryPatch(deployments, name, "", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n)) {
@@ -257,7 +257,7 @@ func (h *history) loseChildren() map[string]*int32 {
 	return ports
 }
 
-// check compares the world with what is declared.
+// check compares the cluster with what is declared.
 func (h *history) check() {
 	h.Helper()
 	n := 0
@@ -289,7 +289,7 @@ func (h *history) check() {
 func (h *history) child(ws *WebServer, r kube.Resource, name string, want map[string]any) map[string]any {
 	h.Helper()
 	o := h.API.Get(r, web(name))
-	if meta := operatortest.Convert[deployment](h.World, o); meta == nil || meta.ControllerUID() != ws.UID ||
+	if meta := operatortest.Convert[deployment](h.Env, o); meta == nil || meta.ControllerUID() != ws.UID ||
 		meta.Deleting() {
 		h.Fatalf("%s %s is not there or not ours: %v", r.Kind, name, at(o, "metadata"))
 	}
@@ -299,7 +299,7 @@ func (h *history) child(ws *WebServer, r kube.Resource, name string, want map[st
 	return o
 }
 
-// ours returns what nobody but us declares of a pod template; null and {} are the same.
+// ours returns what we alone declare of a pod template; null and {} are the same.
 func ours(deployment map[string]any, field string) any {
 	spec := at(deployment, "spec", "template", "spec")
 	if field == "nodeSelector" {

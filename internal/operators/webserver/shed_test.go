@@ -13,7 +13,7 @@ import (
 )
 
 // in is a WebServer of another namespace, with an env value of some KiB.
-func (w *world) in(namespace, name, image string, kib int) {
+func (w *env) in(namespace, name, image string, kib int) {
 	w.Helper()
 	body := fmt.Sprintf(`{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":%q,"namespace":%q},`+
 		`"spec":{"image":%q,"replicas":0,"env":[{"name":"A","value":"%s"}]}}`, name, namespace, image,
@@ -26,13 +26,13 @@ func (w *world) in(namespace, name, image string, kib int) {
 var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 
 // tenant makes the namespace t1.
-func (w *world) tenant() {
+func (w *env) tenant() {
 	w.Helper()
 	w.Post(namespaces, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"t1"}}`)
 }
 
 // says returns a condition of a WebServer of another namespace: "Unknown/OverBudget".
-func (w *world) says(namespace, name, condition string) string {
+func (w *env) says(namespace, name, condition string) string {
 	conditions, _ := at(w.API.Get(resource, kube.Key{Namespace: namespace, Name: name}), "status",
 		"conditions").([]any)
 	for _, c := range conditions {
@@ -43,7 +43,7 @@ func (w *world) says(namespace, name, condition string) string {
 	return ""
 }
 
-func (w *world) setImage(namespace, name, image string) {
+func (w *env) setImage(namespace, name, image string) {
 	w.Helper()
 	if err := w.User.Patch(w.Context(), resource, kube.Key{Namespace: namespace, Name: name}, kube.MergePatch,
 		kube.Raw(fmt.Sprintf(`{"spec":{"image":%q}}`, image)), nil, kube.WriteOptions{}); err != nil {
@@ -51,12 +51,12 @@ func (w *world) setImage(namespace, name, image string) {
 	}
 }
 
-func (w *world) imageOf(namespace, name string) any {
+func (w *env) imageOf(namespace, name string) any {
 	return at(w.API.Get(deployments, kube.Key{Namespace: namespace, Name: name}), "spec", "template", "spec",
 		"containers", 0, "image")
 }
 
-// inMemory are the options of a world in which the objects of a resource may take so many KiB.
+// inMemory are the options of an environment in which the objects of a resource may take so many KiB.
 func inMemory(mirrorKiB, objectKiB int64) operatortest.Options {
 	o := options
 	o.Setup = controller.Setup{MirrorBytes: mirrorKiB << 10, ObjectBytes: objectKiB << 10}
@@ -70,7 +70,7 @@ func TestANamespaceThatTakesTooMuchIsLeftAloneAndTheOthersAreWorkedOn(t *testing
 		running = New(s, recorder)
 		return running
 	}
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.tenant()
 		w.in("default", "victim", "nginx:1", 0)
 		for i := range 5 {
@@ -145,7 +145,7 @@ func TestANamespaceThatTakesTooMuchIsLeftAloneAndTheOthersAreWorkedOn(t *testing
 // A child that is too large cannot be read from memory. What its owner declares is applied all the same, once for each
 // generation of the owner: nothing else would make it small again.
 func TestADeploymentThatIsTooLargeIsMadeSmallByAChangeOfItsWebServer(t *testing.T) {
-	storyWith(t, inMemory(10<<10, 64), func(w *world) {
+	storyWith(t, inMemory(10<<10, 64), func(w *env) {
 		w.in("default", "web", "nginx:1", 40)
 		web := kube.Key{Namespace: "default", Name: "web"}
 		grow := func(kib int) {

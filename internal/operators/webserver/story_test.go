@@ -13,19 +13,19 @@ import (
 	"skiff/internal/testcluster/simulate"
 )
 
-// world is the controller on an embedded API server, in virtual time. Nothing runs Deployments: rollOut plays that
+// env is the controller on an embedded API server, in virtual time. Nothing runs Deployments: rollOut plays that
 // part.
-type world struct{ *operatortest.World }
+type env struct{ *operatortest.Env }
 
 var options = operatortest.Options{Resource: resource, Controller: "webserver", New: New}
 
-// story runs f in a fresh world with a running controller.
-func story(t *testing.T, f func(w *world)) { storyWith(t, options, f) }
+// story runs f in a fresh environment with a running controller.
+func story(t *testing.T, f func(w *env)) { storyWith(t, options, f) }
 
-func storyWith(t *testing.T, o operatortest.Options, f func(w *world)) {
-	operatortest.Run(t, o, func(w *operatortest.World) {
+func storyWith(t *testing.T, o operatortest.Options, f func(w *env)) {
+	operatortest.Run(t, o, func(w *operatortest.Env) {
 		w.Start()
-		f(&world{w})
+		f(&env{w})
 	})
 }
 
@@ -36,14 +36,14 @@ var at = operatortest.At
 const article = `{"image":"nginx:1.23.1","replicas":3,"nodePort":30010}`
 
 // container returns a value of the web server's container.
-func (w *world) container(path ...any) any {
+func (w *env) container(path ...any) any {
 	d := w.API.Get(deployments, web("web"))
 	return at(d, append([]any{"spec", "template", "spec", "containers", 0}, path...)...)
 }
 
-func (w *world) replicas() any { return at(w.API.Get(deployments, web("web")), "spec", "replicas") }
+func (w *env) replicas() any { return at(w.API.Get(deployments, web("web")), "spec", "replicas") }
 
-func (w *world) nodePort() any {
+func (w *env) nodePort() any {
 	return at(w.API.Get(services, web("web-service")), "spec", "ports", 0, "nodePort")
 }
 
@@ -52,7 +52,7 @@ func (w *world) nodePort() any {
 //
 // Rules: RFL-10
 func TestSteadyStateSendsNothing(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", `{"image":"nginx","replicas":2,"resources":{"requests":{"cpu":"0.5","memory":"0.5Gi"},"limits":{"cpu":1}},
 			"env":[{"name":"EMPTY","value":""}],"template":{"spec":{"hostNetwork":false,"containers":[{"name":"webserver","securityContext":{"runAsUser":0}}]}}}`)
 		w.RollOut("web")
@@ -79,7 +79,7 @@ func TestSteadyStateSendsNothing(t *testing.T) {
 }
 
 func TestRemovingReplicasKeepsThePresentCount(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", `{"image":"nginx","replicas":4}`)
 		w.Forget()
 		w.Patch(resource, "web", `{"spec":{"replicas":null}}`)
@@ -101,7 +101,7 @@ func TestRemovingReplicasKeepsThePresentCount(t *testing.T) {
 }
 
 func TestAllocatedNodePortIsKept(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", `{"image":"nginx"}`)
 		port := w.nodePort()
 		w.Want("node port in status", at(w.API.Get(resource, web("web")), "status", "nodePort"), port)
@@ -123,7 +123,7 @@ func taker(name, port string) string {
 }
 
 func TestKeptNodePortThatIsTakenIsReplacedAndReported(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", article)
 		w.Patch(resource, "web", `{"spec":{"nodePort":null}}`)
 		w.Stop()
@@ -152,7 +152,7 @@ func TestKeptNodePortThatIsTakenIsReplacedAndReported(t *testing.T) {
 
 // The API server tells of a Service's deletion before it has freed its node port.
 func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", `{"image":"nginx"}`)
 		port := w.nodePort()
 		w.API.Inject(apiserver.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent, Times: 2,
@@ -170,7 +170,7 @@ func TestNodePortThatIsFreedLateIsStillKept(t *testing.T) {
 }
 
 func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "services", UserAgent: operatortest.Agent,
 			Reply: &apiserver.Reply{
 				Code: 500, Reason: "InternalError", // as a real server
@@ -195,7 +195,7 @@ func TestNodePortsThatAreUsedUpAreReportedAndWaitedFor(t *testing.T) {
 }
 
 func TestTheServiceHasTheDeclaredType(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Create("web", `{"image":"nginx","replicas":1,"serviceType":"ClusterIP"}`)
 		w.RollOut("web")
 		w.WantCondition("web", "Ready", "True/Complete")
@@ -216,7 +216,7 @@ func TestTheServiceHasTheDeclaredType(t *testing.T) {
 }
 
 func TestARestoredStatusKeepsTheNodePort(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Stop()
 		w.Create("web", `{"image":"nginx"}`)
 		w.PatchSub(resource, "web", "status", `{"status":{"nodePort":31717}}`) // as a backup tool does that restores status
@@ -226,7 +226,7 @@ func TestARestoredStatusKeepsTheNodePort(t *testing.T) {
 }
 
 func TestDeclaredNodePortThatIsTakenIsReportedAndTakenOnceFree(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		w.Post(services, taker("other", "30010"))
 		w.Create("web", article)
 		w.Pass(10 * time.Second)
@@ -246,13 +246,13 @@ func TestDeclaredNodePortThatIsTakenIsReportedAndTakenOnceFree(t *testing.T) {
 
 // In a cluster that rolls things out: a WebServer's status follows its Deployment's, and nothing is told twice.
 func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
-	story(t, func(w *world) {
+	story(t, func(w *env) {
 		cluster := w.Connect("cluster")
 		w.Background(func(ctx context.Context) error {
 			defer cluster.Close()
 			return simulate.New(cluster, simulate.Options{}).Run(ctx)
 		})
-		w.Settle()
+		w.WaitIdle()
 		count := func(agent, path string) (n int) {
 			for _, r := range w.API.Requests() {
 				// 409: an Event of the same nanosecond, which is often here, had the name already.

@@ -23,9 +23,9 @@ func (c *child) adoptable() bool {
 		if t := c.mem.wrong; t != nil && c.other == t.foreign {
 			wait = max(recheck-time.Since(t.met), soon)
 		}
-		c.came(Foreign, wait, "%s %s", c, reason)
-	case c.hold:
-		c.came(Held, 0, "%s has no owner", c)
+		c.conclude(Foreign, wait, "%s %s", c, reason)
+	case c.paused:
+		c.conclude(Paused, 0, "%s has no owner", c)
 	default:
 		return true
 	}
@@ -85,7 +85,7 @@ func (c *child) sameSelector(object kube.Object) bool {
 func (c *child) adoptLabelled(ctx context.Context) error {
 	if !c.isMade(c.other) {
 		if reason, err := c.misfit(ctx); reason != "" || err != nil {
-			c.came(Foreign, recheck, "%s exists and is not managed by skiff%s", c, reason)
+			c.conclude(Foreign, recheck, "%s exists and is not managed by skiff%s", c, reason)
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	}
 	if err := c.client.Get(ctx, c.kind.resource, c.key, &live); err != nil || live.Metadata.UID != uidOf(c.other) {
 		if err == nil || kube.IsNotFound(err) {
-			c.again(soon) // it has just gone
+			c.requeue(soon) // it has just gone
 			return not + "it has changed", nil
 		}
 		return "", err
@@ -162,10 +162,10 @@ func (c *child) release(ctx context.Context) error {
 		kube.WriteOptions{FieldManager: c.options.Manager})
 	switch {
 	case err == nil:
-		c.came(Released, 0, "it is not declared any more and has lost the label %s", ManagedByLabel)
+		c.conclude(Released, 0, "it is not declared any more and has lost the label %s", ManagedByLabel)
 	case kube.IsNotFound(err), kube.IsInvalid(err), kube.IsConflict(err): // gone or changed: look again
 		c.mem.written.clear()
-		c.again(soon)
+		c.requeue(soon)
 	default:
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 	whileDeleting = 5 * time.Second
 )
 
-// child is one child of an owner during one call of the Engine: what is declared, what is there, and what came of it.
+// child is one child of an owner during one call of the Engine: what is declared, what is there, and the outcome.
 type child struct {
 	*application
 	kind *Kind
@@ -36,7 +36,7 @@ type child struct {
 	health   health      // of live, if it is made from a template
 	managed  *managed    // what was read of managedFields; nil: nothing was
 
-	// What came of it; see Result.
+	// See Result.
 	outcome     Outcome
 	message     string
 	differences []string
@@ -47,13 +47,13 @@ type child struct {
 // String names the child: "Deployment default/web".
 func (c *child) String() string { return c.kind.resource.Kind + " " + c.key.String() }
 
-// again asks for another look after d.
-func (c *child) again(d time.Duration) { c.wait = Earlier(c.wait, d) }
+// requeue asks for another look at the child after d.
+func (c *child) requeue(d time.Duration) { c.wait = Earlier(c.wait, d) }
 
-// came notes what came of the child, and after which time to look again; 0: after none.
-func (c *child) came(o Outcome, wait time.Duration, format string, args ...any) {
+// conclude notes the outcome, and after which time to look at the child again; 0: after none.
+func (c *child) conclude(o Outcome, wait time.Duration, format string, args ...any) {
 	c.outcome, c.message = o, fmt.Sprintf(format, args...)
-	c.again(wait)
+	c.requeue(wait)
 }
 
 // stays says that there is a child which is not being deleted.
@@ -85,9 +85,9 @@ func (c *child) result() Result {
 	return r
 }
 
-// settle remembers that live is as declared: by comparison, or because it is what the server made of our state,
+// markSynced remembers that live is as declared: by comparison, or because it is what the server made of our state,
 // however it stores that. It need not be compared or sent again, and is kept without what is no longer needed of it.
-func (c *child) settle() {
+func (c *child) markSynced() {
 	if t := c.mem.wrong; t != nil { // with another state, which is not declared any more
 		t.refusal, t.port = Refusal{}, portWait{}
 	}
@@ -95,24 +95,24 @@ func (c *child) settle() {
 	if content != nil && content.light {
 		return
 	}
-	s := &c.mem.settled
+	s := &c.mem.synced
 	if s.hash != c.want.hash || s.uid != m.UID || s.version != m.ResourceVersion {
-		*s = settled{hash: c.want.hash, uid: m.UID, whole: wholeFingerprint(c.live), version: m.ResourceVersion}
+		*s = synced{hash: c.want.hash, uid: m.UID, whole: wholeFingerprint(c.live), version: m.ResourceVersion}
 		if content != nil {
 			s.content, s.read = fingerprint(c.want, c.live), c.kind.readOf(content)
 		}
 	}
 	s.minReady = c.want.minReady
 	if content == nil || s.read == nil && c.kind.reads != nil {
-		return // it has no body, or one that cannot be read: let Read tell of it
+		return // it has no body, or one that cannot be read: Read returns the error
 	}
 	c.live = c.live.(object).withoutBody(s.read)
 }
 
-// unchanged settles a child that was found as declared.
+// unchanged marks a child that was found as declared.
 func (c *child) unchanged() {
 	before := c.live
-	c.settle()
+	c.markSynced()
 	switch {
 	case c.live == before:
 	case c.mem.written.object == before:
@@ -128,15 +128,15 @@ func (c *child) answered(answer kube.Object) {
 	c.see(answer)
 	newest := answer
 	if c.live != nil && (c.kind.template == nil || c.current() && len(c.missing(answer)) == 0) {
-		c.settle()
+		c.markSynced()
 		newest = c.live
 	}
 	c.mem.written.set(newest)
 }
 
-// isSettled says whether live is known to be as declared.
-func (c *child) isSettled() bool {
-	s := &c.mem.settled
+// isSynced says whether live is known to be as declared.
+func (c *child) isSynced() bool {
+	s := &c.mem.synced
 	if s.hash != c.want.hash || !c.stays() || s.uid != uidOf(c.live) {
 		return false
 	}
@@ -151,9 +151,9 @@ func (c *child) isSettled() bool {
 	return true
 }
 
-// isSame says whether nothing but the status of a live child is other than when it was settled.
+// isSame says whether nothing but the status of a live child is other than when it was marked.
 func (c *child) isSame(live kube.Object) bool {
-	s, m := &c.mem.settled, live.ObjectMeta()
+	s, m := &c.mem.synced, live.ObjectMeta()
 	if s.uid != m.UID || s.version != m.ResourceVersion && (isLight(live) || s.whole != wholeFingerprint(live)) {
 		return false
 	}
@@ -168,3 +168,73 @@ func isLight(live kube.Object) bool {
 }
 
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }
+
+// Outcome says what was done about a child.
+type Outcome int
+
+// The outcomes. Live is nil where the child does not exist or is not managed by skiff.
+const (
+	Unchanged Outcome = iota // it is as declared, or the server said so
+	Created
+	Applied    // it differed and was changed; Result.Differences says where
+	Adopted    // it had no controller and has become a child of the owner; Result.Differences says what was changed
+	Outdated   // it differs, and stays so until it is deleted (OnDelete); Result.Differences says where
+	Foreign    // an object of that name is not managed by skiff and was left alone; Result.Message says whose it is
+	Contested  // something else keeps changing or deleting what we declare; Result.Message says what
+	Waiting    // nothing can be done now; Result.Message says what for
+	Conflict   // it changed while we wrote: Result.Live is old, and an event is on its way
+	Paused     // it is missing or differs, and was left so because the owner is paused; Result.Message says where
+	PortTaken  // another Service has the node port; Result.Message says which
+	NoNodePort // the cluster has none left of what the child needs; Result.Message says what
+	Deleted    // it was not declared any more, or its owner is being deleted
+	Released   // it was not declared any more and had lost our label: it is there, and no child of the owner
+	Replaced   // it had ended and was deleted, to be created again; Result.Message says how it ended
+	Rolled     // it was of an older revision and was deleted, to be created again; Result.Message says which
+	Failed     // a request failed or was refused: Result.Err
+)
+
+func (o Outcome) String() string {
+	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting",
+		"conflict", "paused", "node port taken", "no node port", "deleted", "released", "replaced", "rolled",
+		"failed"}[o]
+}
+
+// Result is what is known about a child after Apply.
+type Result struct {
+	Resource    kube.Resource
+	Key         kube.Key
+	Outcome     Outcome
+	Live        kube.Object   // the newest copy that is known, also where there is an error; nil: none. See As
+	Differences []string      // the declared fields that differed
+	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
+	Err         error         // Failed: kube.IsRefused says whether trying again can help
+	Wait        time.Duration // if not 0: look again after this time, even if no event comes
+	Unheld      bool          // the cache does not hold the child: of Live, if any, only the metadata is known
+
+	// Of children that are replaced:
+	Declared      string // the revision that is declared; "": Live is to go
+	Revision      string // that Live was made from
+	Deleting      bool   // Live is being deleted, whether this copy shows it already or not
+	WaitsMinReady bool   // Live is ready, but not for as long as Child.MinReady
+	Ending        string // says that the child keeps ending, and how, and how long the pause before the next one is
+}
+
+// Report is what is known about the children of one owner after Apply.
+type Report struct {
+	Children []Result // in the order in which they were declared
+	Pruned   []Result // what was done about those that are not declared any more
+	Err      error    // children that are replaced could not be read: of these nothing is known
+}
+
+// All returns all results.
+func (r *Report) All() []Result {
+	return append(r.Children[:len(r.Children):len(r.Children)], r.Pruned...)
+}
+
+// Earlier returns the shorter of two waits, where 0 means none.
+func Earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -27,7 +27,7 @@ const HashAnnotation = "skiff.dev/desired-hash"
 // Child is one desired object, of any kind that the Engine was made for.
 type Child struct {
 	// Body is all that we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace,
-	// labels, the controller owner reference) and whatever else the kind has, but no status. Apply adds
+	// labels, the controller owner reference) and all else that the kind has, but no status. Apply adds
 	// HashAnnotation. It is not changed and must not be.
 	Body map[string]any
 	// Create is what a POST sends in Body's place if not nil: Body and values that matter at the birth of the object
@@ -46,7 +46,7 @@ type Owner struct {
 	// Generation is that of the Spec. Children that the cache does not hold are brought to what it declares once.
 	Generation int64
 	// Spec, if not nil, is all that the children are declared from, apart from what names the owner and what matters
-	// at the birth of a child alone (Child.Create). It is compared, and must not change: see Settled.
+	// at the birth of a child alone (Child.Create). It is compared, and must not change: see InSync.
 	Spec any
 	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
 	// them: one that lost the label which our watch selects by is still there.
@@ -146,13 +146,13 @@ func (a *application) declare(c *Child) (name, *declared, error) {
 // post returns what a POST sends: with the hash, but for a child that is made from a template, which is not compared.
 func (d *declared) post(kind *Kind) (kube.Raw, error) {
 	if kind.template != nil {
-		return patch.Encode(d.birth())
+		return patch.Encode(d.initial())
 	}
-	return patch.Encode(withAnnotation(d.birth(), HashAnnotation, d.hash))
+	return patch.Encode(withAnnotation(d.initial(), HashAnnotation, d.hash))
 }
 
-// birth returns the child as it is created.
-func (d *declared) birth() map[string]any {
+// initial returns the child as it is created.
+func (d *declared) initial() map[string]any {
 	if d.create != nil {
 		return d.create
 	}

@@ -14,7 +14,7 @@
 // children side by side, those about children of one template in growing batches that stop at a failure, and the
 // removal of what is not declared when all else is in place.
 //
-// A strategy decides; it has no way of its own to find, create, adopt, release or delete a child, and no memory. One
+// A strategy decides; it has no other way to find, create, adopt, release or delete a child, and no memory. One
 // that deletes what it cannot change, or changes one child after the other, plans other steps (see recreate_test.go).
 //
 // # How a child is written
@@ -32,7 +32,7 @@
 //
 // # How a child is replaced
 //
-// Pods and whatever else cannot be changed are deleted and created again ([Replace]). Missing ones are created at
+// Pods, and other kinds that cannot be changed, are deleted and created again ([Replace]). Missing ones are created at
 // once. A roll goes from the last declared one to the first and stops at one that does not become ready; a new
 // template is tried by a dry run before the first old child goes. Surplus ones go one at a time. A name is never used
 // twice because POST only creates; DELETE names the uid that the decision was about, so it never hits another object.

@@ -18,7 +18,7 @@ type Engine struct {
 	options Options
 	kinds   []Kind
 
-	nodePorts exhaustion // of the whole cluster
+	nodePorts portShortage // of the whole cluster
 
 	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
 	owners map[kube.Key]*owned
@@ -60,9 +60,9 @@ type owned struct {
 	// step of a roll writes it, before there are others.
 	accepted map[*Kind]string
 
-	// settledFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
+	// syncedFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
 	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.
-	settledFor any
+	syncedFor any
 
 	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
 	// not hold; 0: none. See applyUnheld.
@@ -105,7 +105,7 @@ func (e *Engine) remembered(owner Owner) *owned {
 type application struct {
 	*Engine
 	owner    Owner
-	hold     bool
+	paused   bool
 	teardown bool
 	mem      *owned
 
@@ -117,19 +117,20 @@ type application struct {
 	goneErr error
 }
 
-func (e *Engine) application(owner Owner, hold bool) *application {
-	return &application{Engine: e, owner: owner, hold: hold, mem: e.remembered(owner), lock: make(chan struct{}, 1)}
+func (e *Engine) application(owner Owner, paused bool) *application {
+	return &application{Engine: e, owner: owner, paused: paused, mem: e.remembered(owner),
+		lock: make(chan struct{}, 1)}
 }
 
 // Apply takes the next steps towards the declared children of an owner, and then deletes those of its children that
-// are not declared. With hold it changes nothing, and only says what differs.
-func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, hold bool) Report {
-	return e.application(owner, hold).run(ctx, want)
+// are not declared. For an owner that is paused it changes nothing, and only says what differs.
+func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, paused bool) Report {
+	return e.application(owner, paused).run(ctx, want)
 }
 
 // Owned returns the children of an owner that there are, declared or not.
 func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
-	owner.Spec = nil // nothing is declared: that says nothing about what settles it
+	owner.Spec = nil // nothing is declared: nothing can be in sync with that
 	r := e.application(owner, true).run(ctx, nil)
 	for i := range r.Pruned {
 		r.Err = errors.Join(r.Err, r.Pruned[i].Err)
@@ -156,18 +157,18 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 		return r.Err == nil && !slices.ContainsFunc(r.Children, func(c Result) bool { return c.Err != nil }) &&
 			!slices.ContainsFunc(all, func(c *child) bool { return !fine(c) })
 	}
-	if !a.hold {
+	if !a.paused {
 		a.take(ctx, steps, func() bool {
 			return valid(func(c *child) bool { return c.want == nil || c.asDeclared() })
 		})
 		a.findLost(ctx, all)
 	}
 	a.mem.tried = a.triedFor(all)
-	a.mem.settledFor = nil
+	a.mem.syncedFor = nil
 	if valid(func(c *child) bool {
-		return c.want == nil && c.live == nil && c.isForgotten() || c.want != nil && c.asDeclared() && c.isSettled()
+		return c.want == nil && c.live == nil && c.isForgotten() || c.want != nil && c.asDeclared() && c.isSynced()
 	}) {
-		a.mem.settledFor = a.owner.Spec
+		a.mem.syncedFor = a.owner.Spec
 	}
 	a.mem.children = make([]*memory, 0, len(all))
 	for _, c := range all {
@@ -185,12 +186,12 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 	return r
 }
 
-// Settled returns the report of an Apply that has nothing to do, without the children that it would be given: the
+// InSync returns the report of an Apply that has nothing to do, without the children that it would be given: the
 // owner has the same Spec as when an Apply left all of them as they are declared; and by what the cache shows they are
 // as they were then, but for their status, and there are no others. False: it takes an Apply.
-func (e *Engine) Settled(owner Owner) (Report, bool) {
+func (e *Engine) InSync(owner Owner) (Report, bool) {
 	o := e.remembered(owner)
-	if o.settledFor == nil || o.settledFor != owner.Spec && !reflect.DeepEqual(o.settledFor, owner.Spec) {
+	if o.syncedFor == nil || o.syncedFor != owner.Spec && !reflect.DeepEqual(o.syncedFor, owner.Spec) {
 		return Report{}, false
 	}
 	r := Report{Children: make([]Result, len(o.children))}
@@ -198,7 +199,7 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 	named := 0 // in the owner's status
 	for i, m := range o.children {
 		c.kind, c.key, c.mem = m.kind, m.key, m
-		*c.want = declared{hash: m.settled.hash, minReady: m.settled.minReady}
+		*c.want = declared{hash: m.synced.hash, minReady: m.synced.minReady}
 		live, ask, err := c.known()
 		if err != nil || ask || live == nil {
 			return Report{}, false
@@ -207,7 +208,7 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 			return Report{}, false
 		}
 		if m.kind.template != nil {
-			if named++; c.health.ended || owner.Known[m.key] != m.settled.uid {
+			if named++; c.health.ended || owner.Known[m.key] != m.synced.uid {
 				return Report{}, false
 			}
 		}
@@ -224,7 +225,7 @@ func (e *Engine) Settled(owner Owner) (Report, bool) {
 	if named != len(owner.Known) {
 		return Report{}, false
 	}
-	o.settledFor = owner.Spec // the copy that the cache has, and not one that is kept here alone
+	o.syncedFor = owner.Spec // the copy that the cache has, and not one that is kept here alone
 	return r, true
 }
 

@@ -262,7 +262,7 @@ func BenchmarkHeapPerChild(b *testing.B) {
 		}
 		for i, live := range children {
 			c.mem, c.live = memories[i], live
-			c.settle()
+			c.markSynced()
 			children[i] = c.live
 		}
 		light := heap()

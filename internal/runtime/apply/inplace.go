@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // inPlace is the strategy of children that are independent of each other and are compared with what is declared.
@@ -38,7 +40,7 @@ func (s inPlace) plan(children []*child, _ time.Time) []step {
 func (s inPlace) next(c *child) (does Outcome, ok bool) {
 	switch {
 	case c.unheld:
-		return Applied, c.want != nil && !c.hold && !s.onDelete && c.application.mem.tried != c.owner.Generation
+		return Applied, c.want != nil && !c.paused && !s.onDelete && c.application.mem.tried != c.owner.Generation
 	case c.err != nil:
 	case c.want == nil && !c.stays(): // its end comes as an event
 	case c.want == nil && !c.options.labelled(c.live):
@@ -47,13 +49,13 @@ func (s inPlace) next(c *child) (does Outcome, ok bool) {
 		return Deleted, true
 	case c.other != nil:
 		return Adopted, c.adoptable()
-	case c.live == nil && c.hold:
-		c.came(Held, 0, "%s does not exist", c)
+	case c.live == nil && c.paused:
+		c.conclude(Paused, 0, "%s does not exist", c)
 	case c.live == nil:
 		return Created, true
 	case c.deleting:
-		c.came(Waiting, whileDeleting, "%s is being deleted and will be made again", c)
-	case c.isSettled():
+		c.conclude(Waiting, whileDeleting, "%s is being deleted and will be made again", c)
+	case c.isSynced():
 		c.unchanged()
 	default:
 		return Applied, s.differs(c)
@@ -70,8 +72,8 @@ func (s inPlace) differs(c *child) bool {
 		c.unchanged()
 	case s.onDelete:
 		c.outcome = Outdated
-	case c.hold:
-		c.came(Held, 0, "%s differs in %s", c, List(c.differences))
+	case c.paused:
+		c.conclude(Paused, 0, "%s differs in %s", c, List(c.differences))
 	default:
 		return true
 	}
@@ -129,7 +131,7 @@ func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
 	if pause := t.contest.pause(c.want.hash); pause > 0 {
-		c.came(Contested, pause, "%s: %s changed %s %s", c, c.rival(ctx, c.differences), List(c.differences),
+		c.conclude(Contested, pause, "%s: %s changed %s %s", c, c.rival(ctx, c.differences), List(c.differences),
 			t.contest.fight())
 		return nil
 	}
@@ -141,11 +143,11 @@ func (c *child) apply(ctx context.Context) error {
 	cause, taken := nodePortTaken(err)
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
-		// What this was decided on is obsolete. Its successor comes as an event; should it not, or be overtaken as
+		// What this was decided on is obsolete. Its successor comes as an event; should it not, or change as
 		// well, the waits get longer.
 		c.mem.written.clear()
 		t.lost = min(max(2*t.lost, soon), maxTrust)
-		c.came(Overtaken, t.lost, "%s changed while it was being applied", c)
+		c.conclude(Conflict, t.lost, "%s changed while it was being applied", c)
 		return nil
 	case noNodePortLeft(err):
 		c.starved()
@@ -207,4 +209,76 @@ func otherUID(err error) bool {
 	s := kube.AsStatus(err)
 	return s != nil && s.Code == http.StatusUnprocessableEntity &&
 		slices.ContainsFunc(s.Details.Causes, func(c kube.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// maxDifferences is how many of a child's differences are named; of more there is the number.
+const maxDifferences = 8
+
+// noLonger stands for the fields that are no longer declared, where no declared one differs. Which they are is known
+// after the apply that removes them.
+const noLonger = "fields that are no longer declared"
+
+// compare returns the paths of the declared fields that the live child does not have, nil if it has all.
+func (c *child) compare() ([]string, error) {
+	live := contentOf(c.live)
+	all := map[string]any{}
+	if len(live.Body) > 0 {
+		body, err := patch.Decode(live.Body)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", c, err)
+		}
+		all, _ = body.(map[string]any)
+	}
+	references := make([]any, len(live.OwnerReferences))
+	for i, o := range live.OwnerReferences {
+		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
+	}
+	all["apiVersion"], all["kind"] = c.kind.apiVersion, c.kind.resource.Kind
+	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
+		"annotations": values(live.Annotations), "ownerReferences": references}
+	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
+	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != c.want.hash {
+		return []string{noLonger}, nil
+	}
+	return bounded(paths, count), nil
+}
+
+// bounded returns the first of count paths, and of how many there are more.
+func bounded(paths []string, count int) []string {
+	if more := count - len(paths); more > 0 {
+		return append(paths, fmt.Sprintf("%d more fields", more))
+	}
+	return paths
+}
+
+// removed names the fields of an object that an apply has removed; noLonger if that cannot be seen.
+func (c *child) removed(before, after kube.Raw) []string {
+	was, errWas := patch.Decode(before)
+	is, errIs := patch.Decode(after)
+	if errWas != nil || errIs != nil { // the apply has succeeded all the same
+		return []string{noLonger}
+	}
+	paths, count := patch.Differences(c.kind.schema, was, is, maxDifferences)
+	if count == 0 {
+		return []string{noLonger}
+	}
+	return bounded(paths, count)
+}
+
+// List joins texts as one does in a sentence: "a, b and c".
+func List(texts []string) string {
+	last := len(texts) - 1
+	if last < 1 {
+		return strings.Join(texts, "")
+	}
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
+func values(labels kube.Labels) map[string]any {
+	m := make(map[string]any, len(labels))
+	for _, l := range labels {
+		m[l.Key] = l.Value
+	}
+	return m
 }

@@ -32,7 +32,7 @@ type Content struct {
 
 func (c *Content) content() *Content { return c }
 
-// object is a *Live[S] whatever its S.
+// object is a *Live[S] of any S.
 type object interface {
 	kube.Object
 	content() *Content
@@ -129,7 +129,7 @@ func (k *Kind) readOf(c *Content) any {
 	return read
 }
 
-// mirror is a Store whatever its type.
+// mirror is a Store of any type.
 type mirror interface {
 	get(k kube.Key) (kube.Object, bool, error)
 	owned(namespace, uid string) ([]kube.Object, error) // of what is not held, with metadata alone

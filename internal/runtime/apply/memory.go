@@ -3,6 +3,7 @@ package apply
 import (
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -15,7 +16,7 @@ type memory struct {
 	key      kube.Key
 	seen     string // uid of the child that was there last and that we have not deleted
 	written  written
-	settled  settled
+	synced   synced
 	prepared string   // uid of the child that has been made ready for our applies
 	held     []string // fields of Child.Keep that are ours
 	wrong    *trouble // nil at rest; see trouble
@@ -29,13 +30,13 @@ type trouble struct {
 	foreign kube.Object // an object of the child's name that is not a child, as last read
 	met     time.Time   // when that was
 	// removed is the uid of a child that is being deleted or gone, by the server's word. It can never be anything
-	// else again, whatever an old copy shows. asked is when the server was last asked about it.
+	// else again, even if an old copy shows it without that. asked is when the server was last asked about it.
 	removed string
 	gone    bool
 	asked   time.Time
 	contest contest
 	crash   crashLoop
-	lost    time.Duration // the last wait after an apply that was overtaken by another field manager's; 0: it was not
+	lost    time.Duration // the last wait after an apply that conflicted with another field manager's; 0: it was not
 }
 
 // over says that nothing of it matters any more.
@@ -53,15 +54,23 @@ func (m *memory) trouble() *trouble {
 	return m.wrong
 }
 
+// refused returns the refusal that a request would meet again, nil if it is worth a try.
+func (m *memory) refused(request string) error {
+	if m.wrong == nil {
+		return nil
+	}
+	return m.wrong.refusal.Standing(request)
+}
+
 // removed says that uid is that of a child which is being deleted or gone.
 func (m *memory) removed(uid string) bool {
 	return m.wrong != nil && uid != "" && m.wrong.removed == uid
 }
 
 // written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
-// that version (protocol CCH-11, 13), because a decision on an older copy would repeat what has been done. What
+// that version, because a decision on an older copy would repeat what has been done. What
 // the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was deleted
-// before its event came does not stay in force (CCH-12).
+// before its event came does not stay in force.
 type written struct {
 	object kube.Object   // nil: nothing was written
 	until  time.Time     // when the trust ends
@@ -119,11 +128,11 @@ func (w *written) remaining() time.Duration {
 	return max(time.Until(w.until), time.Millisecond)
 }
 
-// settled is a desired state and a live one that fit: by comparison, or because the server made the one of the other.
+// synced is a desired state and a live one that fit: by comparison, or because the server made the one of the other.
 // As long as both are the same there is nothing to compare, and nothing to send: the server may store a value in
 // another form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for
 // ever.
-type settled struct {
+type synced struct {
 	hash     string
 	uid      string
 	content  uint64 // of the live child; not its version: most new versions are changes of the status alone
@@ -224,4 +233,45 @@ func (c *contest) add(hash string) {
 // fight says how often something was undone, for people.
 func (c *contest) fight() string {
 	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
+}
+
+// Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
+// writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever:
+// what refused it may be a webhook, a quota or an allocation. A request is told from others by a text. The zero value
+// remembers nothing.
+type Refusal struct {
+	of    string
+	err   error
+	until time.Time
+	wait  time.Duration
+}
+
+// A refused request is sent again after a second at the earliest, then after two, four, and once per minute in the
+// end.
+const (
+	firstRefusal = time.Second
+	maxRefusal   = time.Minute
+)
+
+// Standing returns the refusal that a request would meet again, nil if it is worth a try.
+func (r *Refusal) Standing(of string) error {
+	if r.of != of || !time.Now().Before(r.until) {
+		return nil
+	}
+	return r.err
+}
+
+// Note remembers a refusal.
+func (r *Refusal) Note(of string, err error) {
+	wait := firstRefusal
+	if r.of == of {
+		wait = min(max(2*r.wait, firstRefusal), maxRefusal)
+	}
+	*r = Refusal{of: of, err: err, until: time.Now().Add(wait), wait: wait}
+}
+
+// requestOf is the text for a request to make a child of one state, known by its hash and fingerprint, another one; 0
+// if there is no child yet.
+func requestOf(hash string, content uint64) string {
+	return hash + " " + strconv.FormatUint(content, 16)
 }

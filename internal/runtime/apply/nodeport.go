@@ -33,17 +33,17 @@ type portWait struct {
 
 // waitsForPort says whether the child has to wait for a node port before anything is sent again.
 func (c *child) waitsForPort() bool {
-	p := &c.mem.trouble().port
-	if p.hash != c.want.hash {
-		*p = portWait{}
+	starved := false
+	if t := c.mem.wrong; t != nil && t.port.hash == c.want.hash {
+		if wait := time.Until(t.port.next); wait > 0 && !t.port.starved {
+			c.conclude(PortTaken, wait, "%s", t.port.cause)
+			return true
+		}
+		starved = t.port.starved
 	}
-	if wait := time.Until(p.next); wait > 0 && !p.starved {
-		c.came(PortTaken, wait, "%s", p.cause)
-		return true
-	}
-	if p.starved || c.live == nil && c.allocatesNodePort() {
+	if starved || c.live == nil && c.allocatesNodePort() {
 		if cause, wait := c.nodePorts.claim(); wait > 0 {
-			c.came(Exhausted, wait, "%s", cause)
+			c.conclude(NoNodePort, wait, "%s", cause)
 			return true
 		}
 	}
@@ -58,7 +58,7 @@ func (c *child) portTaken(ctx context.Context, cause string) (met bool, err erro
 		*p = portWait{hash: c.want.hash, since: time.Now()}
 	}
 	if waited := time.Since(p.since); waited < portPatience {
-		c.came(Overtaken, max(waited, portRetry), "%s waits for its node port: %s", c, cause)
+		c.conclude(Conflict, max(waited, portRetry), "%s waits for its node port: %s", c, cause)
 		return false, nil
 	}
 	if c.live == nil && c.want.create != nil {
@@ -70,7 +70,7 @@ func (c *child) portTaken(ctx context.Context, cause string) (met bool, err erro
 		return met, err
 	}
 	p.next, p.cause = time.Now().Add(recheck), cause
-	c.came(PortTaken, recheck, "%s", cause)
+	c.conclude(PortTaken, recheck, "%s", cause)
 	return false, nil
 }
 
@@ -78,7 +78,7 @@ func (c *child) portTaken(ctx context.Context, cause string) (met bool, err erro
 func (c *child) starved() {
 	c.mem.trouble().port = portWait{hash: c.want.hash, starved: true}
 	c.nodePorts.note(rangeIsFull)
-	c.came(Exhausted, recheck, rangeIsFull)
+	c.conclude(NoNodePort, recheck, rangeIsFull)
 }
 
 // allocatesNodePort says whether the server has to find a node port for the child when it is created.
@@ -86,7 +86,7 @@ func (c *child) allocatesNodePort() bool {
 	if c.kind.resource.Kind != "Service" || c.kind.apiVersion != "v1" {
 		return false
 	}
-	spec, _ := c.want.birth()["spec"].(map[string]any)
+	spec, _ := c.want.initial()["spec"].(map[string]any)
 	if spec["type"] != "NodePort" &&
 		(spec["type"] != "LoadBalancer" || spec["allocateLoadBalancerNodePorts"] == false) {
 		return false
@@ -122,16 +122,16 @@ func noNodePortLeft(err error) bool {
 
 const rangeIsFull = "failed to allocate a nodePort: range is full"
 
-// exhaustion says that the cluster has no free node port. All who need one wait together: one of them tries once a
+// portShortage says that the cluster has no free node port. All who need one wait together: one of them tries once a
 // minute.
-type exhaustion struct {
+type portShortage struct {
 	mu    sync.Mutex // guards all below
 	until time.Time  // zero: there are free ones, as far as is known
 	cause string
 }
 
 // claim returns how long to wait, 0 for the one that is to try now.
-func (x *exhaustion) claim() (cause string, wait time.Duration) {
+func (x *portShortage) claim() (cause string, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.until.IsZero() {
@@ -144,14 +144,14 @@ func (x *exhaustion) claim() (cause string, wait time.Duration) {
 	return "", 0
 }
 
-func (x *exhaustion) note(cause string) {
+func (x *portShortage) note(cause string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.until, x.cause = time.Now().Add(recheck), cause
 }
 
 // found ends the wait: a port was allocated.
-func (x *exhaustion) found() {
+func (x *portShortage) found() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.until = time.Time{}

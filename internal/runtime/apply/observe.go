@@ -144,7 +144,7 @@ func (c *child) look() (ask bool) {
 		return true
 	}
 	c.see(live)
-	return c.want != nil && c.stays() && isLight(c.live) && !c.isSettled() // it is to be compared with another state
+	return c.want != nil && c.stays() && isLight(c.live) && !c.isSynced() // it is to be compared with another state
 }
 
 // known returns the newest copy of the child that is known without a request, nil if there is none; ask says that it
@@ -175,7 +175,7 @@ func (c *child) mayBeHidden() bool {
 		return true
 	}
 	if c.want != nil {
-		return c.hold && (c.kind.template == nil || c.isKnown())
+		return c.paused && (c.kind.template == nil || c.isKnown())
 	}
 	return c.mem.seen != "" || c.isKnown()
 }
@@ -198,7 +198,9 @@ func (c *child) ask(ctx context.Context) error {
 	c.see(live)
 	if c.live != nil {
 		cached, ok, _ := c.kind.mirror.get(c.key) // an error is met by the next look
-		c.mem.trouble().hidden = !ok
+		if c.mem.wrong != nil || !ok {
+			c.mem.trouble().hidden = !ok
+		}
 		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until it is as declared
 			c.mem.written.clear()
 		}
@@ -227,7 +229,7 @@ func (c *child) see(live kube.Object) {
 		return
 	default:
 		if c.live, c.deleting = live, true; !live.ObjectMeta().Deleting() {
-			c.again(time.Until(c.mem.wrong.asked.Add(overdue)))
+			c.requeue(time.Until(c.mem.wrong.asked.Add(overdue)))
 		}
 	}
 	if c.kind.template != nil {
@@ -252,7 +254,9 @@ func (c *child) read(ctx context.Context) (kube.Object, error) {
 	case err != nil:
 		return nil, err
 	case c.ours(live):
-		c.mem.trouble().foreign = nil
+		if c.mem.wrong != nil {
+			c.mem.wrong.foreign = nil
+		}
 		c.mem.written.set(live)
 	default:
 		c.mem.written.clear()

@@ -90,7 +90,7 @@ func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
 func (c *child) describe(r *Result) {
 	now := time.Now()
 	available, missing := c.available(now)
-	r.Wait, r.Revision, r.Settling = Earlier(r.Wait, missing), c.health.made, missing > 0
+	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.health.made, missing > 0
 	if c.want == nil {
 		if c.unheld {
 			r.Wait = cmp.Or(r.Wait, recheck) // its end comes as an event
@@ -136,7 +136,7 @@ func (r replace) plan(children []*child, now time.Time) []step {
 	var steps []step
 	var others []*child
 	for _, c := range children {
-		does, ok := r.mend(c)
+		does, ok := r.repair(c)
 		if ok {
 			steps = append(steps, step{child: c, does: does})
 		}
@@ -147,9 +147,10 @@ func (r replace) plan(children []*child, now time.Time) []step {
 	return append(steps, plan(others, r.limit, now)...)
 }
 
-// mend says what is to be done about a child before all else: an object that is provably ours is adopted, one that is
-// not any more is released, and labels that children are found by are restored. A child that needs nothing is settled.
-func (r replace) mend(c *child) (does Outcome, ok bool) {
+// repair says what is to be done about a child before all else: an object that is provably ours is adopted, one that
+// is not any more is released, and labels that children are found by are restored. A child that needs nothing is
+// marked as in sync.
+func (r replace) repair(c *child) (does Outcome, ok bool) {
 	switch {
 	case c.want == nil:
 		return Released, c.stays() && !c.options.labelled(c.live)
@@ -170,7 +171,7 @@ func (r replace) act(ctx context.Context, s step) error {
 		if met, err := c.create(ctx); !met {
 			return err
 		}
-		if does, ok := r.mend(c); ok {
+		if does, ok := r.repair(c); ok {
 			return r.act(ctx, step{child: c, does: does})
 		}
 		return nil
@@ -197,7 +198,7 @@ func (c *child) try(ctx context.Context) error {
 		return nil
 	}
 	request := requestOf(c.want.hash, 0)
-	if err := c.mem.trouble().refusal.Standing(request); err != nil {
+	if err := c.mem.refused(request); err != nil {
 		return err
 	}
 	o := c.createOptions()
@@ -242,7 +243,7 @@ func (c *child) patch(ctx context.Context, metadata map[string]any) error {
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
 		kube.WriteOptions{FieldManager: c.options.Manager})
 	if kube.IsNotFound(err) || kube.IsConflict(err) {
-		c.again(soon) // another one is there, or none; either comes as an event
+		c.requeue(soon) // another one is there, or none; either comes as an event
 		return nil
 	}
 	if err == nil {

@@ -56,7 +56,7 @@ func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
 		}
 		settled := func(what string, want bool) {
 			t.Helper()
-			r, ok := b.engine.Settled(b.owner)
+			r, ok := b.engine.InSync(b.owner)
 			if ok != want || ok && (len(r.Children) != 2 || r.Children[1].Key.Name != "p-1" ||
 				r.Children[1].Declared != r.Children[1].Revision) {
 				t.Errorf("%s: settled %t, want %t: %+v", what, ok, want, r)
@@ -106,8 +106,8 @@ func TestAPodThatIsStoredWithoutALabelThatItIsFoundByIsNotSettled(t *testing.T) 
 		}
 		c := &child{application: &application{Engine: New(nil, Options{}), owner: owner}, kind: kind, mem: &memory{},
 			want: &declared{hash: "1", labels: map[string]any{"rev": "1", "app": "a"}}}
-		if c.answered(answer); c.isSettled() != want {
-			t.Errorf("%s: settled %t, want %t", labels, c.isSettled(), want)
+		if c.answered(answer); c.isSynced() != want {
+			t.Errorf("%s: settled %t, want %t", labels, c.isSynced(), want)
 		}
 	}
 }

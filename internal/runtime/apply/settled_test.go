@@ -20,7 +20,7 @@ func TestASettledOwnerNeedsAnApplyOnlyWhenItsSpecOrItsChildrenChange(t *testing.
 		settled := func(what string, want bool) {
 			t.Helper()
 			before := len(b.api.Requests())
-			r, ok := b.engine.Settled(b.owner)
+			r, ok := b.engine.InSync(b.owner)
 			if ok != want || len(b.api.Requests()) != before {
 				t.Errorf("%s: settled %t, want %t, with %d requests", what, ok, want, len(b.api.Requests())-before)
 			}
@@ -46,7 +46,7 @@ func TestASettledOwnerNeedsAnApplyOnlyWhenItsSpecOrItsChildrenChange(t *testing.
 		}
 		synctest.Wait()
 		settled("another status", true)
-		r, _ := b.engine.Settled(b.owner)
+		r, _ := b.engine.InSync(b.owner)
 		live := As[deploymentView](r.Children[0].Live)
 		read, err := Read[deploymentSpec](live)
 		if live.Status.Replicas != 2 || err != nil || read.Spec.Replicas != 2 {
@@ -85,7 +85,7 @@ func TestAnAnswerWithoutOurOwnerReferenceIsNotSettled(t *testing.T) {
 	answer.UID = "7"
 	c := &child{application: &application{Engine: New(nil, Own()), owner: owner}, kind: &Kind{}, mem: &memory{},
 		want: &declared{hash: "1"}}
-	if c.answered(answer); c.live != nil || c.other != answer || c.mem.settled.uid != "" {
-		t.Errorf("live %v, other %v, settled %v, want it as another object", c.live, c.other, c.mem.settled)
+	if c.answered(answer); c.live != nil || c.other != answer || c.mem.synced.uid != "" {
+		t.Errorf("live %v, other %v, settled %v, want it as another object", c.live, c.other, c.mem.synced)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	"skiff/internal/runtime/cache"
@@ -41,7 +42,7 @@ func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 	answer, gone := s.answers[k], s.gone[k]
 	s.mu.Unlock()
 	remembered := answer.object != nil
-	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*operation).look
+	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*child).known
 	var none T
 	cached, ok, err := s.mirror.Get(k)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 	if trusted == fromAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
 		return answer.object.(T), true, nil
 	}
-	if remembered { // overtaken, or too old to be better than the cache
+	if remembered { // obsolete, or too old to be better than the cache
 		s.Forget(k)
 	}
 	return cached, ok, nil
@@ -83,7 +84,7 @@ func (s *Statuses[T]) Leave(namespace string) {
 // type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status, so
 // that each field is there. The write holds only for the version that was read: otherwise it could put the status of a
 // deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where there is
-// another version by now the error is ErrOvertaken.
+// another version by now the error is ErrConflict.
 func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows
@@ -110,7 +111,7 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 			"crds install`", s.resource, m.Key())
 	}
 	if err != nil {
-		return false, s.overtaken(ctx, m.Key(), err)
+		return false, s.conflict(ctx, m.Key(), err)
 	}
 	s.remember(answer)
 	return true, nil
@@ -183,12 +184,12 @@ func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 	return nil
 }
 
-// ErrOvertaken says that a custom resource has changed since it was read, or is gone. Its event is on its way; should
+// ErrConflict says that a custom resource has changed since it was read, or is gone. Its event is on its way; should
 // the watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
-var ErrOvertaken = errors.New("it has changed since it was read")
+var ErrConflict = errors.New("it has changed since it was read")
 
-// overtaken makes ErrOvertaken of the failure of a write where it is one.
-func (s *Statuses[T]) overtaken(ctx context.Context, k kube.Key, err error) error {
+// conflict makes ErrConflict of the failure of a write where it is one.
+func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
 	case kube.IsConflict(err):
 		live := s.blank()
@@ -199,7 +200,7 @@ func (s *Statuses[T]) overtaken(ctx context.Context, k kube.Key, err error) erro
 	default:
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrOvertaken, err)
+	return fmt.Errorf("%w: %w", ErrConflict, err)
 }
 
 // remember keeps an answer of the server for Get.
@@ -209,4 +210,54 @@ func (s *Statuses[T]) remember(answer T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[answer.ObjectMeta().Key()] = w
+}
+
+// AddFinalizer puts a finalizer on an object and returns the answer, the version that the next write has to name. It
+// holds only for the version that was read, because a merge patch replaces the whole list, and with it what another
+// controller has added meanwhile. Where there is another version by now the error is ErrConflict.
+func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
+	m := object.ObjectMeta()
+	switch {
+	case slices.Contains(m.Finalizers, name):
+		return object, nil
+	case m.Deleting():
+		return object, fmt.Errorf("add finalizer %s to %s %s: %w", name, s.resource, m.Key(),
+			errors.New("it is being deleted, and takes none any more"))
+	}
+	return s.setFinalizers(ctx, object, append(slices.Clone(m.Finalizers), name))
+}
+
+// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last
+// one an object that is being deleted goes; that it is gone already is no error.
+func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
+	m := object.ObjectMeta()
+	if !slices.Contains(m.Finalizers, name) {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == name })
+	_, err := s.setFinalizers(ctx, object, rest)
+	if errors.Is(err, ErrConflict) && kube.IsNotFound(err) {
+		err = nil
+	}
+	if err == nil && len(rest) == 0 && m.Deleting() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gone[m.Key()] = m.UID // the answer has the version before, which the cache may have reached
+	}
+	return err
+}
+
+// setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
+func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
+	m := object.ObjectMeta()
+	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+		"finalizers": list}}
+	answer := s.blank()
+	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
+		kube.WriteOptions{FieldManager: Manager})
+	if err != nil {
+		return object, s.conflict(ctx, m.Key(), err)
+	}
+	s.remember(answer)
+	return answer, nil
 }

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"skiff/internal/runtime/cache"
@@ -13,9 +17,9 @@ import (
 // all else is the same for all kinds: what a child is ([child]), how it is found, and the requests that it takes.
 type Strategy interface {
 	// plan returns the next steps about the children of a kind, and notes on each child that gets none what it waits
-	// for. The children were observed; plan sends nothing. With hold it only notes.
+	// for. The children were observed; plan sends nothing. For a paused owner it only notes.
 	plan(children []*child, now time.Time) []step
-	// act does one step, beside those about other children. What came of it is noted on the child.
+	// act does one step, beside those about other children. The outcome is noted on the child.
 	act(ctx context.Context, s step) error
 }
 
@@ -103,5 +107,46 @@ func takeAlike(ctx context.Context, steps []step) {
 			}
 			same = same[n:]
 		}
+	}
+}
+
+// atOnce bounds how many children of one owner are written at a time: enough to hide the round trips, and few for the
+// server.
+const atOnce = 8
+
+// sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in one of them
+// is a panic of the caller, who can contain it: on another goroutine it would end the process.
+func sideBySide(n int, f func(i int)) {
+	switch n {
+	case 0:
+		return
+	case 1:
+		f(0)
+		return
+	}
+	var running sync.WaitGroup
+	var first sync.Once
+	var panicked any
+	var next atomic.Int32
+	call := func(i int) {
+		defer func() {
+			if p := recover(); p != nil {
+				first.Do(func() { panicked = fmt.Sprintf("%v\n%s", p, debug.Stack()) })
+			}
+		}()
+		f(i)
+	}
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			call(i)
+		}
+	}
+	for range min(n, atOnce) - 1 {
+		running.Go(work)
+	}
+	work() // the caller would only wait
+	running.Wait()
+	if panicked != nil {
+		panic(panicked)
 	}
 }

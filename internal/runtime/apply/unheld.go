@@ -79,7 +79,7 @@ func (a *application) triedFor(all []*child) int64 {
 	generation := int64(0)
 	for _, c := range all {
 		switch {
-		case a.hold:
+		case a.paused:
 			return a.mem.tried
 		case c.want == nil || c.kind.template != nil:
 		case c.unheld:

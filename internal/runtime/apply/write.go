@@ -13,12 +13,12 @@ import (
 // and nothing was created.
 func (c *child) create(ctx context.Context) (met bool, err error) {
 	request, again := requestOf(c.want.hash, 0), c.mem.seen != ""
-	if err := c.mem.trouble().refusal.Standing(request); err != nil || c.waitsForPort() {
+	if err := c.mem.refused(request); err != nil || c.waitsForPort() {
 		return false, err
 	}
 	if again {
-		if contest := &c.mem.trouble().contest; contest.pause(c.want.hash) > 0 {
-			c.came(Contested, contest.pause(c.want.hash), "%s was deleted %s", c, contest.fight())
+		if t := c.mem.wrong; t != nil && t.contest.pause(c.want.hash) > 0 {
+			c.conclude(Contested, t.contest.pause(c.want.hash), "%s was deleted %s", c, t.contest.fight())
 			return false, nil
 		}
 		// The finalizer of an owner whose children are removed in order holds it as long as it has some.
@@ -49,7 +49,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	case kube.IsRefused(err):
 		c.mem.trouble().refusal.Note(request, err)
 	case kube.IsNamespaceTerminating(err):
-		c.came(Waiting, whileDeleting, "namespace %s is being deleted", c.key.Namespace)
+		c.conclude(Waiting, whileDeleting, "namespace %s is being deleted", c.key.Namespace)
 		return false, nil
 	}
 	return false, err
@@ -63,11 +63,14 @@ func (c *child) createOptions() kube.WriteOptions {
 
 // created takes in the answer to a POST; again says that the child was there before, and that we did not remove it.
 func (c *child) created(answer kube.Object, again bool) {
-	t := c.mem.trouble()
-	*c.mem = memory{kind: c.kind, key: c.key, wrong: &trouble{contest: t.contest, crash: t.crash}}
-	c.mem.wrong.crash.follow(uidOf(answer), time.Now())
+	was := c.mem.wrong
+	*c.mem = memory{kind: c.kind, key: c.key}
+	if was != nil {
+		c.mem.wrong = &trouble{contest: was.contest, crash: was.crash}
+		c.mem.wrong.crash.follow(uidOf(answer), time.Now())
+	}
 	if again {
-		c.mem.wrong.contest.add(c.want.hash)
+		c.mem.trouble().contest.add(c.want.hash)
 	}
 	if c.allocatesNodePort() {
 		c.nodePorts.found()
@@ -94,7 +97,7 @@ func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 		c.mem.trouble().refusal.Note(requestOf(c.want.hash, 0), refusal)
 		return false, refusal
 	}
-	c.came(Overtaken, soon, "%s has just been deleted", c)
+	c.conclude(Conflict, soon, "%s has just been deleted", c)
 	return false, nil
 }
 
@@ -117,7 +120,7 @@ func (c *child) goneWithOwner(ctx context.Context) (bool, error) {
 		a.asked = true
 	}
 	if a.gone && a.goneErr == nil {
-		c.came(Overtaken, whileDeleting, "%s was deleted together with its owner", c)
+		c.conclude(Conflict, whileDeleting, "%s was deleted together with its owner", c)
 	}
 	return a.gone, a.goneErr
 }
@@ -126,7 +129,7 @@ func (c *child) goneWithOwner(ctx context.Context) (bool, error) {
 func (c *child) remove(ctx context.Context, s step) error {
 	uid := uidOf(c.live)
 	request := "delete " + uid
-	if err := c.mem.trouble().refusal.Standing(request); err != nil {
+	if err := c.mem.refused(request); err != nil {
 		return err
 	}
 	err := c.client.Delete(ctx, c.kind.resource, c.key, kube.DeleteOptions{UID: uid, Propagation: kube.Background})
@@ -134,7 +137,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 	case err == nil:
 		c.deleting, c.outcome, c.message = true, s.does, s.note
 		c.mem.remove(uid, false)
-		c.again(overdue)
+		c.requeue(overdue)
 		return nil
 	case kube.IsNotFound(err):
 		c.live = nil
@@ -152,7 +155,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 		}
 		return err
 	}
-	c.came(Overtaken, soon, "%s has just been deleted", c)
+	c.conclude(Conflict, soon, "%s has just been deleted", c)
 	return nil
 }
 

@@ -31,7 +31,7 @@ const (
 	Ready       = "Ready"       // all that the spec asks for was seen to be there
 	Progressing = "Progressing" // the cluster is on its way to the spec
 	Degraded    = "Degraded"    // something is wrong, and the message says what
-	Stalled     = "Stalled"     // there will be no progress until somebody changes something
+	Stalled     = "Stalled"     // there will be no progress until a user changes something
 )
 
 // Condition is one observation of a custom resource, as the API conventions want it.
@@ -54,7 +54,7 @@ func New(conditionType string, status bool, reason, message string) Condition {
 }
 
 // maxMessage bounds a message in bytes. The API allows 32 KiB; but a server's 422 about a large template repeats the
-// template, and whoever reads a status wants the beginning of that.
+// template, of which the beginning says enough.
 const maxMessage = 1024
 
 // Update returns the conditions after an observation of a generation: those of want in their order, then the ones of

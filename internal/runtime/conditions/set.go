@@ -27,7 +27,7 @@ func NewSet(annotations kube.Labels) Set {
 }
 
 // NotWatched returns the conditions of an object whose namespace cannot be watched, for the reason that why gives:
-// nobody knows whether what they said before is still true.
+// what they said before may not be true any more.
 func NotWatched(annotations kube.Labels, why string) Set {
 	of := func(kind string, status Status) Condition {
 		return Condition{Type: kind, Status: status, Reason: "NotWatched",
@@ -37,9 +37,9 @@ func NotWatched(annotations kube.Labels, why string) Set {
 		Stalled: of(Stalled, True), Paused: PausedFor(annotations)}
 }
 
-// NotHeld returns the conditions of an object that is not worked on, because it or what it depends on takes more
+// TooLarge returns the conditions of an object that is not worked on, because it or what it depends on takes more
 // memory than there is, for the reason and with the message that say which.
-func NotHeld(reason, message string) Set {
+func TooLarge(reason, message string) Set {
 	of := func(kind string, status Status) Condition {
 		return Condition{Type: kind, Status: status, Reason: reason, Message: message}
 	}
@@ -51,8 +51,8 @@ func NotHeld(reason, message string) Set {
 type Problem struct {
 	Reason  string
 	Message string // ends with the next step, or the next retry
-	Stalled bool   // nothing happens soon unless somebody changes something
-	Passing bool   // it is on its way to being solved, and nobody has to do anything
+	Stalled bool   // nothing happens soon unless a user changes something
+	Passing bool   // it is on its way to being solved, and a user need not do anything
 }
 
 // Failed returns the problem that lies in a failed request about an object of a kind, given what follows from it. Its

@@ -205,7 +205,7 @@ func (p *parent) settle(members string) apply.Result {
 	p.Helper()
 	first := p.apply(members)
 	for range 20 {
-		if first.Outcome != apply.Overtaken {
+		if first.Outcome != apply.Conflict {
 			break
 		}
 		p.waitMoment(100 * time.Millisecond)
@@ -339,7 +339,7 @@ func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
 	}
 	p.restart() // without the memory that there are none
 	if r := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")},
-		false).Children[0]; r.Outcome != apply.Exhausted {
+		false).Children[0]; r.Outcome != apply.NoNodePort {
 		t.Errorf("a POST: %v %s %v", r.Outcome, r.Message, r.Err)
 	}
 	t.Logf("writes: %q", p.writes())

@@ -1,12 +1,12 @@
 // Package operatortest is the environment for tests of operators: a controller on an embedded API server, over real
 // HTTP and in virtual time, with a client for the user's actions. Only tests import it.
 //
-// It starts, stops and kills the controller, acts as a user and compares the result (world.go, objects.go,
+// It starts, stops and kills the controller, acts as a user and compares the result (env.go, objects.go,
 // requests.go); it simulates parts of a cluster that an operator depends on (cluster.go); it kills a controller at
 // each of its requests (kill.go); and it runs a controller through random histories (history.go). What an operator
 // must have done is up to the operator's own tests.
 //
-// A World is confined to a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and
+// A Env is confined to a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and
 // the simulated parts on goroutines that Run waits for. The package is beside the event path, around an operator.
 package operatortest
 
@@ -32,19 +32,19 @@ import (
 // Agent is the user agent of the controller under test, to tell its requests from others'.
 const Agent = "controller"
 
-// Options of a World.
+// Options of a Env.
 type Options struct {
 	Resource   kube.Resource // the custom resource of the controller
 	Controller string        // its name in Events, without skiff.dev/
 	New        func(controller.Setup, *events.Recorder) *controller.Controller
-	Setup      controller.Setup // that New gets, with a client and the log of the world
+	Setup      controller.Setup // that New gets, with a client and the log of the environment
 	Server     apiserver.Options
 	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
 	Quiet      bool                // no log; otherwise it goes to the test's log
 }
 
-// World is a controller on an embedded API server, in virtual time.
-type World struct {
+// Env is a controller on an embedded API server, in virtual time.
+type Env struct {
 	*testing.T
 	Options
 	API  *apiserver.Server
@@ -56,10 +56,10 @@ type World struct {
 	ends []func()
 }
 
-// Run runs f in a new world. The CRD is installed; the controller is not started.
-func Run(t *testing.T, o Options, f func(w *World)) {
+// Run runs f in a new environment. The CRD is installed; the controller is not started.
+func Run(t *testing.T, o Options, f func(w *Env)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &World{T: t, Options: o, API: apiserver.New(o.Server), Log: testr.New(t), Stop: func() {}}
+		w := &Env{T: t, Options: o, API: apiserver.New(o.Server), Log: testr.New(t), Stop: func() {}}
 		if o.Quiet {
 			w.Log = logr.Discard()
 		}
@@ -80,7 +80,7 @@ func Run(t *testing.T, o Options, f func(w *World)) {
 	})
 }
 
-func (w *World) close() {
+func (w *Env) close() {
 	w.Stop()
 	for _, end := range w.ends {
 		end()
@@ -93,12 +93,12 @@ func (w *World) close() {
 }
 
 // Connect returns a client with a user agent. The caller closes it.
-func (w *World) Connect(agent string) *kube.Client {
+func (w *Env) Connect(agent string) *kube.Client {
 	w.Helper()
 	return w.connect(agent, w.pipe.Dial)
 }
 
-func (w *World) connect(agent string, dial dialFunc) *kube.Client {
+func (w *Env) connect(agent string, dial dialFunc) *kube.Client {
 	w.Helper()
 	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: dial, UserAgent: agent})
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *World) connect(agent string, dial dialFunc) *kube.Client {
 }
 
 // PostYAML posts a file as `kubectl create` does.
-func (w *World) PostYAML(path string, text []byte) {
+func (w *Env) PostYAML(path string, text []byte) {
 	w.Helper()
 	transport := &http.Transport{DialContext: w.pipe.Dial}
 	defer transport.CloseIdleConnections()
@@ -123,22 +123,22 @@ func (w *World) PostYAML(path string, text []byte) {
 }
 
 // Start runs a new controller without any memory, as after a restart of the process.
-func (w *World) Start() { w.start(w.pipe.Dial) }
+func (w *Env) Start() { w.start(w.pipe.Dial) }
 
-// StartWith restarts the process with another --template-policy, or whatever else change sets.
-func (w *World) StartWith(change func(s *controller.Setup)) {
+// StartWith restarts the process with another --template-policy, or with what else change sets.
+func (w *Env) StartWith(change func(s *controller.Setup)) {
 	w.Stop()
 	change(&w.Setup)
 	w.Start()
 }
 
 // StartToBeKilled is Start, but k kills the process.
-func (w *World) StartToBeKilled(k *Killer) {
+func (w *Env) StartToBeKilled(k *Killer) {
 	k.dial = w.pipe.Dial
 	w.start(k.Dial)
 }
 
-func (w *World) start(dial dialFunc) {
+func (w *Env) start(dial dialFunc) {
 	client := w.connect(Agent, dial)
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/" + w.Controller,
 		Instance: "test", Log: w.Log})
@@ -150,14 +150,14 @@ func (w *World) start(dial dialFunc) {
 		client.Close()
 		w.Stop = func() {}
 	}
-	w.Settle()
+	w.WaitIdle()
 }
 
-// Background runs a simulated part of the cluster until the world ends.
-func (w *World) Background(part func(context.Context) error) { w.ends = append(w.ends, w.run(part)) }
+// Background runs a simulated part of the cluster until the environment ends.
+func (w *Env) Background(part func(context.Context) error) { w.ends = append(w.ends, w.run(part)) }
 
 // run runs all parts until stop is called.
-func (w *World) run(parts ...func(context.Context) error) (stop func()) {
+func (w *Env) run(parts ...func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	var running sync.WaitGroup
 	for _, part := range parts {
@@ -173,11 +173,11 @@ func (w *World) run(parts ...func(context.Context) error) (stop func()) {
 	}
 }
 
-// Settle waits until all goroutines wait for time to pass.
-func (w *World) Settle() { synctest.Wait() }
+// WaitIdle waits until all goroutines wait for time to pass.
+func (w *Env) WaitIdle() { synctest.Wait() }
 
-// Pass lets time pass, then settles.
-func (w *World) Pass(d time.Duration) {
+// Pass lets time pass, then waits until all is idle.
+func (w *Env) Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

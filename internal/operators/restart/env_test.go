@@ -13,8 +13,8 @@ import (
 	"skiff/internal/testcluster/simulate"
 )
 
-// world is the controller beside a simulated cluster on an embedded API server, in virtual time.
-type world struct{ *operatortest.World }
+// env is the controller beside a simulated cluster on an embedded API server, in virtual time.
+type env struct{ *operatortest.Env }
 
 var options = operatortest.Options{Resource: resource, Controller: "restart", New: New,
 	// there are forty watches: fewer bookmarks are less work
@@ -27,12 +27,12 @@ var (
 	daemonSets   = targetKinds["DaemonSet"]
 )
 
-// story runs f in a fresh world with a running controller, the Deployment predixy and the pods redis-0 and redis-1,
+// story runs f in a fresh environment with a running controller, the Deployment predixy, the pods redis-0 and redis-1,
 // all of which run.
-func story(t *testing.T, f func(w *world)) {
+func story(t *testing.T, f func(w *env)) {
 	o := options
 	o.Quiet = !testing.Verbose()
-	storyWith(t, o, func(w *world) {
+	storyWith(t, o, func(w *env) {
 		w.deploy("predixy", 2)
 		w.pod("redis-0")
 		w.pod("redis-1")
@@ -42,9 +42,9 @@ func story(t *testing.T, f func(w *world)) {
 	})
 }
 
-// storyWith runs f in a fresh world, in which no controller runs yet.
-func storyWith(t *testing.T, o operatortest.Options, f func(w *world)) {
-	operatortest.Run(t, o, func(w *operatortest.World) { f(inCluster(w)) })
+// storyWith runs f in a fresh environment, in which no controller runs yet.
+func storyWith(t *testing.T, o operatortest.Options, f func(w *env)) {
+	operatortest.Run(t, o, func(w *operatortest.Env) { f(inCluster(w)) })
 }
 
 // needed are the parts of a cluster that a RestartTrigger and its Deployments depend on. The tests themselves play the
@@ -52,8 +52,8 @@ func storyWith(t *testing.T, o operatortest.Options, f func(w *world)) {
 // in the hours of a history, the Leases of three nodes are renewed 700 times.
 var needed = []simulate.Part{simulate.GC, simulate.Deployments, simulate.Pods}
 
-// inCluster puts a simulated cluster into a world.
-func inCluster(w *operatortest.World) *world {
+// inCluster puts a simulated cluster into an environment.
+func inCluster(w *operatortest.Env) *env {
 	c := w.Connect("cluster")
 	w.Background(func(ctx context.Context) error {
 		defer c.Close()
@@ -61,8 +61,8 @@ func inCluster(w *operatortest.World) *world {
 			func(p simulate.Part) bool { return slices.Contains(needed, p) })
 		return simulate.New(c, simulate.Options{Without: without}).Run(ctx)
 	})
-	w.Settle()
-	return &world{w}
+	w.WaitIdle()
+	return &env{w}
 }
 
 var (
@@ -73,13 +73,13 @@ var (
 const containers = `"containers":[{"name":"main","image":"redis:7"}]`
 
 // pod makes a bare pod of the source. It runs after a second.
-func (w *world) pod(name string) {
+func (w *env) pod(name string) {
 	w.Helper()
 	w.Post(pods, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"redis"}},"spec":{%s}}`, name, containers))
 }
 
 // replace deletes a pod of the source and makes it again. Both have happened when it returns.
-func (w *world) replace(name string) {
+func (w *env) replace(name string) {
 	w.Helper()
 	w.Delete(pods, name)
 	w.Pass(2 * time.Second)
@@ -88,7 +88,7 @@ func (w *world) replace(name string) {
 }
 
 // deploy makes a Deployment whose pods have its name as label app.
-func (w *world) deploy(name string, replicas int) {
+func (w *env) deploy(name string, replicas int) {
 	w.Helper()
 	w.Post(deployments, workloadBody("Deployment", name, replicas))
 }
@@ -108,35 +108,35 @@ const (
 )
 
 // trigger makes a RestartTrigger.
-func (w *world) trigger(name, spec string) {
+func (w *env) trigger(name, spec string) {
 	w.Helper()
 	w.Create(name, "{"+spec+"}")
 }
 
 // status returns a value of a trigger's status.
-func (w *world) status(name string, path ...any) any {
+func (w *env) status(name string, path ...any) any {
 	return at(w.API.Get(resource, in(name)), append([]any{"status"}, path...)...)
 }
 
 // restartedAt returns the restart annotation of a target, "" if there is none.
-func (w *world) restartedAt(r kube.Resource, name string) string {
+func (w *env) restartedAt(r kube.Resource, name string) string {
 	v, _ := at(w.API.Get(r, in(name)), "spec", "template", "metadata", "annotations", restartedAt).(string)
 	return v
 }
 
 // revision returns how often the template of a Deployment has been rolled out.
-func (w *world) revision(name string) any {
+func (w *env) revision(name string) any {
 	return at(w.API.Get(deployments, in(name)), "metadata", "annotations", "deployment.kubernetes.io/revision")
 }
 
 // wantRestarts checks how often predixy has been restarted.
-func (w *world) wantRestarts(n int) {
+func (w *env) wantRestarts(n int) {
 	w.Helper()
 	w.Want("revision of predixy", w.revision("predixy"), fmt.Sprint(n+1))
 }
 
 // notes returns the notes of our Events about an object.
-func (w *world) notes(kind, name string) []string {
+func (w *env) notes(kind, name string) []string {
 	var out []string
 	for _, e := range w.Events(kind, name) {
 		out = append(out, fmt.Sprint(e["reason"], ": ", e["note"]))

@@ -11,23 +11,23 @@ import (
 	"skiff/internal/operators/operatortest"
 )
 
-// world is the controller on an embedded API server, in virtual time, with a node and a garbage collector
+// env is the controller on an embedded API server, in virtual time, with a node and a garbage collector
 // (node_test.go).
-type world struct {
-	*operatortest.World
+type env struct {
+	*operatortest.Env
 	node *node
 }
 
 var options = operatortest.Options{Resource: resource, Controller: "redis", New: New}
 
-// story runs f in a fresh world with a running controller.
-func story(t *testing.T, f func(w *world)) { storyWith(t, options, f) }
+// story runs f in a fresh environment with a running controller.
+func story(t *testing.T, f func(w *env)) { storyWith(t, options, f) }
 
-func storyWith(t *testing.T, o operatortest.Options, f func(w *world)) {
-	operatortest.Run(t, o, func(w *operatortest.World) {
+func storyWith(t *testing.T, o operatortest.Options, f func(w *env)) {
+	operatortest.Run(t, o, func(w *operatortest.Env) {
 		n := startNode(w)
 		w.Start()
-		f(&world{w, n})
+		f(&env{w, n})
 	})
 }
 
@@ -49,21 +49,21 @@ func foreignPod(name, labels string) string {
 		"spec":{"containers":[{"name":"own","image":"own"}]}}`
 }
 
-func (w *world) redis(name string) *Redis {
+func (w *env) redis(name string) *Redis {
 	w.Helper()
-	return operatortest.Convert[Redis](w.World, w.API.Get(resource, named(name)))
+	return operatortest.Convert[Redis](w.Env, w.API.Get(resource, named(name)))
 }
 
-func (w *world) pod(name string) *pod {
+func (w *env) pod(name string) *pod {
 	w.Helper()
-	return operatortest.Convert[pod](w.World, w.API.Get(pods, named(name)))
+	return operatortest.Convert[pod](w.Env, w.API.Get(pods, named(name)))
 }
 
 // podNames are the pods that there are, those that are being deleted with a minus.
-func (w *world) podNames() string {
+func (w *env) podNames() string {
 	var out []string
 	for _, o := range w.API.List(pods, "default") {
-		p := operatortest.Convert[pod](w.World, o)
+		p := operatortest.Convert[pod](w.Env, o)
 		if p.Deleting() {
 			p.Name += "-"
 		}
@@ -73,25 +73,25 @@ func (w *world) podNames() string {
 }
 
 // wantPods checks which pods there are.
-func (w *world) wantPods(want string) {
+func (w *env) wantPods(want string) {
 	w.Helper()
 	w.Want("pods", w.podNames(), want)
 }
 
 // requests returns the requests that are, or are not, writes of a status: how many of these there are depends on
 // which events come together.
-func (w *world) requests(statuses bool) []string {
+func (w *env) requests(statuses bool) []string {
 	return slices.DeleteFunc(w.Requests(), func(r string) bool { return strings.Contains(r, "/status ") != statuses })
 }
 
 // wantRequests checks the requests but for writes of a status.
-func (w *world) wantRequests(want ...string) {
+func (w *env) wantRequests(want ...string) {
 	w.Helper()
 	w.WantLines("requests", w.requests(false), want)
 }
 
 // wantStatusWrites checks that there were no more than max, and that all of them were taken.
-func (w *world) wantStatusWrites(max int) {
+func (w *env) wantStatusWrites(max int) {
 	w.Helper()
 	got := w.requests(true)
 	if len(got) > max || slices.ContainsFunc(got, func(r string) bool { return !strings.HasSuffix(r, " 200") }) {
@@ -100,7 +100,7 @@ func (w *world) wantStatusWrites(max int) {
 }
 
 // eventReasons counts the Events about a Redis by reason.
-func (w *world) eventReasons(name string) map[string]int {
+func (w *env) eventReasons(name string) map[string]int {
 	out := map[string]int{}
 	for _, e := range w.Events(resource.Kind, name) {
 		reason, _ := e["reason"].(string)
@@ -110,17 +110,17 @@ func (w *world) eventReasons(name string) map[string]int {
 }
 
 // uids are the uids of all pods by name.
-func (w *world) uids() map[string]string {
+func (w *env) uids() map[string]string {
 	out := map[string]string{}
 	for _, o := range w.API.List(pods, "default") {
-		p := operatortest.Convert[pod](w.World, o)
+		p := operatortest.Convert[pod](w.Env, o)
 		out[p.Name] = p.UID
 	}
 	return out
 }
 
 // replaced names the pods that are others than before, in order.
-func (w *world) replaced(before map[string]string) string {
+func (w *env) replaced(before map[string]string) string {
 	now := w.uids()
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {

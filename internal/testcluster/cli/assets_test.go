@@ -76,6 +76,11 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 	for _, flag := range []string{"--client-ca-file", "--token-auth-file"} {
 		skiffDev(t, "kube-apiserver", flag+"=/nowhere").Want(t, cli.ExitFailed, flag+": open /nowhere")
 	}
+	for mode, want := range map[string]bool{"Node,RBAC": true, "AlwaysAllow": false} {
+		if o, err := apiServerOptions(programFlags{"authorization-mode": {mode}}, ""); o.api.RBAC != want || err != nil {
+			t.Errorf("--authorization-mode=%s: roles decide: %t, %v", mode, o.api.RBAC, err)
+		}
+	}
 	f := skiffDevs.Follow(t, "etcd", "-listen-client-urls=http://127.0.0.1:0", "-data-dir", "x")
 	if code := f.Stop(); code != cli.ExitDone || f.Stderr.String() != "" {
 		t.Errorf("exit code %d: %s", code, f.Stderr)

@@ -71,8 +71,8 @@ func TestEndpointsFollowTheReadinessOfPods(t *testing.T) {
 		b.wantAddresses("web")
 		wantOf(t, b.slicesOf("web")[0], "metadata labels team = a", "metadata ownerReferences 0 name = web")
 		b.create(statefulSetResource, "web", `{spec: {replicas: 2, serviceName: db,
-			selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "web:1",
-				ports: [{name: web, containerPort: 8080}]}]}}}}`)
+			selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [
+				{name: main, image: "web:1", ports: [{name: web, containerPort: 8080}]}]}}}}`)
 		b.rest(10 * time.Second)
 		b.wantAddresses("web", "web-0", "web-1")
 		b.want(endpointsResource, "web", "subsets 0 ports 0 port = 8080", "subsets 0 ports 0 name = http",

@@ -109,7 +109,8 @@ func TestTheREADMEExplainsTheWholeLanguage(t *testing.T) {
 	for section := range strings.SplitSeq(string(text), "\n## ") {
 		title, rows, _ := strings.Cut(section, "\n")
 		form := map[string]string{"Paths": "checks\n    %s required", "Conditions": "checks\n    a required if %s",
-			"Defaults and prepare": "defaults\n    %s", "Checks": "checks\n    %s", "Columns": "columns\n    %s"}[title]
+			"Defaults and prepare": "defaults\n    %s", "Checks": "checks\n    %s",
+			"Columns": "columns\n    %s"}[title]
 		for row := range strings.Lines(rows) {
 			if !strings.HasPrefix(row, "| `") || form == "" {
 				continue

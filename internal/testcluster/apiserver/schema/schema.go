@@ -8,8 +8,8 @@
 //
 // Those of custom resources are in their structural schema ([Schema]), the openAPIV3Schema of one version, which is
 // checked, and which prunes, sets defaults, validates with the API server's messages, and gives patch and ssa what
-// they need to merge fields. It finds fault with rules in CEL, because a rule that is silently not checked would make tests
-// wrong: a server that evaluates them does not ask it about definitions.
+// they need to merge fields. It finds fault with rules in CEL, because a rule that is silently not checked would make
+// tests wrong: a server that evaluates them does not ask it about definitions.
 //
 // All runs on the goroutine of a request. A Schema is immutable, and no function changes its arguments.
 package schema

@@ -1,5 +1,5 @@
 // Package internal_test holds the conventions of the tree as tests: who may import whom (this file), what every
-// package and file must look like (conventions_test.go), and that the README tells the truth (readme_test.go). It
+// package and file must look like (conventions_test.go), and that the README is true (readme_test.go). It
 // reads source files with go/parser and nothing else, on one goroutine; it is no part of the program.
 package internal_test
 
@@ -52,7 +52,7 @@ var rows = []row{
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 
 	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr},
-		"the world of the operators' tests: it knows no operator, and the program does not know it"},
+		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
 	{install, install + " " + runtime + " /crds", []string{yaml}, "asks, writes and deletes what the caller names"},
@@ -160,7 +160,7 @@ func TestSkiffLinksNothingOfTheTestCluster(t *testing.T) {
 	}
 }
 
-// requireLine is a line of a require block or a require line, with the comment that tells indirect ones.
+// requireLine is a line of a require block or a require line, with the comment of indirect ones.
 var requireLine = regexp.MustCompile(`(?m)^(?:require)?\s+(\S+\.\S+) v\S+( // indirect)?$`)
 
 func TestGoModRequiresOnlyWhatIsAgreed(t *testing.T) {

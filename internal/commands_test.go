@@ -175,7 +175,7 @@ func TestTheCommandsOfTheReadmeRun(t *testing.T) {
 		}
 	}
 	if !strings.Contains(restarts, "restarted by RestartTrigger predixy: pod cache-0") {
-		t.Errorf("the Events of the proxy do not tell of its restart: %s", restarts)
+		t.Errorf("the Events of the proxy do not have its restart: %s", restarts)
 	}
 	s.eventually("the garbage collector has removed all that skiff made", func() bool {
 		return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l "+

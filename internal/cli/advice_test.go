@@ -149,9 +149,9 @@ func deployment(name string) object {
 			"spec": object{"containers": []any{object{"name": "a", "image": "b"}}}}}}
 }
 
-// advices are the rows: what is done before, with which flags skiff runs, where (in the conditions of the WebServer
-// web, if nothing is said) and how the advice is printed, how it is followed, and what is printed when that has helped.
-// Where skiff looks again every minute, it is started again.
+// advices are the rows: what is done before, with which flags skiff runs, where (nil: in the conditions of the
+// WebServer web) and how the advice is printed, how it is followed, and what is printed when that has helped. Where
+// skiff looks again every minute, it is started again.
 var advices = map[string]struct {
 	flags   []string
 	make    func(a *adviser)

@@ -136,7 +136,7 @@ func (f *checkFlags) print(out io.Writer, r check.Report) error {
 // maxSelected bounds the names of selected namespaces, which -o json has in full.
 const maxSelected = 300
 
-// checkText is the report for people. Lines that begin with ! are about what is missing. needPolicies says that
+// checkText is the report as text. Lines that begin with ! are about what is missing. needPolicies says that
 // admission policies are needed.
 func checkText(r check.Report, needPolicies bool) string {
 	var b strings.Builder

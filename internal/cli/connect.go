@@ -12,6 +12,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/manager"
 )
 
 // addConnectionFlags adds the flags for the server and the credentials. Each command that talks to a server has them.
@@ -53,6 +54,14 @@ func connect(f kubeconfig.Flags, warn func(string)) (*kube.Client, string, error
 	}
 	client, err := kube.New(cfg)
 	return client, namespace, err
+}
+
+// observed makes a client whose requests, and those of others with the same settings, are counted for the metrics.
+func observed(cfg *kube.Config) (*kube.Client, *manager.Requests, error) {
+	requests := &manager.Requests{}
+	cfg.OnExchange = requests.Observe
+	client, err := kube.New(*cfg)
+	return client, requests, err
 }
 
 // connection returns the settings of a client, for those that need more than one.

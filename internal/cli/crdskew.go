@@ -84,8 +84,8 @@ func containedLacking(ctx context.Context, c *kube.Client, log logr.Logger, befo
 }
 
 // lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the
-// definition, and whether asking again may tell more: the server did not answer, or refused the token. Of a definition
-// that cannot be compared now it returns what was found before. What is not installed at all is for the
+// definition, and whether another comparison may find more: the server did not answer, or refused the token. Of a
+// definition that cannot be compared now it returns what was found before. What is not installed at all is for the
 // controllers to report.
 func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) (
 	lacking map[string]string, again bool) {

@@ -8,7 +8,7 @@ import (
 	"skiff/internal/operators/restart"
 )
 
-// floorFlags bound what a RestartTrigger may ask for: they belong to whoever runs skiff, the trigger to a tenant.
+// floorFlags bound what a RestartTrigger may ask for: the operator of skiff sets them, a tenant writes the trigger.
 type floorFlags struct{ minDebounce, minCooldown time.Duration }
 
 func (f *floorFlags) add(cmd *cobra.Command) {

@@ -30,7 +30,7 @@ func TestAFloodOfLinesIsCutAndCounted(t *testing.T) {
 		}
 		const one = linesBurst/namespaceShare + 17*linesPerSecond/namespaceShare
 		if n := strings.Count(out.String(), "\n"); n < one || n > one+3 {
-			t.Errorf("one namespace: %d lines, want %d and some that tell of others", n, one)
+			t.Errorf("one namespace: %d lines, want %d and some that count others", n, one)
 		}
 		out.Reset()
 		failed("victim", 0) // its lines are not left out

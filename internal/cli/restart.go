@@ -152,9 +152,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	requests := &manager.Requests{}
-	cfg.OnExchange = requests.Observe
-	client, err := kube.New(cfg)
+	client, requests, err := observed(&cfg)
 	if err != nil {
 		return err
 	}
@@ -175,9 +173,8 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if f.cooldown < f.floors.minCooldown {
 		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
 	}
-	m := manager.New(manager.Options{Controllers: []*controller.Controller{c}, HealthAddr: f.health,
-		MetricsAddr: f.metrics, Client: client, Requests: requests, Log: log})
-	err = m.Run(cmd.Context())
+	err = manager.New(f.options(manager.Options{Controllers: []*controller.Controller{c}, Client: client,
+		Requests: requests, Log: log})).Run(cmd.Context())
 	if err == nil {
 		log.Info("stopped")
 	}

@@ -166,9 +166,7 @@ that is free, unless --health-probe-bind-address is given.`,
 			if err != nil {
 				return err
 			}
-			requests := &manager.Requests{}
-			cfg.OnExchange = requests.Observe
-			client, err := kube.New(cfg)
+			client, requests, err := observed(&cfg)
 			if err != nil {
 				return err
 			}

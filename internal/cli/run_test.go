@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -97,13 +98,19 @@ func TestJSONLogIsOneObjectForEachLine(t *testing.T) {
 	}
 }
 
-func TestRunNamesTheFlagWhoseAddressIsInUse(t *testing.T) {
+func TestAnAddressThatIsInUseIsNamedWithItsFlag(t *testing.T) {
 	s := secretServer(t)
 	taken := strings.TrimPrefix(s.URL, "https://")
-	for _, flag := range []string{"--health-probe-bind-address", "--metrics-bind-address", "--pprof-bind-address"} {
-		r := skiff(t, "run", flag, taken, "--server", s.URL, "--certificate-authority", caFile(t, s))
-		r.Want(t, ExitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
-			": bind: address already in use; give another host:port, or 0 for none\n")
+	for _, command := range []string{"run", "restart --selector a=b --target deployment/a"} {
+		for _, flag := range []string{"--health-probe-bind-address", "--metrics-bind-address",
+			"--pprof-bind-address"} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one that ignores the flag goes on
+			r := program.Run(ctx, t, append(strings.Fields(command), flag, taken, "--server", s.URL,
+				"--certificate-authority", caFile(t, s))...)
+			cancel()
+			r.Want(t, ExitFailed, "\nskiff: "+flag+" "+taken+": listen tcp "+taken+
+				": bind: address already in use; give another host:port, or 0 for none\n")
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (f *servingFlags) options(o manager.Options) manager.Options {
 const defaultProbes = "127.0.0.1:8081"
 
 // probePorts is how many ports `skiff run` tries from that of defaultProbes on, and `skiff status` asks: one for each
-// skiff that somebody may run on a machine. Where all are taken, the system chooses one.
+// skiff that may run on a machine. Where all are taken, the system chooses one.
 const probePorts = 10
 
 // probeAddresses are these addresses; the first is defaultProbes.

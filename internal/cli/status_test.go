@@ -69,7 +69,7 @@ func TestStatusOfASkiffWithoutItsDefinitionNeedsAttention(t *testing.T) {
 	}
 }
 
-// Each of them can be repaired only by somebody who knows what is wrong.
+// Each needs another next step.
 func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(version object) []any

@@ -30,7 +30,7 @@ func (l textLog) Info(level int, message string, values ...any) {
 		l.LogSink.Info(level, message, values...)
 		return
 	}
-	_, _ = l.out.Write(line) // nobody could be told
+	_, _ = l.out.Write(line) // there is nowhere to report it
 }
 
 // Error has the error say what it is: stdr does not survive one whose method panics.

@@ -1,7 +1,7 @@
 // Package check finds out whether a cluster has all that skiff needs: an API server that answers, the custom resource
 // definitions of this version, and each right that the controllers declare in each namespace that they are to work in.
 //
-// It only asks: what is missing is described, with the Role that would grant it, and somebody else applies it. It
+// It only asks: what is missing is described, with the Role that would grant it, and an administrator applies it. It
 // knows no controllers and no flags (package cli does), and prints nothing. Run asks with a few goroutines of its own
 // and waits for them; it is on no event path.
 package check

@@ -203,7 +203,7 @@ func served(ctx context.Context, c *kube.Client, own crd, object map[string]any)
 	return d, nil
 }
 
-// definitionNode tells versions apart by their names: others may serve more of them.
+// definitionNode matches versions by their names: others may serve more of them.
 var definitionNode = &patch.Node{Fields: map[string]*patch.Node{"spec": {Fields: map[string]*patch.Node{
 	"versions": {List: patch.ListMap, Keys: []string{"name"}}}}}}
 

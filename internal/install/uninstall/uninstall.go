@@ -2,7 +2,7 @@
 // any more that would remove the finalizers which hold them back.
 //
 // Look finds what there is, Do removes it and waits until it is gone. Which resources there are is the caller's to
-// say, as is the text that a person reads. It stops no skiff and deletes no children by itself: the garbage collector
+// say, as is the text that a user reads. It stops no skiff and deletes no children: the garbage collector
 // of the cluster does, and an object stays until its children are gone. Everything runs on the caller's goroutine; it
 // is on no event path.
 package uninstall
@@ -43,7 +43,7 @@ type Object struct {
 	Version  string
 	Deleting bool     // it waits for finalizers already
 	Ours     []string // finalizers that skiff sets, and removes when it runs
-	Others   []string // finalizers that somebody else has to remove
+	Others   []string // finalizers that another controller has to remove
 	// Collecting are finalizers of the garbage collector, which removes them once what the object owns is gone.
 	Collecting []string
 }

@@ -24,16 +24,16 @@ var (
 		Kind: "RestartTrigger"}
 )
 
-// world is an embedded API server with the definitions, and what was done to it.
-type world struct {
+// cluster is an embedded API server with the definitions, and what was done to it.
+type cluster struct {
 	*testing.T
 	api *apiserver.Server
 	o   Options
 	did []string
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, api: apiserver.New(apiserver.Options{})}
+func newCluster(t *testing.T) *cluster {
+	w := &cluster{T: t, api: apiserver.New(apiserver.Options{})}
 	t.Cleanup(w.api.Close)
 	pipe := w.api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 var services = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 
 // collect acts as the garbage collector for custom resources and the Services that they own, until the test ends.
-func (w *world) collect() {
+func (w *cluster) collect() {
 	ctx, stop := context.WithCancel(w.Context())
 	var collector sync.WaitGroup
 	w.Cleanup(func() { stop(); collector.Wait() })
@@ -72,7 +72,7 @@ func (w *world) collect() {
 	})
 }
 
-func (w *world) sweep(ctx context.Context, r kube.Resource) {
+func (w *cluster) sweep(ctx context.Context, r kube.Resource) {
 	list, err := kube.List[*item](ctx, w.o.Client, kube.Query{Resource: r}, kube.ListOptions{})
 	if err != nil {
 		return // its definition is gone, or the test ends
@@ -96,14 +96,14 @@ func (w *world) sweep(ctx context.Context, r kube.Resource) {
 	}
 }
 
-func (w *world) create(r kube.Resource, namespace string, object map[string]any) {
+func (w *cluster) create(r kube.Resource, namespace string, object map[string]any) {
 	w.Helper()
 	if err := w.o.Client.Create(w.Context(), r, namespace, object, nil, kube.WriteOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
 
-func (w *world) redis(namespace, name string, finalizers ...string) {
+func (w *cluster) redis(namespace, name string, finalizers ...string) {
 	w.Helper()
 	w.create(redis, namespace, map[string]any{"apiVersion": "skiff.dev/v1alpha1", "kind": "Redis",
 		"metadata": map[string]any{"name": name, "finalizers": finalizers},
@@ -111,7 +111,7 @@ func (w *world) redis(namespace, name string, finalizers ...string) {
 }
 
 // left are the objects that are left of a resource, by key.
-func (w *world) left(r kube.Resource) (keys []string) {
+func (w *cluster) left(r kube.Resource) (keys []string) {
 	w.Helper()
 	list, err := kube.List[*item](w.Context(), w.o.Client, kube.Query{Resource: r}, kube.ListOptions{})
 	if err != nil && !kube.IsNotFound(err) {
@@ -123,15 +123,15 @@ func (w *world) left(r kube.Resource) (keys []string) {
 	return keys
 }
 
-func (w *world) do(timeout time.Duration) error {
+func (w *cluster) do(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(w.Context(), timeout, errors.New("not done in time"))
 	defer cancel()
 	return Do(ctx, w.o)
 }
 
-func inWorld(t *testing.T, f func(w *world)) {
+func inCluster(t *testing.T, f func(w *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newCluster(t)
 		w.collect()
 		f(w)
 	})
@@ -141,7 +141,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 // it owned would stay.
 func TestADefinitionStaysUntilTheChildrenOfItsObjectsAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newCluster(t)
 		w.redis("default", "a", "skiff.dev/pods")
 		w.create(services, "default", map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
 			"name": "a"}, "spec": map[string]any{"ports": []any{map[string]any{"port": 80}}}})
@@ -165,7 +165,7 @@ func TestADefinitionStaysUntilTheChildrenOfItsObjectsAreGone(t *testing.T) {
 }
 
 func TestAllIsGoneAlsoWhatWasDeletedBeforeWithoutASkiffToLetItGo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "kept", "skiff.dev/pods")
 		w.redis("default", "going", "skiff.dev/pods")
@@ -199,7 +199,7 @@ func TestAllIsGoneAlsoWhatWasDeletedBeforeWithoutASkiffToLetItGo(t *testing.T) {
 }
 
 func TestLookFindsAllAndChangesNothing(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")
 		before := w.api.Revision()
@@ -219,7 +219,7 @@ func TestLookFindsAllAndChangesNothing(t *testing.T) {
 }
 
 func TestOneNamespaceLeavesTheOthersAndTheDefinitions(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.create(kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}, "",
 			map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "other"}})
@@ -236,7 +236,7 @@ func TestOneNamespaceLeavesTheOthersAndTheDefinitions(t *testing.T) {
 }
 
 func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")
 		err := w.do(10 * time.Second)
@@ -256,7 +256,7 @@ func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
 
 // Seen on v1.36: the namespace controller did not know a CRD that had just been made again, and left its objects.
 func TestAnObjectWhoseNamespaceIsGoneIsNamedAndHowToLetItGo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods")
 		w.redis("default", "b")
@@ -279,7 +279,7 @@ func TestAnObjectWhoseNamespaceIsGoneIsNamedAndHowToLetItGo(t *testing.T) {
 
 // A skiff that runs sets its finalizer on what it sees without one.
 func TestAFinalizerThatIsSetAgainIsRemovedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods")
 		busy := w.api.Inject(apiserver.Fault{Resource: "redis", Verb: "delete",

@@ -70,7 +70,7 @@ func (k Kubeconfig) Write(path string) error {
 	return nil
 }
 
-// replaceFile writes a file that others may be reading: by rename, so that nobody sees half of it.
+// replaceFile writes a file that others may be reading: by rename, so that they never see half of it.
 func replaceFile(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

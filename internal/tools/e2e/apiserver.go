@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// auditPolicy logs every request of a person or of skiff, once when it is answered; a watch also when it starts. The
+// auditPolicy logs every request of a test or of skiff, once when it is answered; a watch also when it starts. The
 // components' own requests are left out: they are most of the traffic and no test asks for them.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -52,7 +52,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--token-auth-file", c.path("tokens.csv"), "--authorization-mode", "RBAC",
 		"--service-cluster-ip-range", "10.96.0.0/16",
-		"--disable-admission-plugins", "ServiceAccount", // there is nobody to make the default accounts
+		"--disable-admission-plugins", "ServiceAccount", // no controller makes the default accounts
 		"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // on by default on some distributions
 		"--audit-policy-file", c.path("audit-policy.yaml"), "--audit-log-path", c.path("audit.log"),
 		"--allow-privileged"}, c.flags...)...)

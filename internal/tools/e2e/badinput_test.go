@@ -115,7 +115,7 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 
 			start := time.Now()
 			sk := launchSkiff(t, s, kubeconfig)
-			Eventually(t, settle, "the log says what is wrong", func() (bool, string) {
+			Eventually(t, limit, "the log says what is wrong", func() (bool, string) {
 				if sk.Exited() {
 					t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
 				}

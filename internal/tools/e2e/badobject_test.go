@@ -47,7 +47,7 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 	create := func(name string, spec any) {
 		t.Helper()
 		// The server checks with the old schema for a moment after the CRD was changed.
-		Eventually(t, settle, "the relaxed CRD takes "+name, func() (bool, string) {
+		Eventually(t, limit, "the relaxed CRD takes "+name, func() (bool, string) {
 			_, err := s.c.Admin.Create(t.Context(), collection, Object{
 				"apiVersion": "skiff.dev/v1alpha1", "kind": "WebServer", "metadata": Object{"name": name},
 				"spec": spec})
@@ -70,12 +70,12 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"words", "list"} {
-		Eventually(t, settle, "the log names the object that does not decode", func() (bool, string) {
+		Eventually(t, limit, "the log names the object that does not decode", func() (bool, string) {
 			return len(sk.LogLines(s.NS+"/"+name)) > 0, sk.Tail(20)
 		})
 	}
 	create("words-later", Object{"image": "nginx:1.23.1", "replicas": "four"}) // through the watch this time
-	Eventually(t, settle, "the log names it", func() (bool, string) {
+	Eventually(t, limit, "the log names it", func() (bool, string) {
 		return len(sk.LogLines(s.NS+"/words-later")) > 0, sk.Tail(20)
 	})
 	create("fine-later", Object{"image": "nginx:1.23.1", "replicas": 1})
@@ -112,7 +112,7 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	relaxCRD(t, s, "restarttriggers")
 	create := func(plural, kind, name string, spec any) {
 		t.Helper()
-		Eventually(t, settle, "the relaxed CRD takes "+name, func() (bool, string) {
+		Eventually(t, limit, "the relaxed CRD takes "+name, func() (bool, string) {
 			_, err := s.c.Admin.Create(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+s.NS+"/"+plural, Object{
 				"apiVersion": "skiff.dev/v1alpha1", "kind": kind, "metadata": Object{"name": name}, "spec": spec})
 			return err == nil, errorText(err)
@@ -161,12 +161,12 @@ func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 			strings.HasSuffix(condition.Str("message"), "; correct the spec"), what + ": " + condition.String()
 	}
 	for name, bad := range redis {
-		Eventually(t, settle, name+" is refused", func() (bool, string) {
+		Eventually(t, limit, name+" is refused", func() (bool, string) {
 			return refused(name, s.Redis(name).Condition("Stalled"), bad.word)
 		})
 	}
 	for name, bad := range triggers {
-		Eventually(t, settle, name+" is refused", func() (bool, string) {
+		Eventually(t, limit, name+" is refused", func() (bool, string) {
 			return refused(name, s.restartTrigger(name).Condition("Stalled"), bad.word)
 		})
 	}

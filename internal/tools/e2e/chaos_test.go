@@ -15,7 +15,7 @@ import (
 var chaosSeed = flag.Uint64("chaos-seed", 0, "seed of TestChaosConverges; 0: a new one")
 
 // All three controllers work for a minute through a proxy that breaks a quarter of their requests. Once it stops, the
-// world is what is declared; and what must happen once has happened once, also where the answer that said so was lost.
+// cluster is what is declared; and what must happen once has happened once, also where its answer was lost.
 func TestChaosConverges(t *testing.T) {
 	s, web := newScope(t), newScope(t) // what is in the second is all of the load's
 	seed := *chaosSeed
@@ -52,7 +52,7 @@ func TestChaosConverges(t *testing.T) {
 		s.waitRestarts("proxy", i+1)
 		s.waitRedis("cache", fmt.Sprintf("redis:7.%d", i+1), 3)
 	}
-	Eventually(t, settle, "a hundred changes", func() (bool, string) {
+	Eventually(t, limit, "a hundred changes", func() (bool, string) {
 		return load.Steps() >= 100,
 			fmt.Sprint(load.Steps())
 	})

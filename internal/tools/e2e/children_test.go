@@ -25,7 +25,7 @@ import (
 type childKind struct {
 	r         kube.Resource
 	body      string // what is declared besides metadata
-	tamper    string // a merge patch of somebody else that changes a declared field
+	tamper    string // a merge patch of another client that changes a declared field
 	immutable string // what is declared then, which the server refuses; "": all of it can be changed
 }
 
@@ -199,9 +199,9 @@ func (p *parent) child(name, members string) apply.Child {
 	return apply.Child{Body: body}
 }
 
-// settle applies until nothing is done any more, and a while longer, and returns what was done first. An apply that is
-// overtaken by the child's own controller did nothing.
-func (p *parent) settle(members string) apply.Result {
+// applyUntilDone applies until nothing is done any more, and a while longer, and returns what was done first. An apply
+// after which the child's own controller wrote did nothing.
+func (p *parent) applyUntilDone(members string) apply.Result {
 	p.Helper()
 	first := p.apply(members)
 	for range 20 {
@@ -243,7 +243,7 @@ func (p *parent) live(k childKind) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	if r := p.settle(k.body); r.Outcome != apply.Created {
+	if r := p.applyUntilDone(k.body); r.Outcome != apply.Created {
 		p.Fatalf("%v %s %v, want it created", r.Outcome, r.Message, r.Err)
 	}
 	if w := p.writes(); len(w) != 1 {
@@ -252,7 +252,7 @@ func (p *parent) live(k childKind) {
 	p.Merge(path, k.tamper)
 	before := p.settled(path)
 	p.waitMoment(200 * time.Millisecond) // the event
-	if r := p.settle(k.body); r.Outcome != apply.Applied || len(r.Differences) == 0 {
+	if r := p.applyUntilDone(k.body); r.Outcome != apply.Applied || len(r.Differences) == 0 {
 		p.Errorf("after a change by hand: %v %s %v", r.Outcome, r.Message, r.Err)
 	}
 	if now := p.settled(path); now == before {
@@ -264,7 +264,7 @@ func (p *parent) live(k childKind) {
 		p.Errorf("restored with %q", w)
 	}
 	p.restart()
-	p.settle(k.body)
+	p.applyUntilDone(k.body)
 	if w := p.writes(); len(w) > 1 { // one that asks whether a value that the server has rewritten is as it should be
 		p.Errorf("after a restart: %q", w)
 	}
@@ -278,7 +278,7 @@ func (p *parent) live(k childKind) {
 		if w := p.writes(); len(w) > 2 {
 			p.Errorf("it was sent again at once: %q", w)
 		}
-		p.settle(k.body)
+		p.applyUntilDone(k.body)
 	}
 	r := p.engine.Apply(p.Context(), p.owner, nil, false)
 	if len(r.Pruned) != 1 || r.Pruned[0].Outcome != apply.Deleted {

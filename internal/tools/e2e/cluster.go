@@ -37,7 +37,7 @@ type Cluster struct {
 // ends what will never work, so it is long enough for a machine that is busy with something else.
 const startLimit = 4 * time.Minute
 
-// StartControlPlane starts etcd and a kube-apiserver and nothing that would write by itself: no controllers, no nodes.
+// StartControlPlane starts etcd and a kube-apiserver and nothing else that writes: no controllers, no nodes.
 // That is what the differential test needs.
 //
 // The API server gets the flags besides its own.

@@ -22,7 +22,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("exit code %d\nstdout: %s\nstderr: %s", r.Code, r.Stdout, r.Stderr)
 }
 
-// commandLimit bounds a command that should end by itself. kubectl's own waits are given shorter limits by the tests.
+// commandLimit bounds a command that should end. kubectl's own waits are given shorter limits by the tests.
 const commandLimit = 6 * time.Minute
 
 // runCommand runs argv to its end. An exit code is a result, not an error; an error is that it could not run or did

@@ -31,7 +31,7 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 	metrics := "http://" + loopback(port) + "/metrics"
 	sk, _ := startMeasured(t, c, d.kubeconfig, id, "run", "--controllers", "webserver", "--leader-elect",
 		"--leader-election-id", id, "--leader-election-namespace", "default", "--metrics-bind-address="+loopback(port))
-	Eventually(t, settle, "it leads", func() (bool, string) {
+	Eventually(t, limit, "it leads", func() (bool, string) {
 		_, text, err := sk.probe("/readyz?verbose")
 		return strings.Contains(text, "this process leads; it renewed the lease at "), fmt.Sprint(text, err)
 	})
@@ -45,7 +45,7 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 		}
 		return r
 	}
-	Eventually(t, settle, "all is well", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
+	Eventually(t, limit, "all is well", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
 
 	d.freeze()
 	thaw := sync.OnceFunc(d.thaw)
@@ -74,13 +74,13 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 	}
 	thaw()
 	thawed := time.Now()
-	Eventually(t, settle, "all is well again", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
+	Eventually(t, limit, "all is well again", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
 	t.Logf("well again %s after the end of %s of silence", time.Since(thawed).Round(time.Second),
 		thawed.Sub(began).Round(time.Second))
 	if n := len(sk.LogLines(d.warning+" the API server; nothing can be changed meanwhile", "WARN")); n != 1 {
 		t.Errorf("%d lines at WARN, want 1", n)
 	}
-	Eventually(t, settle, "a line says for how long", func() (bool, string) {
+	Eventually(t, limit, "a line says for how long", func() (bool, string) {
 		lines := sk.LogLines("the API server answers again", "INFO", "outage")
 		return len(lines) == 1, strings.Join(lines, "\n")
 	})
@@ -90,7 +90,7 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 func (d drill) stays(t *testing.T, sk *Skiff, status func() Result, metrics string, began time.Time) {
 	t.Helper()
 	var last, ready, counted string
-	Eventually(t, d.lasts+settle, "the silence ends", func() (bool, string) {
+	Eventually(t, d.lasts+limit, "the silence ends", func() (bool, string) {
 		r := status()
 		code, _, err := sk.probe("/readyz")
 		page, scraped := scrape(t.Context(), metrics)

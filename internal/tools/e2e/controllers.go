@@ -15,7 +15,7 @@ var kubeControllers = []string{
 	"serviceaccount-controller", "root-ca-certificate-publisher-controller",
 }
 
-// fakeNode is a node that kwok plays, big enough for whatever a test creates.
+// fakeNode is a node that kwok plays, big enough for all that a test creates.
 const fakeNode = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-0",
 	"annotations":{"kwok.x-k8s.io/node":"fake"},"labels":{"kubernetes.io/hostname":"node-0","type":"kwok"}},
 	"status":{"allocatable":{"cpu":"1000","memory":"1000Gi","pods":"10000"},"capacity":{"cpu":"1000","memory":"1000Gi","pods":"10000"}}}`

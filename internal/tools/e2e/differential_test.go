@@ -34,7 +34,7 @@ func TestEmbeddedServerAnswersAsTheRealOne(t *testing.T) {
 	}
 	t.Cleanup(func() { // when the last script has ended
 		if t.Failed() || strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
-			return // after a part of the scripts nobody knows which allowances are needed
+			return // a part of the scripts does not need all allowances
 		}
 		for _, a := range allowed {
 			if !a.used.Load() {
@@ -88,14 +88,14 @@ func summary(answer any) string {
 // installForScripts installs the CRDs and waits until both of their faces are there.
 func installForScripts(t *testing.T, api *API) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	crd := must(os.ReadFile(filepath.Join(repository, "crds", "webserver.yaml")))(t)
 	if _, err := api.Do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/yaml",
 		string(crd)); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, settle, "WebServers are served", func() (bool, string) {
+	Eventually(t, limit, "WebServers are served", func() (bool, string) {
 		_, err := api.Get(ctx, "/apis/skiff.dev/v1alpha1/webservers")
 		return err == nil, errorText(err)
 	})

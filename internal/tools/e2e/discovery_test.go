@@ -99,7 +99,7 @@ func TestAnInformerOfEachKindSyncs(t *testing.T) {
 	if kinds < 50 {
 		t.Fatalf("only %d kinds", kinds)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	factory.Start(ctx.Done())
 	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {

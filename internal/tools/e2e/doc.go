@@ -1,7 +1,7 @@
 // Package e2e runs skiff, as a user would, against a real Kubernetes control plane on loopback.
 //
 // Its job: build etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok from the versions in go.mod,
-// start them in seconds, and check through kubectl and plain REST what the world looks like after skiff acted. Next to
+// start them in seconds, and check through kubectl and plain REST what the cluster has after skiff acted. Next to
 // the stories stands the differential test: one request script, run against the real server and against
 // skiff's embedded one, must give equal answers.
 //

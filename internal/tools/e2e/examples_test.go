@@ -92,7 +92,7 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 	waitReady(t, sk)
 
 	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")
-	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
+	Eventually(s, limit, "the proxy is restarted", func() (bool, string) {
 		return s.restartedAt("predixy") != "",
 			s.Deployment("predixy").String()
 	})

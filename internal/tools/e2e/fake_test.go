@@ -25,7 +25,7 @@ func serveFake(t *testing.T, c *apiserver.CEL) (*apiserver.Server, *API) {
 	server := apiserver.New(apiserver.Options{CEL: c,
 		Users: map[string]apiserver.User{admin.Token: {Name: admin.Name,
 			UID: admin.Name, Groups: []string{admin.Groups}}},
-		// Nobody empties deleted namespaces on the control plane that it is compared with either.
+		// No controller empties deleted namespaces on the control plane that it is compared with either.
 		KeepNamespaces: true, ProtectStorage: true})
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {

@@ -44,7 +44,7 @@ var faults = []string{
 	"delayed",     // the request waits for up to a second
 	"slow",        // the answer waits for up to a second
 	"unavailable", // 503 with a Status and Retry-After
-	"bad gateway", // 502 with a page for people
+	"bad gateway", // 502 with a page for browsers
 	"internal",    // 500 with a Status
 	"repeated",    // a GET or DELETE reaches the server twice, as HTTP allows a proxy
 }
@@ -106,7 +106,7 @@ func (p *FaultProxy) Counts() map[string]int {
 	return maps.Clone(p.counts)
 }
 
-// draw chooses what happens to a request, "" for nothing, and a number below n for whatever needs one.
+// draw chooses what happens to a request, "" for nothing, and a number below n for those that need one.
 func (p *FaultProxy) draw(r *http.Request, n int) (fault string, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -33,7 +33,7 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 		seconds(took), seconds(before.CPU), megabytes(before.RSS), megabytes(before.Peak))
 	restart, took := startMeasured(t, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector",
 		"app=redis-cluster", "--target", "deployment/proxy")
-	Eventually(t, settle, "skiff restart has stored its state", func() (bool, string) {
+	Eventually(t, limit, "skiff restart has stored its state", func() (bool, string) {
 		d := s.workload("deployments", "proxy")
 		return d.Str("metadata", "annotations", "skiff.dev/restart-state") != "", d.String()
 	})

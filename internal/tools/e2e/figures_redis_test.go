@@ -128,7 +128,7 @@ func waitRedises(t *testing.T, api *API, namespace string) {
 	t.Helper()
 	tick := time.NewTicker(figureLook)
 	defer tick.Stop()
-	Eventually(t, 3*settle, "all Redis are Ready", func() (bool, string) {
+	Eventually(t, 3*limit, "all Redis are Ready", func() (bool, string) {
 		<-tick.C
 		list := must(api.Get(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis"))(t)
 		ready := 0
@@ -147,7 +147,7 @@ func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Requ
 	t.Helper()
 	tick := time.NewTicker(figureLook)
 	defer tick.Stop()
-	Eventually(t, settle, "ten seconds without a request", func() (bool, string) {
+	Eventually(t, limit, "ten seconds without a request", func() (bool, string) {
 		<-tick.C
 		all = requests()
 		last := since
@@ -162,7 +162,7 @@ func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Requ
 	return all
 }
 
-// rowsOfRedis tells how 1,000 Redis came to be.
+// rowsOfRedis says how 1,000 Redis came to be.
 func rowsOfRedis(table *figureTable, where string, start time.Time, requests []Request, u Usage) {
 	made, lastPod, lastWrite := 0, start, start
 	for _, r := range requests {

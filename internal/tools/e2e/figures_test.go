@@ -56,7 +56,7 @@ func (f *figureTable) print() {
 	}
 }
 
-// figureScope is a namespace on a cluster of its own, so that nobody else's work is in the figures.
+// figureScope is a namespace on a cluster of its own, so that no other work is in the figures.
 func figureScope(t *testing.T) *Scope {
 	t.Helper()
 	bins := must(binaries())(t)
@@ -147,7 +147,7 @@ func countRequests(requests []Request) requestCounts {
 }
 
 // perObject is "1.00 create pods, 2.01 patch redis/status; 6 others", the most frequent first. The others are the
-// watches and whatever else came to less than one request for a hundred objects.
+// watches and all that came to less than one request for a hundred objects.
 func (c requestCounts) perObject(objects int) string {
 	var parts []string
 	others := 0

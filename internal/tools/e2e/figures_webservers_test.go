@@ -39,7 +39,7 @@ func figureManyWebServers(t *testing.T, table *figureTable) {
 		}
 		last := ready.CPU
 		tick := time.NewTicker(10 * time.Second)
-		Eventually(t, 5*settle, "ten seconds with next to no work", func() (bool, string) {
+		Eventually(t, 5*limit, "ten seconds with next to no work", func() (bool, string) {
 			<-tick.C
 			now := usageOf(t, sk).CPU
 			did := now - last

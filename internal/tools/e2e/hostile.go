@@ -74,7 +74,7 @@ func (h *Hostile) Close() {
 	h.http.Close()
 }
 
-// ServeHTTP attacks skiff, and nobody else.
+// ServeHTTP attacks skiff, and no other client.
 func (h *Hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := h.answer(r)
 	if answer == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What skiff may take under attack. The limits of the process are above that, so that a peak which nobody sees ends
+// What skiff may take under attack. The limits of the process are above that, so that a peak between two samples ends
 // it: the data segment has all that the heap ever had, and Go reserves 1.3 GiB of addresses before it uses any.
 const (
 	// hostileMemory is that of the container of examples/install.yaml. Where the machine permits it, skiff runs in a
@@ -312,7 +312,7 @@ func declare(t *testing.T, h *Hostile, name string) {
 		"redis":      {"kind": "Redis", "spec": Object{"num": 1, "port": 6379}},
 	} {
 		object["apiVersion"], object["metadata"] = "skiff.dev/v1alpha1", Object{"name": name}
-		Eventually(t, settle, plural+" are served", func() (bool, string) {
+		Eventually(t, limit, plural+" are served", func() (bool, string) {
 			_, err := h.API.Create(t.Context(), "/apis/skiff.dev/v1alpha1/namespaces/default/"+plural, object)
 			return err == nil, errorText(err)
 		})

@@ -74,7 +74,7 @@ func TestNamespacedManifestsGrantWhatSkiffNeedsInTheseNamespaces(t *testing.T) {
 		in.waitRedis("cache", "redis:7-alpine", 1)
 		in.Kubectl("wait", "--for=condition=Ready", "restarttrigger/proxy", "--timeout=4m")
 		in.replacePod("redis-0")
-		Eventually(in, settle, "the proxy is restarted", func() (bool, string) {
+		Eventually(in, limit, "the proxy is restarted", func() (bool, string) {
 			return in.restartedAt("proxy") != "", in.Deployment("proxy").String()
 		})
 	}
@@ -130,7 +130,7 @@ func TestANamespaceSelectorFollowsTheLabels(t *testing.T) {
 		in.waitChildren("web", "nginx:1.23.1", 1)
 	}
 	other.Kubectl("label", "namespace", other.NS, "team-")
-	Eventually(t, settle, "the namespace is no longer watched", func() (bool, string) {
+	Eventually(t, limit, "the namespace is no longer watched", func() (bool, string) {
 		_, probe, err := sk.probe("/readyz?verbose")
 		return err == nil && !strings.Contains(probe, other.NS) && strings.Contains(probe, s.NS), probe
 	})

@@ -16,7 +16,7 @@ var killSeed = flag.Uint64("kill-seed", 0, "seed of TestSkiffIsKilledAtRandomTim
 const killedOperations = 20
 
 // skiff dies by kill -9 at a random time after each of 20 operations that scale or roll a WebServer and a Redis, and
-// is started again at once. In the end the world is what was asked for last, and nothing of somebody else was touched.
+// is started again at once. In the end the cluster is what was asked for last, and no foreign object was touched.
 func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	s := newScope(t)
 	seed := *killSeed
@@ -66,7 +66,7 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 		return s.writesHere(r) && r.Verb == "delete" && (r.Resource != "pods" || r.Name == "stranger-0")
 	})
 	if len(wrong) > 0 {
-		t.Errorf("skiff deleted what nobody asked it to: %v", wrong)
+		t.Errorf("skiff deleted what it should not: %v", wrong)
 	}
 
 	// And the way out: a deletion in order, interrupted.
@@ -76,7 +76,7 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	for range 3 {
 		life.endAfter(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
 	}
-	Eventually(t, 2*settle, "only the foreign pod is left", func() (bool, string) {
+	Eventually(t, 2*limit, "only the foreign pod is left", func() (bool, string) {
 		left := s.Kubectl("get", "redis,webservers,deployments,services,pods", "-o", "name")
 		return left == "pod/stranger-0\n", left
 	})
@@ -125,7 +125,7 @@ func (l *lives) endAfter(d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-l.now.Done():
-		l.t.Fatalf("skiff ended by itself with exit code %d\n%s", l.now.ExitCode(), l.now.Tail(20))
+		l.t.Fatalf("skiff ended with exit code %d\n%s", l.now.ExitCode(), l.now.Tail(20))
 	}
 	if err := l.now.Kill(); err != nil {
 		l.t.Fatal(err)

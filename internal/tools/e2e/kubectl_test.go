@@ -63,7 +63,7 @@ func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if inTime, err := jobs.Stop(settle); err != nil || !inTime {
+		if inTime, err := jobs.Stop(limit); err != nil || !inTime {
 			t.Errorf("the controller manager does not end: %v", err)
 		}
 	})
@@ -78,12 +78,12 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 	kubeconfig := s.c.path("dev.kubeconfig")
 	dev := must(s.c.Start("dev", nil, binary, "--kubeconfig-out", kubeconfig))(t)
 	t.Cleanup(func() {
-		if inTime, err := dev.Stop(settle); err != nil || !inTime {
+		if inTime, err := dev.Stop(limit); err != nil || !inTime {
 			t.Errorf("skiff-dev does not end: %v", err)
 		}
 	})
 	embedded := Kubectl{path: s.kubectl.path, kubeconfig: kubeconfig, cacheDir: t.TempDir()}
-	Eventually(t, settle, "skiff-dev has its CRDs", func() (bool, string) {
+	Eventually(t, limit, "skiff-dev has its CRDs", func() (bool, string) {
 		if _, err := os.Stat(kubeconfig); err != nil {
 			return false, err.Error()
 		}
@@ -122,7 +122,7 @@ func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) string {
 	if err != nil {
 		t.Errorf("kubectl %s: %v", l.args, err)
 	}
-	if took := time.Since(began); took > settle {
+	if took := time.Since(began); took > limit {
 		t.Errorf("kubectl %s took %v", l.args, took)
 	}
 	out := strings.TrimSpace(r.Stdout)

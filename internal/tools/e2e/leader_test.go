@@ -64,7 +64,7 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 	first := s.holder()
 	b := s.startReplica(t, "b")
 	began := time.Now()
-	s.waitWrites(a, began, settle)
+	s.waitWrites(a, began, limit)
 	if n := len(s.writes(b, began)); n > 0 {
 		t.Errorf("the standby wrote %d times", n)
 	}
@@ -83,7 +83,7 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 	}
 	until := time.Now().Add(5 * time.Second)
 	for time.Now().Before(until) {
-		s.waitWrites(b, time.Now(), settle)
+		s.waitWrites(b, time.Now(), limit)
 	}
 	told := len(s.get("/apis/events.k8s.io/v1/namespaces/" + s.NS +
 		"/events?fieldSelector=reason=LeaderElection,reportingController=skiff.dev/leader-election").List("items"))
@@ -110,7 +110,7 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 	Eventually(t, 10*time.Second, "the old leader leads again", func() (bool, string) {
 		return s.holder() == first, s.holder()
 	})
-	back := s.waitWrites(a, ended, settle)
+	back := s.waitWrites(a, ended, limit)
 	t.Logf("after SIGTERM the other wrote %s after the exit", back.Sub(exited).Round(time.Millisecond))
 	if back.Sub(exited) > 2*time.Second { // one for the lease, one for the machine that all tests share
 		t.Errorf("it took %s to take over from a leader that was told to stop", back.Sub(exited))

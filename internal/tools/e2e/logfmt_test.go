@@ -9,7 +9,7 @@ import (
 	"github.com/go-logfmt/logfmt"
 )
 
-// The text log is logfmt, as collectors of logs read it, whatever others have put into it.
+// The text log is logfmt, as collectors of logs read it, with any text of others in it.
 func TestTheTextLogIsLogfmt(t *testing.T) {
 	binary := must(skiffBinary())(t)
 	group := must(NewGroup())(t)
@@ -27,7 +27,7 @@ args: [-c, "cat `+words+` >&2; exit 1"]}}}]}`)
 		t.Fatal(err)
 	}
 	defer p.Kill()
-	Eventually(t, settle, "the plugin has said something", func() (bool, string) {
+	Eventually(t, limit, "the plugin has said something", func() (bool, string) {
 		return strings.Contains(p.Log(), "says:"), p.Tail(10)
 	})
 	lines := logfmt.NewDecoder(strings.NewReader(p.Log()))

@@ -119,7 +119,7 @@ func applyFiles(c *Cluster, paths ...string) error {
 	return nil
 }
 
-// ownCluster starts an API server of the test alone, with etcd and nothing that would write by itself.
+// ownCluster starts an API server of the test alone, with etcd and nothing else that writes.
 func ownCluster(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
 	bins, err := binaries()

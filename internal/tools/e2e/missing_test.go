@@ -21,7 +21,7 @@ const pickUp = time.Minute
 // comes.
 func TestSkiffStartsBeforeTheCRD(t *testing.T) {
 	s := newScope(t)
-	t.Cleanup(func() { installCRDs(t, s) }) // whatever happens: the other tests need it
+	t.Cleanup(func() { installCRDs(t, s) }) // also after a failure: the other tests need it
 	s.Kubectl("delete", "crd", "webservers.skiff.dev", "--timeout=4m")
 
 	kubeconfig := must(s.c.Kubeconfig(operator))(t)
@@ -71,7 +71,7 @@ func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 	if err := c.Admin.Delete(t.Context(), crdPath("webservers")); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, settle, "the definition of v2 is gone", func() (bool, string) {
+	Eventually(t, limit, "the definition of v2 is gone", func() (bool, string) {
 		_, err := c.Admin.Get(t.Context(), crdPath("webservers"))
 		return IsCode(err, http.StatusNotFound), errorText(err)
 	})
@@ -159,7 +159,7 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	follow(t, s, adviceIn(t, sk.LogLines(parked)[0]))
 	Eventually(t, pickUp, "the grant is picked up", func() (bool, string) { return worksEverywhere(sk) })
 	applyIn(other, WebServerManifest("there", "image: nginx:1.23.1, replicas: 1"))
-	Eventually(t, settle, "the Deployment of the other namespace exists", func() (bool, string) {
+	Eventually(t, limit, "the Deployment of the other namespace exists", func() (bool, string) {
 		r := s.TryKubectl("-n", other, "get", "deployment", "there")
 		return r.Code == 0, r.String()
 	})
@@ -175,7 +175,7 @@ func TestSkiffSaysHowToGrantTheLease(t *testing.T) {
 	}
 	sk := launchSkiff(t, s, kubeconfig, "--leader-elect", "--leader-election-namespace", s.NS)
 	const refused = "cannot get the lease, retrying"
-	Eventually(t, settle, "the log says that the lease is forbidden", func() (bool, string) {
+	Eventually(t, limit, "the log says that the lease is forbidden", func() (bool, string) {
 		return len(sk.LogLines(refused)) > 0, sk.Tail(20)
 	})
 	follow(t, s, adviceIn(t, sk.LogLines(refused)[0]))
@@ -250,7 +250,7 @@ func TestStatusTellsOf401OnEachWrite(t *testing.T) {
 // waitStatus returns when `skiff status` exits with 3 and says what it should.
 func waitStatus(t *testing.T, s *Scope, sk *Skiff, want string) {
 	t.Helper()
-	Eventually(t, settle, "skiff status says "+want, func() (bool, string) {
+	Eventually(t, limit, "skiff status says "+want, func() (bool, string) {
 		r := runSkiff(t, s, "status", "--health-probe-bind-address", strings.TrimPrefix(sk.probes, "http://"))
 		return r.Code == 3 && strings.Contains(r.Stdout, want), r.String()
 	})
@@ -260,7 +260,7 @@ func waitStatus(t *testing.T, s *Scope, sk *Skiff, want string) {
 // help, and one wrong namespace must not block a rollout.
 func waitParked(t *testing.T, sk *Skiff, missing string) {
 	t.Helper()
-	Eventually(t, settle, "the log and /readyz?verbose name "+missing, func() (bool, string) {
+	Eventually(t, limit, "the log and /readyz?verbose name "+missing, func() (bool, string) {
 		if sk.Exited() {
 			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
 		}
@@ -299,7 +299,7 @@ func installCRDs(t testing.TB, s *Scope) {
 // waitApplied applies a manifest whose kind may not be served yet.
 func (s *Scope) waitApplied(manifest string) {
 	s.Helper()
-	Eventually(s, settle, "the manifest is accepted", func() (bool, string) {
+	Eventually(s, limit, "the manifest is accepted", func() (bool, string) {
 		r, err := s.kubectl.Run(s.Context(), manifest, "-n", s.NS, "apply", "-f", "-")
 		return err == nil && r.Code == 0, r.String() + errorText(err)
 	})

@@ -72,14 +72,14 @@ func testOurFieldsAreRestored(s *Scope, _ *Skiff) {
 	s.waitChildren("owned", "nginx:1.23.1", 2)
 	s.Kubectl("patch", "service", "owned-service", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/ports/0/nodePort","value":30023}]`)
-	Eventually(s, settle, "the nodePort is 30022 again", func() (bool, string) {
+	Eventually(s, limit, "the nodePort is 30022 again", func() (bool, string) {
 		svc := s.Service("owned-service")
 		return svc.Int("spec", "ports", "0", "nodePort") == 30022, svc.String()
 	})
 	// The label is what skiff's watch selects by, so the child vanishes from its sight; it must be found all the same.
 	uid := s.Deployment("owned").UID()
 	s.Kubectl("label", "deployment", "owned", "app.kubernetes.io/managed-by-")
-	Eventually(s, settle, "the managed-by label is back", func() (bool, string) {
+	Eventually(s, limit, "the managed-by label is back", func() (bool, string) {
 		d := s.Deployment("owned")
 		return d.Str("metadata", "labels", "app.kubernetes.io/managed-by") == "skiff", d.String()
 	})
@@ -88,13 +88,13 @@ func testOurFieldsAreRestored(s *Scope, _ *Skiff) {
 	}
 }
 
-// A Service of the wanted name that somebody else made.
+// A foreign Service of the wanted name.
 func testForeignServiceIsLeftAlone(s *Scope, _ *Skiff) {
 	s.Kubectl("create", "service", "clusterip", "taken-service", "--tcp=8080:8080")
 	before := s.Service("taken-service")
 	s.Apply(WebServerManifest("taken", "image: nginx:1.23.1, replicas: 1"))
 	c := s.waitCondition("taken", "Ready", "False")
-	Eventually(s, settle, "a condition names the foreign Service", func() (bool, string) {
+	Eventually(s, limit, "a condition names the foreign Service", func() (bool, string) {
 		c = s.WebServer("taken").Condition("Ready")
 		return strings.Contains(c.Str("message"), "taken-service"), s.WebServer("taken").String()
 	})
@@ -117,7 +117,7 @@ func testForeignDeploymentIsLeftAlone(s *Scope, _ *Skiff) {
 	before := s.Deployment("taken")
 	s.Apply(WebServerManifest("taken", "image: nginx:1.23.1, replicas: 3"))
 	s.waitCondition("taken", "Ready", "False")
-	Eventually(s, settle, "a condition names the foreign Deployment", func() (bool, string) {
+	Eventually(s, limit, "a condition names the foreign Deployment", func() (bool, string) {
 		ws := s.WebServer("taken")
 		return strings.Contains(ws.Condition("Ready").Str("message"), "taken"), ws.String()
 	})
@@ -135,7 +135,7 @@ func testRemovingReplicasKeepsTheCount(s *Scope, _ *Skiff) {
 	s.Kubectl("patch", "ws", "freed", "--type=json", "-p", `[{"op":"remove","path":"/spec/replicas"}]`)
 	s.waitObserved("freed")
 	s.waitChildren("freed", "nginx:1.23.1", 3)
-	Eventually(s, settle, "skiff no longer owns replicas", func() (bool, string) {
+	Eventually(s, limit, "skiff no longer owns replicas", func() (bool, string) {
 		return !owns(s.Deployment("freed"), "skiff", "f:spec", "f:replicas"),
 			s.Kubectl("get", "deployment", "freed", "-o", "yaml", "--show-managed-fields")
 	})
@@ -158,7 +158,7 @@ func owns(obj Object, manager string, field ...string) bool {
 }
 
 func testRemovingAnEnvEntryRemovesIt(s *Scope, _ *Skiff) {
-	const b = canary + "-b" // nobody should put a password there, and everybody does: it must not get into a log
+	const b = canary + "-b" // passwords do not belong there, and are found there: none may get into a log
 	s.Apply(WebServerManifest("env", "image: nginx:1.23.1, replicas: 1, env: [{name: A, value: a}, {name: B, value: "+
 		""+b+"}]"))
 	s.waitChildren("env", "nginx:1.23.1", 1)
@@ -167,7 +167,7 @@ func testRemovingAnEnvEntryRemovesIt(s *Scope, _ *Skiff) {
 	}
 	ip := s.Service("env-service").Str("spec", "clusterIP")
 	s.Apply(WebServerManifest("env", "image: nginx:1.23.1, replicas: 1, env: [{name: B, value: "+b+"}]"))
-	Eventually(s, settle, "A is gone from the Deployment", func() (bool, string) {
+	Eventually(s, limit, "A is gone from the Deployment", func() (bool, string) {
 		env := envOf(s.Deployment("env"))
 		_, a := env["A"]
 		return !a && env["B"] == b, s.Deployment("env").String()
@@ -176,7 +176,7 @@ func testRemovingAnEnvEntryRemovesIt(s *Scope, _ *Skiff) {
 		s.Errorf("the Service's clusterIP changed from %s to %s", ip, got)
 	}
 	s.Apply(WebServerManifest("env", "image: nginx:1.23.1, replicas: 1"))
-	Eventually(s, settle, "B is gone, too", func() (bool, string) {
+	Eventually(s, limit, "B is gone, too", func() (bool, string) {
 		return len(envOf(s.Deployment("env"))) == 0, s.Deployment("env").String()
 	})
 }

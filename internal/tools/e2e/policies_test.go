@@ -34,7 +34,7 @@ func (s *Scope) inForce(t *testing.T, policy podpolicy.Policy) {
 			"name":"webserver","securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"},
 			"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}}}`,
 	} {
-		Eventually(t, settle, "the policy about "+name+" is in force", func() (bool, string) {
+		Eventually(t, limit, "the policy about "+name+" is in force", func() (bool, string) {
 			err := s.tryWebServer(t, body)
 			return err != nil && strings.Contains(err.Error(), "'skiff-"+name+"-"), fmt.Sprint(err)
 		})
@@ -162,7 +162,7 @@ func TestAdmissionPoliciesRefuseInWords(t *testing.T) {
 		}
 	}
 	s.Apply(grant("Role", "tenant", user, append(rights, kube.Right{Resource: pods, Verbs: []string{"delete"}})))
-	Eventually(t, settle, "a user who may write pods sets the annotation", func() (bool, string) {
+	Eventually(t, limit, "a user who may write pods sets the annotation", func() (bool, string) {
 		manifest := object + "WebServer\nspec: {image: i}\n" + fmt.Sprintf(adopting, "adopts")
 		r, err := s.kubectl.Run(t.Context(), manifest, "-n", s.NS, "--as", user, "--as-group=system:authenticated",
 			"apply", "-f", "-")

@@ -34,7 +34,7 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, settle, "skiff-dev tells how to reach it", func() (bool, string) {
+	Eventually(t, limit, "skiff-dev says how to reach it", func() (bool, string) {
 		return strings.Contains(dev.Log(), "export KUBECONFIG='"+kubeconfig+"'"), dev.Log()
 	})
 	token := regexp.MustCompile(`token: "?(\w{10,})`).FindStringSubmatch(readFile(t, kubeconfig))
@@ -57,7 +57,7 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 			t.Errorf("%s: %v", line, r)
 		}
 	}
-	if inTime, err := dev.Stop(settle); err != nil || !inTime || dev.ExitCode() != 0 {
+	if inTime, err := dev.Stop(limit); err != nil || !inTime || dev.ExitCode() != 0 {
 		t.Errorf("SIGTERM: in time %v, exit code %d, error %v", inTime, dev.ExitCode(), err)
 	}
 	if strings.Contains(dev.Log(), token[1]) {

@@ -15,7 +15,7 @@ func (s *Scope) podPath(name string) string { return "/api/v1/namespaces/" + s.N
 // words in its arguments or image.
 func (s *Scope) waitMembers(name string, num int, words ...string) {
 	s.Helper()
-	Eventually(s, 2*settle, fmt.Sprintf("%s has %d pods and is Ready", name, num), func() (bool, string) {
+	Eventually(s, 2*limit, fmt.Sprintf("%s has %d pods and is Ready", name, num), func() (bool, string) {
 		rd, pods := s.Redis(name), s.PodsOf(name)
 		ready := rd.Condition("Ready")
 		ok := len(pods) == num && ready.Str("status") == "True" &&
@@ -67,7 +67,7 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// The source article's tour: create, scale, delete; and what a person sees of it.
+// The source article's tour: create, scale, delete; and what a user sees of it.
 func testRedisArticleSample(s *Scope, _ *Skiff) {
 	s.Kubectl("apply", "-f", example("redis.yaml"))
 	s.waitMembers("cache", 3, "--port 6379", "redis:7-alpine", "maxmemory 64mb")
@@ -103,7 +103,7 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 			s.Errorf("member %d is %v, the pod %s", i, m, p)
 		}
 	}
-	Eventually(s, settle, "kubectl describe shows the Events", func() (bool, string) {
+	Eventually(s, limit, "kubectl describe shows the Events", func() (bool, string) {
 		text := s.Kubectl("describe", "redis", "cache")
 		return strings.Contains(text, "CreatePod") && strings.Contains(text, "DeletePod") &&
 			strings.Contains(text, "created pods cache-0, cache-1, cache-2"), text
@@ -134,7 +134,7 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 	if !slices.Equal(order, []string{"delete cache-1", "delete cache-0", "patch cache"}) { // the last is the finalizer
 		s.Errorf("the Redis was taken down by %q", order)
 	}
-	Eventually(s, settle, "pods and Service are gone", func() (bool, string) {
+	Eventually(s, limit, "pods and Service are gone", func() (bool, string) {
 		left := strings.TrimSpace(s.Kubectl("get", "services,pods", "-o", "name"))
 		return left == "", left
 	})
@@ -164,7 +164,7 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 		s.Fatal(err)
 	}
 	defer watch.Kill()
-	Eventually(s, settle, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
+	Eventually(s, limit, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
 	for _, end := range []func(){
 		// Without --wait=false kubectl can take the new pod, which is there within milliseconds, for the old one and
 		// wait for ever.
@@ -194,7 +194,7 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	// the same.
 	before := s.get(s.podPath("healed-2")).UID()
 	s.Kubectl("label", "pod", "healed-2", "app.kubernetes.io/managed-by-")
-	Eventually(s, settle, "the label is back", func() (bool, string) {
+	Eventually(s, limit, "the label is back", func() (bool, string) {
 		p := s.get(s.podPath("healed-2"))
 		return p.Str("metadata", "labels", "app.kubernetes.io/managed-by") == "skiff" && p.UID() == before, p.String()
 	})
@@ -214,7 +214,7 @@ func testRedisRolls(s *Scope, _ *Skiff) {
 		start, before := time.Now(), s.uidsOf("rolled")
 		s.Kubectl("patch", "redis", "rolled", "--type=merge", "-p", change.patch)
 		fewest := 3
-		Eventually(s, 2*settle, "all pods are replaced, and at most one is missing", func() (bool, string) {
+		Eventually(s, 2*limit, "all pods are replaced, and at most one is missing", func() (bool, string) {
 			now := s.uidsOf("rolled")
 			ready, replaced := 0, 0
 			for _, p := range s.PodsOf("rolled") {
@@ -265,7 +265,7 @@ func testRedisStuckRoll(s *Scope, _ *Skiff) {
 	before := s.uidsOf("stuck")
 	s.Kubectl("patch", "redis", "stuck", "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
-	Eventually(s, settle, "Degraded says which pod and why", func() (bool, string) {
+	Eventually(s, limit, "Degraded says which pod and why", func() (bool, string) {
 		c := s.Redis("stuck").Condition("Degraded")
 		return c.Str("status") == "True" && c.Str("reason") == "Unschedulable" &&
 			strings.Contains(c.Str("message"), "stuck-2"), s.Redis("stuck").String()
@@ -299,7 +299,7 @@ func testForeignPodIsLeftAlone(s *Scope, _ *Skiff) {
 	s.Kubectl("run", "taken-1", "--image=httpd:2")
 	uid := s.get(s.podPath("taken-1")).UID()
 	s.Apply(RedisManifest("taken", "port: 6379, num: 3"))
-	Eventually(s, settle, "a condition names the foreign pod", func() (bool, string) {
+	Eventually(s, limit, "a condition names the foreign pod", func() (bool, string) {
 		rd := s.Redis("taken")
 		return rd.Condition("Ready").Str("reason") == "NameTaken" &&
 			strings.Contains(rd.Condition("Ready").Str("message"), "taken-1") &&
@@ -319,7 +319,7 @@ func testRedisRefusedTemplate(s *Scope, _ *Skiff) {
 	before := s.uidsOf("refused")
 	s.Kubectl("patch", "redis", "refused", "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"restartPolicy":"Sometimes"}}}}`)
-	Eventually(s, settle, "Stalled says why", func() (bool, string) {
+	Eventually(s, limit, "Stalled says why", func() (bool, string) {
 		c := s.Redis("refused").Condition("Stalled")
 		return c.Str("status") == "True" && strings.Contains(c.Str("message"), "restartPolicy"),
 			s.Redis("refused").String()
@@ -351,7 +351,7 @@ func TestRedisDeletedWhileSkiffIsDown(t *testing.T) {
 		t.Fatal("nothing kept the Redis")
 	}
 	startSkiff(t, s, withRedis...)
-	Eventually(t, settle, "the pods are gone, and then the Redis", func() (bool, string) {
+	Eventually(t, limit, "the pods are gone, and then the Redis", func() (bool, string) {
 		return s.Redis("late") == nil, s.Redis("late").String()
 	})
 	if pods := s.PodsOf("late"); len(pods) != 0 {
@@ -359,7 +359,7 @@ func TestRedisDeletedWhileSkiffIsDown(t *testing.T) {
 	}
 }
 
-// waitMoment lets the world go on: for the randomness of a test, never for something to come true.
+// waitMoment waits: for the randomness of a test, never for a condition.
 func (s *Scope) waitMoment(d time.Duration) {
 	select {
 	case <-time.After(d):

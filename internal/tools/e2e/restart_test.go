@@ -19,7 +19,7 @@ func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 		Token: operator.Token}).Write(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // whatever happens: the other tests need it
+	t.Cleanup(func() { // also after a failure: the other tests need it
 		if s.c.apiserver.Exited() {
 			if err := s.c.StartAPIServer(noContext); err != nil {
 				t.Error(err)
@@ -37,7 +37,7 @@ func TestAPIServerIsKilledUnderLoad(t *testing.T) {
 	steps := func(n int) {
 		t.Helper()
 		from := load.Steps()
-		Eventually(t, settle, fmt.Sprintf("%d more changes", n),
+		Eventually(t, limit, fmt.Sprintf("%d more changes", n),
 			func() (bool, string) { return load.Steps() >= from+n, fmt.Sprint(load.Steps()) })
 	}
 	steps(40)
@@ -81,7 +81,7 @@ func restartAPIServer(t *testing.T, s *Scope, proxy *TCPProxy) {
 // waitWorld returns when the WebServers' children are what want says, and nothing else of skiff's is in the namespace.
 func waitWorld(t *testing.T, s *Scope, want map[string]wanted) {
 	t.Helper()
-	Eventually(t, 2*settle, "the world is what was asked for", func() (bool, string) {
+	Eventually(t, 2*limit, "the cluster is what was asked for", func() (bool, string) {
 		problems, err := compareWorld(s, want)
 		if err != nil {
 			return false, err.Error()
@@ -137,7 +137,7 @@ func noDuplicates(t *testing.T, s *Scope, since time.Time) {
 	t.Helper()
 	deleted := s.skiffRequests(since, func(r Request) bool { return s.writesHere(r) && r.Verb == "delete" })
 	if len(deleted) > 0 {
-		t.Errorf("skiff deleted children that nobody asked it to: %v", deleted)
+		t.Errorf("skiff deleted children that it should keep: %v", deleted)
 	}
 	count := func(r Request) bool { return r.Code == 201 && r.Namespace == s.NS }
 	parents, err := s.c.Requests(since, func(r Request) bool {
@@ -219,7 +219,7 @@ func TestSteadyStateSendsNothingButWatchesAndPings(t *testing.T) {
 	isPing := func(r Request) bool { return r.Verb == "list" && strings.Contains(r.URI, "limit=1") }
 	works := func(r Request) bool { return r.Verb != "watch" && !isPing(r) }
 	s := newScope(t)
-	Eventually(t, 2*settle, "the namespaces of earlier tests are gone, with what skiff does in them",
+	Eventually(t, 2*limit, "the namespaces of earlier tests are gone, with what skiff does in them",
 		func() (bool, string) {
 			all := s.get("/apis/skiff.dev/v1alpha1/webservers").List("items")
 			return len(all) == 0, fmt.Sprintf("%d WebServers", len(all))
@@ -234,7 +234,7 @@ func TestSteadyStateSendsNothingButWatchesAndPings(t *testing.T) {
 	}
 	// Rest is when nothing happened for five seconds: the status write and its echo are then through.
 	quiet := time.Now()
-	Eventually(t, settle, "five seconds without a request", func() (bool, string) {
+	Eventually(t, limit, "five seconds without a request", func() (bool, string) {
 		last := s.skiffRequests(quiet, works)
 		if len(last) > 0 {
 			quiet = last[len(last)-1].Received.Add(time.Nanosecond)

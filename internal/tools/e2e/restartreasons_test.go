@@ -25,7 +25,7 @@ func (s *Scope) restarts(name string) int {
 // waitRestarts returns when a trigger counts n restarts and all is rolled out.
 func (s *Scope) waitRestarts(name string, n int) {
 	s.Helper()
-	Eventually(s, settle, fmt.Sprintf("%s has restarted %d times", name, n), func() (bool, string) {
+	Eventually(s, limit, fmt.Sprintf("%s has restarted %d times", name, n), func() (bool, string) {
 		return s.restarts(name) == n && s.restartTrigger(name).Condition("Ready").Str("status") == "True",
 			s.restartTrigger(name).String()
 	})
@@ -251,7 +251,7 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 		t.Errorf("restarted at %s, which is before %s", at, due)
 	}
 	kill()
-	s.replacePod("redis-0") // while nobody looks
+	s.replacePod("redis-0") // while no skiff runs
 	sk = startSkiff(t, s, "--controllers", "restart")
 	s.waitRestarts("predixy", 2)
 	if last := s.restartTrigger("predixy").Str("status", "lastRestart", "pod"); last != "redis-0" {
@@ -261,7 +261,7 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 		n := s.restarts("predixy")
 		s.replacePod("redis-0")
 		s.waitTrigger("predixy", "Progressing", "True/Pending")
-		Eventually(t, settle, "the restart has begun", func() (bool, string) {
+		Eventually(t, limit, "the restart has begun", func() (bool, string) {
 			reason := s.restartTrigger("predixy").Condition("Progressing").Str("reason")
 			return reason != "Pending", reason
 		})

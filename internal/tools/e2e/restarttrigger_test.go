@@ -66,7 +66,7 @@ func restartedAt(o Object) string {
 
 func (s *Scope) waitTrigger(name, condition, want string) {
 	s.Helper()
-	Eventually(s, settle, fmt.Sprintf("%s of %s is %s", condition, name, want), func() (bool, string) {
+	Eventually(s, limit, fmt.Sprintf("%s of %s is %s", condition, name, want), func() (bool, string) {
 		c := s.restartTrigger(name).Condition(condition)
 		return c.Str("status")+"/"+c.Str("reason") == want, c.String()
 	})
@@ -108,7 +108,7 @@ func TestRestartTrigger(t *testing.T) {
 	}
 }
 
-// The source article's use: the proxy restarts when a pod of the Redis cluster was replaced. And what a person sees of
+// The source article's use: the proxy restarts when a pod of the Redis cluster was replaced. And what a user sees of
 // it.
 func testRestartArticleSample(s *Scope, _ *Skiff) {
 	s.Apply(workloadManifest("Deployment", "predixy", 2))
@@ -124,7 +124,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	start := time.Now()
 	s.replacePod("redis-2")
 	s.waitTrigger("predixy", "Progressing", "True/Pending")
-	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
+	Eventually(s, limit, "the proxy is restarted", func() (bool, string) {
 		at := restartedAt(s.workload("deployments", "predixy"))
 		return at != "", s.restartTrigger("predixy").String()
 	})
@@ -153,7 +153,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 		"restarttrigger/predixy": {"Restarted", "restarted deployment/predixy: pod redis-2 replaced"},
 		"deployment/predixy":     {"restarted by RestartTrigger predixy: pod redis-2 replaced"},
 	} {
-		Eventually(s, settle, "kubectl describe shows the Events of "+object, func() (bool, string) {
+		Eventually(s, limit, "kubectl describe shows the Events of "+object, func() (bool, string) {
 			text := s.Kubectl("describe", object)
 			all := true
 			for _, w := range words {
@@ -188,7 +188,7 @@ func testRestartAllKindsInOrder(s *Scope, _ *Skiff) {
 	s.waitTrigger("all", "Ready", "True/Armed")
 	start := time.Now()
 	s.replacePod("redis-0")
-	Eventually(s, 2*settle, "all three are restarted at the same time and rolled out", func() (bool, string) {
+	Eventually(s, 2*limit, "all three are restarted at the same time and rolled out", func() (bool, string) {
 		a, b, c := restartedAt(s.workload("deployments", "a")), restartedAt(s.workload("statefulsets", "b")),
 			restartedAt(s.workload("daemonsets", "c"))
 		rt := s.restartTrigger("all")
@@ -271,12 +271,12 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 		return s.workload("deployments", "predixy").Str("metadata", "annotations", "skiff.dev/restart-state")
 	}
 	one, two := run("one"), run("two") // as in two replicas of the proxy
-	Eventually(s, settle, "the first state is stored", func() (bool, string) {
+	Eventually(s, limit, "the first state is stored", func() (bool, string) {
 		return annotation() != "",
 			one.Tail(20)
 	})
 	s.replacePod("redis-0")
-	Eventually(s, settle, "the proxy is restarted", func() (bool, string) {
+	Eventually(s, limit, "the proxy is restarted", func() (bool, string) {
 		return restartedAt(s.workload("deployments", "predixy")) != "", one.Tail(20)
 	})
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
@@ -289,9 +289,9 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 			s.Errorf("on SIGTERM: in time %t, %v", inTime, err)
 		}
 	}
-	s.replacePod("redis-0") // while nobody looks
+	s.replacePod("redis-0") // while no skiff runs
 	three := run("three")
-	Eventually(s, settle, "what was missed is made up for", func() (bool, string) {
+	Eventually(s, limit, "what was missed is made up for", func() (bool, string) {
 		d := s.workload("deployments", "predixy")
 		return d.Str("metadata", "annotations", "deployment.kubernetes.io/revision") == "3", three.Tail(20)
 	})

@@ -26,7 +26,7 @@ func TestRoleLacksEventsAndTheDeletionOfPods(t *testing.T) {
 	s.waitChildren("web", "nginx:1.23.1", 1)
 	s.waitRedis("cache", "redis:7-alpine", 2)
 	const forbidden = "grant create and patch on events in events.k8s.io"
-	Eventually(t, settle, "the log says that Events are forbidden", func() (bool, string) {
+	Eventually(t, limit, "the log says that Events are forbidden", func() (bool, string) {
 		return len(sk.LogLines(forbidden)) > 0, sk.Tail(20)
 	})
 	if events := s.Kubectl("get", "events.events.k8s.io", "-o",
@@ -35,7 +35,7 @@ func TestRoleLacksEventsAndTheDeletionOfPods(t *testing.T) {
 	}
 
 	s.Kubectl("scale", "redis/cache", "--replicas=1")
-	Eventually(t, settle, "the Redis says that it cannot delete pods", func() (bool, string) {
+	Eventually(t, limit, "the Redis says that it cannot delete pods", func() (bool, string) {
 		c := s.Redis("cache").Condition("Degraded")
 		return c.Str("status") == "True" && strings.Contains(c.Str("message"), `cannot delete resource "pods"`),
 			c.String()
@@ -129,7 +129,7 @@ var rarelyUsed = map[string]string{
 	"list deployments.apps":          "the watch does it",
 	"list services":                  "the watch does it",
 	"list pods":                      "the watch does it",
-	// The API server checks these by itself while a child is created.
+	// The API server checks these itself while a child is created.
 	"update webservers.skiff.dev/finalizers": "never asked for by a request",
 	"update redis.skiff.dev/finalizers":      "never asked for by a request",
 }
@@ -149,7 +149,7 @@ func TestEachControllerNeedsWhatItDeclaresAndNoMore(t *testing.T) {
 				}
 			}
 			n := 0
-			Eventually(t, settle, "each right is used", func() (bool, string) {
+			Eventually(t, limit, "each right is used", func() (bool, string) {
 				s.provoke(name, &n)
 				for _, r := range s.skiffRequests(start, func(r Request) bool { return r.Namespace == s.NS }) {
 					right := kube.Right{Resource: kube.Resource{Group: r.Group, Plural: r.Resource},
@@ -211,7 +211,7 @@ func missingVerb(t *testing.T, controller, verb string, r kube.Right, rights []k
 	s := newScope(t)
 	sk := startSkiffWith(t, s, controller, rights)
 	n := 0
-	Eventually(t, settle, "the complaint", func() (bool, string) {
+	Eventually(t, limit, "the complaint", func() (bool, string) {
 		s.provoke(controller, &n)
 		_, probe, _ := sk.probe("/readyz") // no answer is no complaint
 		said := sk.Log() + probe + s.Kubectl("get", "webservers,redis,restarttriggers", "-o", "yaml")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Scope is a test with a namespace of its own: short words for what a person would do and look at there. Its methods
+// Scope is a test with a namespace of its own: short words for what a user would do and look at there. Its methods
 // end the test when the thing asked for fails for another reason than the one under test.
 type Scope struct {
 	testing.TB
@@ -69,7 +69,7 @@ func (s *Scope) deleteCustom(ctx context.Context) error {
 	return nil
 }
 
-// explain prints what a person would look at first.
+// explain prints what one looks at first.
 func (s *Scope) explain() {
 	r, err := s.kubectl.Run(noContext, "", "-n", s.NS, "get", "deployments,services,replicasets,pods", "-o", "wide")
 	s.Logf("namespace %s:\n%s%v", s.NS, r, err)
@@ -163,7 +163,7 @@ func (s *Scope) get(path string) Object {
 	return obj
 }
 
-// Merge patches an object as somebody else than skiff would.
+// Merge patches an object as another client than skiff.
 func (s *Scope) Merge(path, patch string) {
 	s.Helper()
 	if _, err := s.c.Admin.Merge(s.Context(), path, patch); err != nil {

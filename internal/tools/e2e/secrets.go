@@ -15,7 +15,7 @@ import (
 const canary = "canary-5d1f92"
 
 // secretMarks are what gives a secret away: the canary as it is, the canary in base64 as in basic authentication,
-// whatever is before it, and the head that the tokens of service accounts have in common, {"alg": in base64.
+// with any text before it, and the head that the tokens of service accounts have in common, {"alg": in base64.
 func secretMarks() []string {
 	marks := []string{canary, "eyJhbGciOi"}
 	for before := range 3 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a person who works with kubectl finds out, and can do, beyond the fields of the objects.
+// What a user of kubectl finds out, and can do, beyond the fields of the objects.
 func TestShownByKubectl(t *testing.T) {
 	s := newScope(t)
 	sk := startSkiff(t, s, withRedis...)
@@ -54,7 +54,7 @@ func (s *Scope) PodsOf(name string) []Object {
 // says so.
 func (s *Scope) waitRedis(name, image string, num int) {
 	s.Helper()
-	Eventually(s, 2*settle, fmt.Sprintf("%s has %d ready pods of %s", name, num, image), func() (bool, string) {
+	Eventually(s, 2*limit, fmt.Sprintf("%s has %d ready pods of %s", name, num, image), func() (bool, string) {
 		rd, pods := s.Redis(name), s.PodsOf(name)
 		ok := len(pods) == num && rd.Condition("Ready").Str("status") == "True" &&
 			rd.Int("status", "replicas") == num &&
@@ -70,10 +70,10 @@ func (s *Scope) waitRedis(name, image string, num int) {
 	})
 }
 
-// waitText returns when a kubectl command prints all the words. Events are written a moment after what they tell of.
+// waitText returns when a kubectl command prints all the words. Events are written a moment after what they are about.
 func (s *Scope) waitText(words []string, args ...string) {
 	s.Helper()
-	Eventually(s, settle, fmt.Sprintf("kubectl %s shows %q", strings.Join(args, " "), words), func() (bool, string) {
+	Eventually(s, limit, fmt.Sprintf("kubectl %s shows %q", strings.Join(args, " "), words), func() (bool, string) {
 		text := s.Kubectl(args...)
 		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }), text
 	})
@@ -117,7 +117,7 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 	s.Kubectl("wait", "--for=condition=Paused", "webserver/paused", "--timeout=4m")
 	s.Kubectl("scale", "webserver/paused", "--replicas=3")
 	s.Kubectl("delete", "service", "paused-service")
-	Eventually(s, settle, "the status says what differs", func() (bool, string) {
+	Eventually(s, limit, "the status says what differs", func() (bool, string) {
 		ready := s.WebServer("paused").Condition("Ready")
 		return ready.Str("status") == "False" && ready.Str("reason") == "Paused" &&
 			strings.Contains(ready.Str("message"), "spec.replicas"), ready.String()
@@ -134,7 +134,7 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 
 	s.Kubectl("annotate", "webserver/paused", "skiff.dev/paused=true")
 	s.Kubectl("delete", "webserver", "paused", "--timeout=4m")
-	Eventually(s, settle, "the garbage collector removes the children", func() (bool, string) {
+	Eventually(s, limit, "the garbage collector removes the children", func() (bool, string) {
 		left := s.Kubectl("get", "deployments,services,replicasets,pods", "-o", "name")
 		return strings.TrimSpace(left) == "", left
 	})

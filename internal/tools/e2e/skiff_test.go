@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// settle bounds how long the world may take to become what was asked for. On an idle machine it takes one or two
+// limit bounds how long the cluster may take to become what was asked for. On an idle machine it takes one or two
 // seconds. It is not a promise of skiff's, which a test measures where there is one: it only ends what will never
 // happen, so it is long enough for a machine that is busy with something else. And kube-apiserver v1.36 now and then
 // does not free a node port that a Service has given up while others are allocated ("may have leaked" in its log): its
 // repair loop frees it six minutes later, and skiff asks for it once a minute.
-const settle = 8 * time.Minute
+const limit = 8 * time.Minute
 
 // startSkiff runs skiff as the operator until the test is over, and returns when /readyz says 200.
 func startSkiff(t testing.TB, s *Scope, extra ...string) *Skiff {
@@ -62,7 +62,7 @@ func launchSkiffCommand(t testing.TB, s *Scope, kubeconfig string, args ...strin
 // waitReady returns when /readyz says 200.
 func waitReady(t testing.TB, sk *Skiff) {
 	t.Helper()
-	Eventually(t, settle, "/readyz is 200", func() (bool, string) {
+	Eventually(t, limit, "/readyz is 200", func() (bool, string) {
 		if sk.Exited() {
 			t.Fatalf("skiff ended with exit code %d\n%s", sk.ExitCode(), sk.Tail(20))
 		}
@@ -99,7 +99,7 @@ func (s *Scope) skiffRequests(since time.Time, match func(Request) bool) []Reque
 	return requests
 }
 
-// writesHere matches what skiff wrote in the scope's namespace. Events do not count: they tell of a write, at their
+// writesHere matches what skiff wrote in the scope's namespace. Events do not count: they are about a write, at their
 // own time.
 func (s *Scope) writesHere(r Request) bool {
 	return r.Write() && r.Namespace == s.NS && r.Resource != "events"
@@ -109,7 +109,7 @@ func (s *Scope) writesHere(r Request) bool {
 // both owned by it.
 func (s *Scope) waitChildren(name, image string, replicas int) {
 	s.Helper()
-	Eventually(s, settle, fmt.Sprintf("%s has %d ready replicas of %s and a Service", name, replicas, image),
+	Eventually(s, limit, fmt.Sprintf("%s has %d ready replicas of %s and a Service", name, replicas, image),
 		func() (bool, string) {
 			owner, d, svc := s.WebServer(name), s.Deployment(name), s.Service(name+"-service")
 			ok := d.Int("spec", "replicas") == replicas && max(0, d.Int("status", "readyReplicas")) == replicas &&
@@ -122,12 +122,12 @@ func (s *Scope) waitChildren(name, image string, replicas int) {
 		})
 }
 
-// waitObserved returns when skiff's status is about the present generation of the WebServer: whatever skiff wanted to
+// waitObserved returns when skiff's status is about the present generation of the WebServer: all that skiff wanted to
 // change because of the last edit, it has changed by then.
 func (s *Scope) waitObserved(name string) Object {
 	s.Helper()
 	var ws Object
-	Eventually(s, settle, "status.observedGeneration of "+name+" catches up", func() (bool, string) {
+	Eventually(s, limit, "status.observedGeneration of "+name+" catches up", func() (bool, string) {
 		ws = s.WebServer(name)
 		return ws.Int("metadata", "generation") > 0 && ws.Int("status", "observedGeneration") == ws.Int("metadata",
 			"generation"), ws.String()
@@ -139,7 +139,7 @@ func (s *Scope) waitObserved(name string) Object {
 func (s *Scope) waitCondition(name, condition, status string) Object {
 	s.Helper()
 	var c Object
-	Eventually(s, settle, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
+	Eventually(s, limit, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
 		ws := s.WebServer(name)
 		c = ws.Condition(condition)
 		return c.Str("status") == status && c.Int("observedGeneration") == ws.Int("metadata", "generation"),

@@ -29,7 +29,7 @@ func testStatusTellsTheTruth(s *Scope, _ *Skiff) {
 		`{"spec":{"template":{"spec":{"nodeSelector":{"no":"where"}}}}}`)
 	s.waitCondition("told", "Ready", "False")
 	s.waitCondition("told", "Progressing", "True")
-	Eventually(s, settle, "the status shows the one pod of the new kind that the roll may add", func() (bool, string) {
+	Eventually(s, limit, "the status shows the one pod of the new kind that the roll may add", func() (bool, string) {
 		ws := s.WebServer("told")
 		return ws.Int("status", "updatedReplicas") == 1 && ws.Int("status", "replicas") == 3 &&
 			ws.Int("status", "readyReplicas") == 2 &&
@@ -57,7 +57,7 @@ func testNothingToDoWritesNothing(s *Scope, sk *Skiff) {
 	start := time.Now()
 	for i := range 2 {
 		s.Kubectl("label", "webserver", "calm", fmt.Sprintf("round=%d", i), "--overwrite")
-		Eventually(s, settle, "the label makes skiff reconcile", func() (bool, string) {
+		Eventually(s, limit, "the label makes skiff reconcile", func() (bool, string) {
 			n := reconciles()
 			return n > before+i, fmt.Sprintf("%d reconciles, %d before", n, before)
 		})

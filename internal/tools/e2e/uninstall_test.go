@@ -10,7 +10,7 @@ import (
 // going: skiff uninstall lets all of it go.
 func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	s := newScope(t)
-	t.Cleanup(func() { // whatever happens: the other tests need them
+	t.Cleanup(func() { // also after a failure: the other tests need them
 		installCRDs(t, s)
 		if r, err := s.kubectl.Run(noContext, "", "wait", "--for=condition=Established", "crd/redis.skiff.dev",
 			"crd/restarttriggers.skiff.dev", "--timeout=4m"); err != nil || r.Code != 0 {
@@ -63,7 +63,7 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 			t.Errorf("the definition of %s: %v", path, err)
 		}
 	}
-	Eventually(t, settle, "the children are gone", func() (bool, string) {
+	Eventually(t, limit, "the children are gone", func() (bool, string) {
 		r := s.Kubectl("get", "deployments,services,pods", "-o", "name")
 		return strings.TrimSpace(r) == "", r
 	})
@@ -73,7 +73,7 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	}
 }
 
-// With --keep-children the workloads go on, and belong to nobody.
+// With --keep-children the workloads go on, and have no owner.
 func TestUninstallCanKeepTheChildren(t *testing.T) {
 	s := newScope(t)
 	kubeconfig := must(s.c.Kubeconfig(admin))(t)

@@ -8,7 +8,7 @@ import (
 	"skiff/internal/operators/webserver"
 )
 
-// A WebServer was ready when skiff could see its Deployment last. Without that right nobody knows, and its status says
+// A WebServer was ready when skiff could see its Deployment last. Without that right it is unknown: the status says
 // so after two minutes; it is Ready again when the right is back.
 func TestAWebServerWhoseDeploymentCannotBeSeenIsUnknown(t *testing.T) {
 	t.Parallel()
@@ -21,7 +21,7 @@ func TestAWebServerWhoseDeploymentCannotBeSeenIsUnknown(t *testing.T) {
 	}
 	sk = startSkiffWith(t, s, "webserver", without(without(webserver.Rights, "list", "deployments.apps"), "watch",
 		"deployments.apps"))
-	Eventually(t, 2*time.Minute+settle, "Ready is Unknown", func() (bool, string) {
+	Eventually(t, 2*time.Minute+limit, "Ready is Unknown", func() (bool, string) {
 		c := s.WebServer("web").Condition("Ready")
 		return c.Str("status") == "Unknown" && strings.Contains(c.Str("message"),
 			"may not list and watch deployments.apps; "), c.String()

@@ -11,7 +11,7 @@ import (
 func Eventually(t testing.TB, limit time.Duration, what string, cond func() (done bool, saw string)) {
 	t.Helper()
 	start := time.Now()
-	tick := time.NewTicker(100 * time.Millisecond) // a tenth of what a person would notice, few enough requests
+	tick := time.NewTicker(100 * time.Millisecond) // a tenth of what a user would notice, few enough requests
 	defer tick.Stop()
 	for {
 		done, saw := cond()

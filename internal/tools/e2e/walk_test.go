@@ -149,7 +149,7 @@ func (w *walk) start(name, binary string) {
 			w.Fatal(err)
 		}
 	}
-	// In a pod, all of this is found by itself, and each pod has an address of its own.
+	// In a pod, skiff finds all of this, and each pod has an address of its own.
 	argv = append(argv, "--server", w.c.Server, "--certificate-authority", w.c.CAFile, "--token-file", w.tokenFile,
 		"--leader-election-namespace", home, "--health-probe-bind-address", loopback(ports[0]),
 		"--metrics-bind-address", loopback(ports[1]), "-v", "1")
@@ -160,13 +160,13 @@ func (w *walk) start(name, binary string) {
 	w.running = append(w.running, r)
 }
 
-// The token of the start stops being valid as soon as its Secret is gone: whoever still sent it would get 401.
+// The token of the start stops being valid as soon as its Secret is gone: a client that still sent it would get 401.
 func (w *walk) rotate() {
 	old := strings.TrimSpace(readFile(w, w.tokenFile))
 	w.newToken("two")
 	w.Kubectl("-n", home, "delete", "secret", "one")
 	api := must(NewAPI(w.c.Server, w.c.CAFile, old))(w)
-	Eventually(w, settle, "the old token is refused", func() (bool, string) {
+	Eventually(w, limit, "the old token is refused", func() (bool, string) {
 		_, err := api.Get(w.Context(), "/api/v1/namespaces/"+home)
 		return IsCode(err, 401), errorText(err)
 	})
@@ -221,7 +221,7 @@ func (w *walk) replaceFirst() {
 	}
 	if led {
 		var acquired time.Time
-		Eventually(w, settle, "another replica leads", func() (bool, string) {
+		Eventually(w, limit, "another replica leads", func() (bool, string) {
 			lease := w.lease()
 			acquired, _ = time.Parse(time.RFC3339, lease.Str("spec", "acquireTime"))
 			next := lease.Str("spec", "holderIdentity")

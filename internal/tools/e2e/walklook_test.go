@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// look is what somebody who is on call looks at.
+// look is what the engineer on call looks at.
 func (w *walk) look() {
 	leaders := 0
 	for _, r := range w.running {
@@ -62,10 +62,10 @@ func (w *walk) remove() {
 		}
 	}
 	kinds := strings.Fields(w.Kubectl("api-resources", "--verbs=list", "-o", "name"))
-	kinds = slices.DeleteFunc(kinds, func(kind string) bool { // they tell what was, for an hour
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { // they stay for an hour
 		return kind == "events" || kind == "events.events.k8s.io"
 	})
-	Eventually(w, settle, "nothing of skiff is left", func() (bool, string) {
+	Eventually(w, limit, "nothing of skiff is left", func() (bool, string) {
 		var left []string
 		all := w.Kubectl("get", strings.Join(kinds, ","), "-A", "--ignore-not-found", "-o",
 			`jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.labels} `+

@@ -32,7 +32,7 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	sees := func(event, pod string) {
 		t.Helper()
 		pattern := regexp.MustCompile(`(?m)^` + event + `\s+pod/` + pod + `\b`)
-		Eventually(t, settle, event+" "+pod+" is printed", func() (bool, string) {
+		Eventually(t, limit, event+" "+pod+" is printed", func() (bool, string) {
 			if p.Exited() {
 				t.Fatalf("skiff watch ended with exit code %d\n%s", p.ExitCode(), p.Tail(20))
 			}
@@ -63,7 +63,7 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	if strings.Contains(strings.Join(lines(), "\n"), "other") {
 		t.Errorf("a pod that is not selected was printed:\n%s", strings.Join(lines(), "\n"))
 	}
-	if ok, err := p.Stop(settle); err != nil || !ok || p.ExitCode() != 0 {
+	if ok, err := p.Stop(limit); err != nil || !ok || p.ExitCode() != 0 {
 		t.Errorf("SIGTERM: stopped in time %v, exit code %d, error %v", ok, p.ExitCode(), err)
 	}
 }

@@ -63,13 +63,13 @@ func testArticleSample(s *Scope, _ *Skiff) {
 	}
 
 	s.Kubectl("delete", "-f", example("webserver.yaml"), "--timeout=4m")
-	Eventually(s, settle, "the garbage collector removes the children", func() (bool, string) {
+	Eventually(s, limit, "the garbage collector removes the children", func() (bool, string) {
 		left := s.Kubectl("get", "deployments,services,replicasets,pods", "-o", "name")
 		return strings.TrimSpace(left) == "", left
 	})
 }
 
-// What a person at a terminal sees.
+// What a user at a terminal sees.
 func testKubectlShowsIt(s *Scope, _ *Skiff) {
 	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "webservers",
 		"-w"})...)
@@ -80,7 +80,7 @@ func testKubectlShowsIt(s *Scope, _ *Skiff) {
 	s.Apply(WebServerManifest("shown", "image: nginx:1.23.1, replicas: 2"))
 	s.waitCondition("shown", "Ready", "True")
 	port := s.Service("shown-service").Int("spec", "ports", "0", "nodePort")
-	Eventually(s, settle, "kubectl get -w shows the columns and two ready pods", func() (bool, string) {
+	Eventually(s, limit, "kubectl get -w shows the columns and two ready pods", func() (bool, string) {
 		lines := strings.Split(watch.Log(), "\n")
 		header := strings.Join(strings.Fields(lines[0]), " ")
 		last := strings.Fields(lines[max(0, len(lines)-2)])
@@ -132,7 +132,7 @@ func testDeletedChildrenComeBack(s *Scope, _ *Skiff) {
 // waitReplaced returns when an object of another uid is at the path.
 func (s *Scope) waitReplaced(path, uid string) {
 	s.Helper()
-	Eventually(s, settle, path+" is made again", func() (bool, string) {
+	Eventually(s, limit, path+" is made again", func() (bool, string) {
 		now := s.get(path).UID()
 		return now != "" && now != uid, now
 	})
@@ -153,7 +153,7 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 		s.Errorf("the new Service has nodePort %d, the old one had %d", got, port)
 	}
 
-	// Somebody else took the port meanwhile: no endless fight, a condition that names it, and it heals when the port
+	// Another Service took the port meanwhile: no endless fight, a condition that names it, and it heals when the port
 	// is free.
 	s.Kubectl("patch", "ws", "kept", "--type=merge", "-p", `{"spec":{"nodePort":30021}}`)
 	s.waitCondition("kept", "Ready", "True")

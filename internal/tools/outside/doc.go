@@ -1,4 +1,4 @@
-// Package outside runs test suites that nobody here wrote against skiff's embedded API server: `make outside`.
+// Package outside runs the test suites of other projects against skiff's embedded API server: `make outside`.
 //
 // Its job: build skiff-dev, have `skiff-dev assets` write the programs that envtest starts, and run what uses envtest
 // with KUBEBUILDER_ASSETS, unchanged: a suite as kubebuilder writes it, and controller-runtime's own.

@@ -91,7 +91,7 @@ func makesTheImage(t *testing.T, stage instructions.Stage, p program) {
 			t.Errorf("%s: %s: `make image` does no such thing", p.name, command.Name())
 		}
 	}
-	if user != nobody || !slices.Equal(entrypoint, []string{"/" + p.name}) {
+	if user != imageUser || !slices.Equal(entrypoint, []string{"/" + p.name}) {
 		t.Errorf("%s: user %s, entry point %q", p.name, user, entrypoint)
 	}
 	if want := (release{version: "dev"}).labels(p); !maps.Equal(labels, want) {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// nobody is the user of the image: a number, so that runAsNonRoot can be checked without a file of users.
-	nobody = "65532:65532"
+	// imageUser is the user of the image: a number, so that runAsNonRoot can be checked without a file of users.
+	imageUser = "65532:65532"
 )
 
 // build is a platform of an image, with its name in -platforms.
@@ -180,7 +180,8 @@ func (r release) image(p program, b build) (v1.Image, error) {
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Variant = b.platform.OS, b.platform.Architecture, b.platform.Variant
 	config.Created = v1.Time{Time: r.time}
-	config.Config = v1.Config{User: nobody, Entrypoint: []string{"/" + p.name}, WorkingDir: "/", Labels: r.labels(p)}
+	config.Config = v1.Config{User: imageUser, Entrypoint: []string{"/" + p.name}, WorkingDir: "/",
+		Labels: r.labels(p)}
 	if p.temporary {
 		config.Config.Env = []string{"HOME=/tmp"}
 	}

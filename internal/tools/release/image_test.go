@@ -203,7 +203,7 @@ func isLayoutAndSaved(t *testing.T, r release, p program) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := config.Config; c.User != nobody || !slices.Equal(c.Entrypoint, []string{"/" + p.name}) ||
+		if c := config.Config; c.User != imageUser || !slices.Equal(c.Entrypoint, []string{"/" + p.name}) ||
 			c.Labels["org.opencontainers.image.version"] == "" || config.Platform().String() != platform {
 			t.Errorf("%s: configuration %+v", platform, config)
 		}

@@ -209,49 +209,6 @@ func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 	})
 }
 
-func TestASelectorOfMoreThan200ValuesIsRefused(t *testing.T) {
-	values := func(n int) string {
-		var list []string
-		for i := range n {
-			list = append(list, fmt.Sprintf(`"v%d"`, i))
-		}
-		return `"source":{"selector":{"matchExpressions":[{"key":"a","operator":"In","values":[` + strings.Join(list, ",") + `]}]}},` + toPredixy
-	}
-	if _, err := newRule(triggerOf(t, values(200))); err != nil {
-		t.Error(err)
-	}
-	if _, err := newRule(triggerOf(t, values(201))); err == nil ||
-		!strings.Contains(err.Error(), "names 201 values, at most 200 are allowed") {
-		t.Errorf("201 values: %v", err)
-	}
-}
-
-func TestNamesThatCouldLeaveTheNamespaceAreRefused(t *testing.T) {
-	for _, name := range []string{"../../victim/deployments/app", "..", ".", "a/b", "a%2fb", "A", "a b", "",
-		strings.Repeat("a", 254)} {
-		spec := selectRedis + fmt.Sprintf(`,"targets":[{"kind":"Deployment","name":%q}]`, name)
-		if _, err := newRule(triggerOf(t, spec)); err == nil ||
-			!strings.Contains(err.Error(), "spec.targets[0].name") {
-			t.Errorf("target %q: %v", name, err)
-		}
-		if name == "" {
-			continue
-		}
-		spec = fmt.Sprintf(`"source":{"namespace":%q,"selector":{"matchLabels":{"app":"redis"}}},`, name) + toPredixy
-		if _, err := newRule(triggerOf(t, spec)); err == nil ||
-			!strings.Contains(err.Error(), "spec.source.namespace") {
-			t.Errorf("namespace %q: %v", name, err)
-		}
-	}
-	story(t, func(w *env) { // and by the schema
-		err := w.User.Create(w.Context(), resource, "default", kube.Raw(`{"apiVersion":"skiff.dev/v1alpha1","kind":"RestartTrigger","metadata":{"name":"rt"},"spec":{`+
-			selectRedis+`,"targets":[{"kind":"Deployment","name":"../../victim/deployments/app"}]}}`), nil, kube.WriteOptions{})
-		if !kube.IsInvalid(err) || !strings.Contains(err.Error(), "spec.targets[0].name") {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
 func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
 	for _, floors := range []bool{false, true} {
 		o := options
@@ -281,5 +238,53 @@ func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
 				w.Errorf("%d restarts without floors; Ready says %q", restarts, said)
 			}
 		})
+	}
+}
+
+// Of pods that are not held in memory it is not known whether they were replaced.
+func TestATriggerWhosePodsTakeTooMuchMemorySaysSoAndRestartsNothing(t *testing.T) {
+	o := options
+	o.Setup = controller.Setup{MirrorBytes: 8 << 10, ObjectBytes: 64 << 10}
+	storyWith(t, o, func(w *env) {
+		w.deploy("predixy", 1)
+		w.pod("redis-0")
+		w.Start()
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.Pass(time.Minute)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		for i := range 40 {
+			w.pod(fmt.Sprint("redis-", i+1))
+		}
+		w.Pass(2 * time.Minute)
+		w.WantCondition("rt", "Ready", "Unknown/OverBudget", "the pods of namespace default take",
+			"raise --mirror-memory-mib")
+		w.WantCondition("rt", "Stalled", "True/OverBudget")
+		revision := w.revision("predixy")
+		w.replace("redis-0")
+		w.Pass(5 * time.Minute)
+		w.Want("revision of predixy", w.revision("predixy"), revision)
+		for i := range 40 {
+			w.Delete(pods, fmt.Sprint("redis-", i+1))
+		}
+		w.Pass(20 * time.Minute)
+		w.WantCondition("rt", "Ready", "True/Armed")
+	})
+}
+
+func TestTriggersOfANamespaceThatLeavesTheSelectionAreForgotten(t *testing.T) {
+	r := &reconciler{}
+	kept := kube.Key{Namespace: "stays", Name: "a"}
+	for _, k := range []kube.Key{kept, {Namespace: "leaves", Name: "a"}, {Namespace: "leaves", Name: "b"}} {
+		r.memories.Store(k, new(memory))
+	}
+	r.leave("leaves")
+	r.memories.Range(func(k, _ any) bool {
+		if k != kept {
+			t.Errorf("%v is remembered", k)
+		}
+		return true
+	})
+	if _, ok := r.memories.Load(kept); !ok {
+		t.Errorf("%v is forgotten", kept)
 	}
 }

@@ -117,16 +117,12 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 		w.looseCRD()
 		for name, spec := range map[string]string{
 			"everything": `"source":{"selector":{}},` + toPredixy,
-			"negative":   `"source":{"selector":{"matchExpressions":[{"key":"x","operator":"NotIn","values":["y"]}]}},` + toPredixy,
-			"kind":       selectRedis + `,"targets":[{"kind":"Job","name":"x"}]`,
-			"none":       selectRedis,
-			"budget":     selectRedis + "," + toPredixy + `,"budget":{"max":0,"per":"1h"}`,
 			"duration":   selectRedis + "," + toPredixy + `,"debounce":"tomorrow"`,
 		} {
 			w.trigger(name, spec)
 		}
 		w.Pass(time.Minute)
-		for _, name := range []string{"everything", "negative", "kind", "none", "budget", "duration"} {
+		for _, name := range []string{"everything", "duration"} {
 			w.WantCondition(name, "Ready", "False/InvalidSpec")
 			w.WantCondition(name, "Stalled", "True/InvalidSpec")
 			if m := w.Message(name, "Ready"); !strings.HasPrefix(m, "spec.") ||
@@ -144,55 +140,48 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 	})
 }
 
-func TestMissingRightsAreSaidAndTheRestWorks(t *testing.T) {
-	forbidden := func(w *env, verb, plural string) (remove func()) {
-		return w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: verb, Resource: plural,
-			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
-				Message: plural + " is forbidden: User \"skiff\" cannot " + verb + " resource \"" + plural + "\""}})
-	}
-	t.Run("to patch the target", func(t *testing.T) {
-		story(t, func(w *env) {
-			remove := forbidden(w, "patch", "deployments")
-			w.trigger("rt", selectRedis+","+toPredixy)
-			w.Pass(time.Second)
-			w.replace("redis-0")
-			w.Pass(10 * time.Minute)
-			w.WantCondition("rt", "Degraded", "True/Forbidden")
-			if m := w.Message("rt", "Degraded"); !strings.Contains(m, "cannot patch") ||
-				!strings.Contains(m, "grant it") {
-				t.Errorf("message %q", m)
-			}
-			w.Forget()
-			w.Pass(15 * time.Minute)
-			if n := len(w.Requests()); n > 50 {
-				t.Errorf("%d requests in a quarter of an hour", n)
-			}
-			remove()
-			w.Pass(10 * time.Minute)
-			w.wantRestarts(1)
-			w.WantCondition("rt", "Ready", "True/Armed")
-		})
+func TestAMissingRightIsReportedAndPickedUp(t *testing.T) {
+	story(t, func(w *env) {
+		remove := w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Verb: "patch", Resource: "deployments",
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: `User "skiff" cannot patch resource "deployments"`}})
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.Pass(time.Second)
+		w.replace("redis-0")
+		w.Pass(10 * time.Minute)
+		w.WantCondition("rt", "Degraded", "True/Forbidden", "cannot patch", "grant it")
+		w.Forget()
+		w.Pass(15 * time.Minute)
+		if n := len(w.Requests()); n > 50 {
+			t.Errorf("%d requests in a quarter of an hour", n)
+		}
+		remove()
+		w.Pass(10 * time.Minute)
+		w.wantRestarts(1)
+		w.WantCondition("rt", "Ready", "True/Armed")
 	})
-	t.Run("to read the target", func(t *testing.T) {
-		story(t, func(w *env) {
-			remove := forbidden(w, "get", "deployments")
-			w.trigger("rt", selectRedis+","+toPredixy)
-			w.Pass(time.Minute)
-			w.WantCondition("rt", "Degraded", "True/Forbidden")
-			remove()
-			w.Pass(10 * time.Minute)
-			w.WantCondition("rt", "Ready", "True/Armed")
-		})
-	})
-	t.Run("to write Events", func(t *testing.T) {
-		story(t, func(w *env) {
-			forbidden(w, "create", "events")
-			w.trigger("rt", selectRedis+","+toPredixy)
-			w.Pass(time.Second)
+}
+
+// Rules: MGR-15
+func TestKillingTheControllerAtAnyRequestNeitherLosesNorDoublesARestart(t *testing.T) {
+	operatortest.KillAtAnyRequest(t, options, func(ow *operatortest.Env, start func(), pass func(time.Duration)) {
+		w := inCluster(ow)
+		w.deploy("predixy", 1)
+		w.deploy("second", 1)
+		w.pod("redis-0")
+		w.Pass(5 * time.Second)
+		start()
+		w.trigger("rt", selectRedis+`,"debounce":"2s","cooldown":"30s","targets":[{"kind":"Deployment","name":"predixy"},{"kind":"Deployment","name":"second"}]`)
+		pass(10 * time.Second)
+		for round := 1; round <= 2; round++ {
 			w.replace("redis-0")
-			w.Pass(time.Minute)
-			w.wantRestarts(1)
-			w.WantCondition("rt", "Ready", "True/Armed")
-		})
+			pass(2 * time.Minute)
+			for _, name := range []string{"predixy", "second"} {
+				w.Want("revision of "+name, w.revision(name), fmt.Sprint(round+1))
+			}
+			w.Want("count", w.status("rt", "restarts"), round)
+		}
+		w.WantCondition("rt", "Ready", "True/Armed")
+		w.Want("restart of the second target", w.restartedAt(deployments, "second"),
+			w.restartedAt(deployments, "predixy"))
 	})
 }

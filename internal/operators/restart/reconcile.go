@@ -26,11 +26,6 @@ const manager = "skiff-restart"
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
-	_, c := build(s, recorder)
-	return c
-}
-
-func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *controller.Controller) {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.CustomResources[*RestartTrigger](s, resource)
 	ps := controller.Mirror[*pod](s, pods, "")
@@ -50,7 +45,7 @@ func build(s controller.Setup, recorder *events.Recorder) (*reconciler, *control
 	c.Publish(r.restarts)
 	c.OnLeave(statuses.Leave)
 	c.OnLeave(r.leave)
-	return r, c
+	return c
 }
 
 // leave drops what is remembered of the triggers of a namespace that is no longer watched.

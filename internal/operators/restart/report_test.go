@@ -83,35 +83,6 @@ func TestATriggerWithoutPodsIsNotArmedAndArmsByItself(t *testing.T) {
 	})
 }
 
-func TestASelectorKeyThatIsNotValidIsRefused(t *testing.T) {
-	for _, key := range []string{"not valid", "a/b/c", "-a", "/a", "a/", "UPPER.example/a", strings.Repeat("a", 64)} {
-		spec := fmt.Sprintf(`"source":{"selector":{"matchLabels":{%q:"x"}}},`, key) + toPredixy
-		if _, err := newRule(triggerOf(t, spec)); err == nil ||
-			!strings.Contains(err.Error(), "is not the key of a label") {
-			t.Errorf("%q: %v", key, err)
-		}
-	}
-	for _, key := range []string{"app", "app.kubernetes.io/name", "a_b.C-1"} {
-		spec := fmt.Sprintf(`"source":{"selector":{"matchLabels":{%q:"x"}}},`, key) + toPredixy
-		if _, err := newRule(triggerOf(t, spec)); err != nil {
-			t.Errorf("%q: %v", key, err)
-		}
-	}
-}
-
-func TestADurationThatIsTooLongIsSaidToBe(t *testing.T) {
-	for text, want := range map[string]string{
-		"99999999h": "is too long; at most 24h",
-		"25h":       "is too long; at most 24h",
-		"tomorrow":  "is not a duration such as 30s or 5m",
-	} {
-		_, err := newRule(triggerOf(t, selectRedis+","+toPredixy+`,"cooldown":"`+text+`"`))
-		if err == nil || err.Error() != fmt.Sprintf("spec.cooldown: %q %s", text, want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 func TestWhatDelaysARestartIsSaidInTheConditionAndInAnEvent(t *testing.T) {
 	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"1s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)

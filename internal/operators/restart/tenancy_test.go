@@ -123,19 +123,3 @@ func TestDigestsAreSaltedPerTrigger(t *testing.T) {
 		}
 	})
 }
-
-func TestATriggerWhosePodsCannotBeSeenIsUnknown(t *testing.T) {
-	story(t, func(w *env) {
-		w.trigger("rt", selectRedis+","+toPredixy)
-		w.Pass(10 * time.Second)
-		w.WantCondition("rt", "Ready", "True/Armed")
-		allow := w.API.Inject(apiserver.Fault{Resource: "pods", UserAgent: operatortest.Agent,
-			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "pods is forbidden"}})
-		w.Pass(13 * time.Minute) // an open watch is renewed within ten, and two are forgiven
-		w.WantCondition("rt", "Ready", "Unknown/NotWatched",
-			"the present state is not known: may not list and watch pods")
-		allow()
-		w.Pass(time.Minute)
-		w.WantCondition("rt", "Ready", "True/Armed")
-	})
-}

@@ -271,3 +271,102 @@ func TestEarlier(t *testing.T) {
 		}
 	}
 }
+
+// Where resource versions cannot be compared, the mirror counts as having reached a write only while it shows just
+// that version. What was written is expected then, as with the expectations of Kubernetes' own controllers: nothing is
+// written twice meanwhile, a lost event blocks nobody for longer than the trust, and the owner's end clears it.
+//
+// Rules: CCH-14
+func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mirror := "opaque-1"
+		reached := func(_, rv string, _ time.Time) bool {
+			order, comparable := kube.CompareRV(mirror, rv)
+			return comparable && order >= 0
+		}
+		answer := &Live[struct{}]{}
+		answer.Namespace, answer.Name, answer.ResourceVersion = "default", "web", "opaque-7"
+		var w written
+		w.set(answer)
+		for _, mirror = range []string{"opaque-1", "opaque-9", "opaque-6"} { // behind or ahead: nobody can say
+			if got := w.trusted(reached); got != fromAnswer {
+				t.Errorf("the mirror is at %s and the copy is taken from source %d, not from the answer", mirror, got)
+			}
+		}
+		time.Sleep(firstTrust)
+		if w.trusted(reached) != fromServer {
+			t.Error("the event is lost, and the answer is trusted for ever instead of a read")
+		}
+		mirror = "opaque-7"
+		if w.trusted(reached) != fromCache {
+			t.Error("the mirror shows what was written, and is not trusted")
+		}
+
+		e := New(nil, Own())
+		owner := Owner{Namespace: "default", Name: "web", UID: "u1"}
+		e.remembered(owner).children = []*memory{{written: w}}
+		e.Forget(owner.Key())
+		if len(e.remembered(owner).children) > 0 {
+			t.Error("the expectation outlives its owner")
+		}
+	})
+}
+
+func TestTheRivalIsWhoOwnsTheFieldThatDiffers(t *testing.T) {
+	entry := func(manager, subresource, at, fields string) managedFields {
+		return managedFields{Manager: manager, Subresource: subresource, Time: at, FieldsV1: kube.Raw(fields)}
+	}
+	const image = `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{}}}}}}}`
+	all := []managedFields{
+		entry(Manager, "", "2026-01-01T00:00:09Z", image),
+		entry("kube-controller-manager", "status", "2026-01-01T00:00:09Z", `{"f:status":{}}`),
+		entry("kubectl-edit", "", "2026-01-01T00:00:05Z", image),
+		entry("old", "", "2026-01-01T00:00:01Z", image),
+		entry("labeler", "", "2026-01-01T00:00:07Z", `{"f:metadata":{"f:labels":{"f:app.example.com/x":{}}}}`),
+		entry("broken", "", "2026-01-01T00:00:02Z", `{"f:`),
+	}
+	for path, want := range map[string]string{
+		`spec.template.spec.containers[name="web"].image`: "kubectl-edit",
+		`metadata.labels.app.example.com/x`:               "labeler",
+		`spec.template.spec.containers[name="db"].image`:  "labeler", // nobody owns it: the one that wrote last
+		`spec.templates`: "labeler",
+	} {
+		if got := rivalOf(all, Manager, []string{path}); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	if got := rivalOf(all[:2], Manager, []string{"spec.replicas"}); got != "" {
+		t.Errorf("without another manager: %q", got)
+	}
+}
+
+func TestAStatusPatchHoldsWhatDiffersAndTheFirstOneAll(t *testing.T) {
+	type Inner struct {
+		Generation int `json:"generation"`
+	}
+	type status struct {
+		Inner
+		Replicas int        `json:"replicas"`
+		Port     *int       `json:"port"`
+		At       *time.Time `json:"at"`
+		Members  []string   `json:"members"`
+	}
+	noon, port := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), 80
+	elsewhere := noon.In(time.FixedZone("", 0))
+	before := status{Inner: Inner{1}, Replicas: 2, Port: &port, At: &noon, Members: []string{"a"}}
+	after := before
+	after.Generation, after.Port, after.At = 2, nil, &elsewhere
+	for name, test := range map[string]struct {
+		before, after status
+		want          string
+	}{
+		"the first": {status{}, status{Members: []string{}},
+			`{"generation":0,"replicas":0,"port":null,"at":null,"members":[]}`},
+		"another":                       {before, after, `{"generation":2,"port":null}`},
+		"the same time in another zone": {status{At: &noon}, status{At: &elsewhere}, ""},
+	} {
+		if got, err := statusPatch(test.before, test.after); err != nil || string(got) != test.want {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, test.want)
+		}
+	}
+}

@@ -135,11 +135,12 @@ type Kind struct {
 	connect  func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
 }
 
-// Owns is a kind of children that are changed in place. S has what the operator reads of the status. It reads reads,
-// if given, in the body (see apply.Read).
-func Owns[S any](r kube.Resource, reads ...func() any) Kind {
+// Owns is a kind of children that are changed in place. T is an *apply.Live with what the operator reads of the status:
+// of a type parameter of pointers one mirror is compiled for all kinds. It reads reads, if given, in the body (see
+// apply.Read).
+func Owns[T apply.LiveObject](r kube.Resource, reads ...func() any) Kind {
 	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
-		m := controller.Mirror[*apply.Live[S]](s, r, apply.ManagedBySelector)
+		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
 		kind := apply.Of(m, apply.InPlace)
 		for _, read := range reads {
 			kind = kind.Reading(read)
@@ -148,11 +149,8 @@ func Owns[S any](r kube.Resource, reads ...func() any) Kind {
 	}}
 }
 
-// Replaces is a kind of children that cannot be changed, such as pods. O is what the pointer type T points to.
-func Replaces[O any, T interface {
-	*O
-	kube.Object
-}](r kube.Resource, o apply.ReplaceOptions[T]) Kind {
+// Replaces is a kind of children that cannot be changed, such as pods.
+func Replaces[T kube.Object](r kube.Resource, o apply.ReplaceOptions[T]) Kind {
 	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
 		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
 		return apply.Replace(m, o), controller.Owns(m, owner.Kind)

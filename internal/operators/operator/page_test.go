@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"skiff/internal/operators/operator"
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -23,8 +24,8 @@ var (
 var page = operator.Definition[*Page, PageStatus]{
 	Name:     "page",
 	Resource: pages,
-	Children: []operator.Kind{operator.Owns[deploymentStatus](deployments), operator.Owns[struct{}](configMaps),
-		operator.Owns[struct{}](services)},
+	Children: []operator.Kind{operator.Owns[*apply.Live[deploymentStatus]](deployments),
+		operator.Owns[*apply.Live[struct{}]](configMaps), operator.Owns[*apply.Live[struct{}]](services)},
 	Desired: desiredPage,
 	Observe: observePage,
 }

@@ -35,9 +35,9 @@ var definition = operator.Definition[*Redis, Status]{
 	Name:     app,
 	Resource: resource,
 	Children: []operator.Kind{
-		operator.Owns[struct{}](services),
-		operator.Replaces(pods, apply.ReplaceOptions[*pod]{Revision: RevisionLabel, Selector: operator.SelectorKeys,
-			Ready: (*pod).ready, Ended: (*pod).ended}),
+		operator.Owns[*apply.Live[struct{}]](services),
+		operator.Replaces(pods, apply.ReplaceOptions[*pod]{New: func() *pod { return new(pod) },
+			Revision: RevisionLabel, Selector: operator.SelectorKeys, Ready: (*pod).ready, Ended: (*pod).ended}),
 	},
 	Desired:   desired,
 	Finalizer: Finalizer,

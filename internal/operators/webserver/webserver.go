@@ -30,8 +30,8 @@ var definition = operator.Definition[*WebServer, Status]{
 	Name:     app,
 	Resource: resource,
 	Children: []operator.Kind{
-		operator.Owns[deploymentStatus](deployments, apply.Reads[deploymentBody]),
-		operator.Owns[struct{}](services, apply.Reads[serviceBody]),
+		operator.Owns[*apply.Live[deploymentStatus]](deployments, apply.Reads[deploymentBody]),
+		operator.Owns[*apply.Live[struct{}]](services, apply.Reads[serviceBody]),
 	},
 	Desired: desired,
 	Create:  keepNodePort,

@@ -15,6 +15,7 @@ import (
 // ReplaceOptions say how children of a kind are replaced that are made from one template and cannot be changed, such
 // as pods. All of it is data and pure functions.
 type ReplaceOptions[T kube.Object] struct {
+	New func() T // a child to read into
 	// Revision is the key of the label that identifies what a child was made from. Every child declares it. A child
 	// with another value is replaced.
 	Revision string
@@ -30,12 +31,9 @@ type ReplaceOptions[T kube.Object] struct {
 }
 
 // Replace returns the kind of children that a mirror holds, and that are replaced: missing ones are created, one of
-// another revision is deleted and created again, the last declared first. O is what the pointer type T points to.
-func Replace[O any, T interface {
-	*O
-	kube.Object
-}](m *cache.Store[T], o ReplaceOptions[T]) Kind {
-	kind := kindOf(m, func() kube.Object { return T(new(O)) }, replace{limit: max(1, o.MaxUnavailable)})
+// another revision is deleted and created again, the last declared first.
+func Replace[T kube.Object](m *cache.Store[T], o ReplaceOptions[T]) Kind {
+	kind := kindOf(m, func() kube.Object { return o.New() }, replace{limit: max(1, o.MaxUnavailable)})
 	kind.template = &template{
 		revision: o.Revision,
 		selector: o.Selector,

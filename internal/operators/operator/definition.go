@@ -135,9 +135,9 @@ type Kind struct {
 	connect  func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
 }
 
-// Owns is a kind of children that are changed in place. T is an *apply.Live with what the operator reads of the status:
-// of a type parameter of pointers one mirror is compiled for all kinds. It reads reads, if given, in the body (see
-// apply.Read).
+// Owns is a kind of children that are changed in place. T is an *apply.Live with what the operator reads of the
+// status: for a type parameter that is a pointer one mirror is compiled for all kinds. It reads reads, if given, in the
+// body (see apply.Read).
 func Owns[T apply.LiveObject](r kube.Resource, reads ...func() any) Kind {
 	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
 		m := controller.Mirror[T](s, r, apply.ManagedBySelector)

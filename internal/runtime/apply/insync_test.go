@@ -113,8 +113,8 @@ func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
 		defer running.Wait()
 		defer cancel()
 		running.Go(func() { mirror.Run(ctx) })
-		b.engine = New(b.client, Own(), Replace(mirror, ReplaceOptions[*podView]{New: func() *podView { return new(podView) },
-			Revision: "rev",
+		b.engine = New(b.client, Own(), Replace(mirror, ReplaceOptions[*podView]{
+			New: func() *podView { return new(podView) }, Revision: "rev",
 			Ready:    func(p *podView) (time.Time, bool) { return time.Time{}, p.Status.Phase == "Running" },
 			Ended:    func(p *podView) (string, bool) { return p.Status.Phase, p.Status.Phase == "Failed" }}))
 		synctest.Wait()

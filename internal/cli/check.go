@@ -99,12 +99,8 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 			o.ElectionNamespace = f.electionIn
 		}
 	}
-	all, err := definitions.All()
-	if err != nil {
+	if o.Definitions, err = definitions.All(); err != nil {
 		return err
-	}
-	for _, d := range all {
-		o.Definitions = append(o.Definitions, d.Object)
 	}
 	report, err := check.Run(cmd.Context(), o)
 	if err != nil {

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,8 +104,11 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 				return err
 			}
 			defer client.Close()
-			differ, err := definitions.Diff(cmd.Context(), client, cmd.OutOrStdout())
-			if err == nil && differ {
+			differences, err := definitions.Diff(cmd.Context(), client)
+			if err == nil {
+				_, err = io.WriteString(cmd.OutOrStdout(), differenceText(differences))
+			}
+			if err == nil && len(differences) > 0 {
 				err = errDiffer
 			}
 			return err
@@ -111,4 +116,24 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 	}
 	addConnectionFlags(cmd, &connection)
 	return cmd
+}
+
+// differenceText has a line for each field that installing the definitions would change.
+func differenceText(differences []definitions.Difference) string {
+	var text strings.Builder
+	for _, d := range differences {
+		if d.Missing {
+			text.WriteString(d.Name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n")
+		}
+		for _, path := range d.Changed {
+			fmt.Fprintf(&text, "%s: %s\n", d.Name, path)
+		}
+		for _, path := range d.Removed {
+			fmt.Fprintf(&text, "%s: %s (removed)\n", d.Name, path)
+		}
+		if d.Truncated {
+			fmt.Fprintf(&text, "%s: and more\n", d.Name)
+		}
+	}
+	return text.String()
 }

@@ -98,7 +98,7 @@ func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before 
 	}
 	lacking = map[string]string{}
 	for _, d := range all {
-		fields, err := check.Lacking(ctx, c, d.Object)
+		fields, err := check.Lacking(ctx, c, d)
 		switch {
 		case err != nil && ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
 			return nil, false // skiff stops

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/install/definitions"
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 )
@@ -29,10 +30,10 @@ const (
 // Options say what to check.
 type Options struct {
 	Client      *kube.Client
-	Definitions []map[string]any     // the CRDs of this version
-	Rights      []kube.Right         // of the controllers
-	Namespaces  []string             // to work in; empty: all
-	Templates   []manifests.Template // of the controllers, about which there are admission policies
+	Definitions []definitions.Definition // of this version
+	Rights      []kube.Right             // of the controllers
+	Namespaces  []string                 // to work in; empty: all
+	Templates   []manifests.Template     // of the controllers, about which there are admission policies
 	// NeedPolicies counts an admission policy that is not in force as missing.
 	NeedPolicies bool
 	// Selector of namespaces to work in, "": none; and the rights that following it needs.
@@ -88,14 +89,14 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	r.User = subject.name()
-	if r.Definitions, err = definitions(ctx, o); err != nil {
+	if r.Definitions, err = compareAll(ctx, o); err != nil {
 		return Report{}, err
 	}
 	for _, d := range r.Definitions {
 		r.OK = r.OK && d.State == Installed
 	}
 	if slices.ContainsFunc(r.Definitions, func(d Definition) bool { return d.Fields }) {
-		r.Reader = grant(subject, "", []kube.Right{{Resource: crdResource, Verbs: []string{"get"},
+		r.Reader = grant(subject, "", []kube.Right{{Resource: definitions.Resource, Verbs: []string{"get"},
 			Why: "to compare definitions (skiff check)"}})
 	}
 	if r.Policies, err = policies(ctx, o); err != nil {

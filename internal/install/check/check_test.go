@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/crds"
+	"skiff/internal/install/definitions"
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
@@ -38,12 +38,8 @@ func server(t *testing.T) (*apiserver.Server, Options) {
 		{Resource: redis, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
 		{Resource: pods, Verbs: []string{"create", "delete"}, Why: "children"},
 	}}
-	for _, text := range crds.All() {
-		var d map[string]any
-		if err := yaml.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
-		o.Definitions = append(o.Definitions, d)
+	if o.Definitions, err = definitions.All(); err != nil {
+		t.Fatal(err)
 	}
 	return api, o
 }
@@ -52,10 +48,10 @@ func install(t *testing.T, o Options, change func(spec map[string]any)) {
 	t.Helper()
 	d := o.Definitions[0] // that of Redis
 	if change != nil {
-		change(d["spec"].(map[string]any))
+		change(d.Object["spec"].(map[string]any))
 		defer func() { _, fresh := server(t); o.Definitions[0] = fresh.Definitions[0] }()
 	}
-	if err := o.Client.Create(t.Context(), crdResource, "", d, nil, kube.WriteOptions{}); err != nil {
+	if err := o.Client.Create(t.Context(), definitions.Resource, "", d.Object, nil, kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for began := time.Now(); ; { // the server establishes it in its own time
@@ -182,7 +178,7 @@ func TestADefinitionThatServesOtherVersionsOnlyIsToldWithoutTheRightToReadIt(t *
 		next["name"], old["storage"] = "v1", false
 		spec["versions"] = []any{old, next}
 	})
-	if err := o.Client.Patch(t.Context(), crdResource, kube.Key{Name: "redis.skiff.dev"}, kube.JSONPatch, []any{
+	if err := o.Client.Patch(t.Context(), definitions.Resource, kube.Key{Name: "redis.skiff.dev"}, kube.JSONPatch, []any{
 		map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false}}, nil,
 		kube.WriteOptions{}); err != nil {
 		t.Fatal(err)

@@ -2,69 +2,112 @@ package definitions
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 
-	"skiff/internal/install/check"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
-// Diff writes which fields Install would change, as the server says in a dry run, and returns whether there are any.
-func Diff(ctx context.Context, c *kube.Client, out io.Writer) (differ bool, err error) {
-	all, err := All()
-	if err != nil {
-		return false, err
-	}
-	for _, d := range all {
-		if err := keepsStored(ctx, c, d); err != nil {
-			return false, fmt.Errorf("skiff crds install would refuse CRD %s: %w", d.Name, err)
-		}
-		text, err := difference(ctx, c, d)
-		if err != nil {
-			return false, fmt.Errorf("compare CRD: %w", err)
-		}
-		differ = differ || text != ""
-		if _, err := io.WriteString(out, text); err != nil {
-			return false, err
-		}
-	}
-	return differ, nil
+// Difference is what installing a definition would change.
+type Difference struct {
+	Name      string
+	Missing   bool     // it is not installed
+	Changed   []string // the paths of fields
+	Removed   []string
+	Truncated bool // there are more
 }
 
-// difference returns what installing a definition would change, "" for nothing.
-func difference(ctx context.Context, c *kube.Client, d Definition) (string, error) {
-	key := kube.Key{Name: d.Name}
-	var live, planned map[string]any
-	if err := c.Get(ctx, resource, key, &live); kube.IsNotFound(err) {
-		return d.Name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n", nil
-	} else if err != nil {
-		return "", err
-	}
-	o := kube.WriteOptions{FieldManager: fieldManager, Force: true, DryRun: true}
-	if err := c.Patch(ctx, resource, key, kube.ApplyPatch, d.Object, &planned, o); err != nil {
-		return "", err
-	}
-	changed, more, err := check.Differences(planned, live)
+// Diff returns what Install would change, as the server says in a dry run.
+func Diff(ctx context.Context, c *kube.Client) ([]Difference, error) {
+	all, err := All()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	removed, less, err := check.Differences(live, planned)
-	if err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	for _, path := range changed {
-		fmt.Fprintf(&text, "%s: %s\n", d.Name, path)
-	}
-	for _, path := range removed {
-		if !slices.Contains(changed, path) {
-			fmt.Fprintf(&text, "%s: %s (removed)\n", d.Name, path)
+	var out []Difference
+	for _, d := range all {
+		if err := keepsStored(ctx, c, d); err != nil {
+			return nil, fmt.Errorf("skiff crds install would refuse CRD %s: %w", d.Name, err)
+		}
+		difference, err := difference(ctx, c, d)
+		if err != nil {
+			return nil, fmt.Errorf("compare CRD: %w", err)
+		}
+		if difference.Missing || len(difference.Changed)+len(difference.Removed) > 0 {
+			out = append(out, difference)
 		}
 	}
-	if more > len(changed) || less > len(removed) {
-		fmt.Fprintf(&text, "%s: and more\n", d.Name)
+	return out, nil
+}
+
+func difference(ctx context.Context, c *kube.Client, d Definition) (Difference, error) {
+	key, out := kube.Key{Name: d.Name}, Difference{Name: d.Name}
+	var live, planned map[string]any
+	if err := c.Get(ctx, Resource, key, &live); kube.IsNotFound(err) {
+		out.Missing = true
+		return out, nil
+	} else if err != nil {
+		return out, err
 	}
-	return text.String(), nil
+	o := kube.WriteOptions{FieldManager: fieldManager, Force: true, DryRun: true}
+	if err := c.Patch(ctx, Resource, key, kube.ApplyPatch, d.Object, &planned, o); err != nil {
+		return out, err
+	}
+	changed, more, err := Differences(planned, live)
+	if err != nil {
+		return out, err
+	}
+	removed, less, err := Differences(live, planned)
+	out.Truncated = more > len(changed) || less > len(removed)
+	out.Changed = changed
+	out.Removed = slices.DeleteFunc(removed, func(path string) bool { return slices.Contains(changed, path) })
+	return out, err
+}
+
+// definitionNode matches versions by their names: others may serve more of them.
+var definitionNode = &patch.Node{Fields: map[string]*patch.Node{"spec": {Fields: map[string]*patch.Node{
+	"versions": {List: patch.ListMap, Keys: []string{"name"}}}}}}
+
+// maxDifferences bounds the paths that are named of one definition.
+const maxDifferences = 20
+
+// Differences returns the fields of a definition that another has not, or has with another value: the paths of the
+// first ones, and how many there are. What the server sets is left out.
+func Differences(want, have map[string]any) (paths []string, count int, err error) {
+	for _, object := range []*map[string]any{&want, &have} {
+		body, err := json.Marshal(*object)
+		if err != nil {
+			return nil, 0, fmt.Errorf("encode a definition: %w", err)
+		}
+		value, err := patch.Decode(body) // into the form that it compares
+		if err != nil {
+			return nil, 0, fmt.Errorf("decode a definition: %w", err)
+		}
+		*object, _ = value.(map[string]any)
+		declared(*object)
+	}
+	paths, count = patch.Differences(definitionNode, want, have, maxDifferences)
+	return paths, count, nil
+}
+
+// declared leaves of a definition what is declared in it.
+func declared(object map[string]any) {
+	delete(object, "status")
+	if m, ok := object["metadata"].(map[string]any); ok {
+		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+			delete(m, field)
+		}
+	}
+	spec, _ := object["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		subresources, _ := version["subresources"].(map[string]any)
+		for name, value := range subresources {
+			if m, ok := value.(map[string]any); ok && len(m) == 0 {
+				subresources[name] = true // an empty object says something here, and would be covered by none
+			}
+		}
+	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -99,32 +99,17 @@ type tooLong time.Duration
 
 func (t tooLong) Error() string { return fmt.Sprintf("not established within %s", time.Duration(t)) }
 
-// crdState is the part of a CRD in the cluster that installing reads.
-type crdState struct {
-	kube.Meta `json:"metadata"`
-	Status    struct {
-		StoredVersions []string `json:"storedVersions"`
-		Conditions     []struct {
-			Type    string `json:"type"`
-			Status  string `json:"status"`
-			Message string `json:"message"`
-		} `json:"conditions"`
-	} `json:"status"`
-}
-
 // keepsStored fails where objects may be stored in a version that the definition does not have: the server could not
 // read them any more.
 func keepsStored(ctx context.Context, c *kube.Client, d Definition) error {
-	var live crdState
-	if err := c.Get(ctx, resource, kube.Key{Name: d.Name}, &live); err != nil && !kube.IsNotFound(err) {
+	var live State
+	if err := c.Get(ctx, Resource, kube.Key{Name: d.Name}, &live); err != nil && !kube.IsNotFound(err) {
 		return err
 	}
-	for _, stored := range live.Status.StoredVersions {
-		if !slices.Contains(d.versions, stored) {
-			return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define, so "+
-				"nothing is changed; use a skiff that defines it, or migrate the objects and take it out of "+
-				"status.storedVersions", stored)
-		}
+	if stored := d.Unknown(live.Status); stored != "" {
+		return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define, so nothing is "+
+			"changed; use a skiff that defines it, or migrate the objects and take it out of status.storedVersions",
+			stored)
 	}
 	return nil
 }
@@ -132,15 +117,15 @@ func keepsStored(ctx context.Context, c *kube.Client, d Definition) error {
 // apply creates or updates a definition, and says which.
 func apply(ctx context.Context, c *kube.Client, d Definition) (did string, err error) {
 	key := kube.Key{Name: d.Name}
-	var before, after crdState
-	if err := c.Get(ctx, resource, key, &before); err != nil && !kube.IsNotFound(err) {
+	var before, after State
+	if err := c.Get(ctx, Resource, key, &before); err != nil && !kube.IsNotFound(err) {
 		return "", err
 	}
 	if before.Deleting() {
 		return "", ErrDeleting
 	}
 	// Force: this version decides the fields that it sets, also where an older skiff, kubectl or Helm wrote them last.
-	if err := c.Patch(ctx, resource, key, kube.ApplyPatch, d.Object, &after,
+	if err := c.Patch(ctx, Resource, key, kube.ApplyPatch, d.Object, &after,
 		kube.WriteOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		return "", err
 	}
@@ -160,8 +145,8 @@ func apply(ctx context.Context, c *kube.Client, d Definition) (did string, err e
 func WaitEstablished(ctx context.Context, c *kube.Client, name string) error {
 	said := "it has no status yet"
 	for {
-		var crd crdState
-		if err := c.Get(ctx, resource, kube.Key{Name: name}, &crd); err != nil && ctx.Err() == nil {
+		var crd State
+		if err := c.Get(ctx, Resource, kube.Key{Name: name}, &crd); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("wait for CRD %s: %w", name, err)
 		}
 		for _, cond := range crd.Status.Conditions {
@@ -180,4 +165,52 @@ func WaitEstablished(ctx context.Context, c *kube.Client, name string) error {
 		case <-time.After(200 * time.Millisecond): // a server usually takes less than a second
 		}
 	}
+}
+
+const (
+	// maxHolders is how many of the objects that hold a definition are named.
+	maxHolders = 5
+	// cleanup is the finalizer of the API server itself: it stays until no object of the kind is left.
+	cleanup = "customresourcecleanup.apiextensions.k8s.io"
+	// maxHolder bounds how much of finalizers is printed: the API server takes names of any number.
+	maxHolder = 200
+)
+
+// instance is what is read of an object of a definition that is being deleted.
+type instance struct {
+	kube.Meta `json:"metadata"`
+}
+
+// holders says what keeps a definition that is being deleted.
+func holders(ctx context.Context, c *kube.Client, d Definition) string {
+	var live State
+	if err := c.Get(ctx, Resource, kube.Key{Name: d.Name}, &live); err != nil {
+		return "what holds it is not known: " + kube.Explain(err)
+	}
+	var held []string
+	for _, f := range live.Finalizers {
+		if f != cleanup {
+			held = append(held, "its finalizer "+kube.Printable(f, maxHolder))
+		}
+	}
+	list, err := kube.List[*instance](ctx, c, kube.Query{Resource: d.Defines}, kube.ListOptions{})
+	if err != nil {
+		held = append(held, "objects that cannot be listed ("+kube.Explain(err)+")")
+		list = kube.ListResult[*instance]{}
+	}
+	for i, o := range list.Items {
+		if i == maxHolders {
+			held = append(held, fmt.Sprintf("%d more", len(list.Items)-i))
+			break
+		}
+		text := d.Defines.Kind + " " + o.Key().String()
+		if len(o.Finalizers) > 0 {
+			text += " (finalizer " + kube.Printable(strings.Join(o.Finalizers, ", "), maxHolder) + ")"
+		}
+		held = append(held, text)
+	}
+	if len(held) == 0 {
+		return "nothing holds it any more"
+	}
+	return "held by " + strings.Join(held, ", ")
 }

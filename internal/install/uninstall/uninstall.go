@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 )
 
@@ -58,9 +59,6 @@ var collectorFinalizers = []string{"foregroundDeletion", "orphan"}
 // pollEvery is how often it is looked whether what was deleted is gone.
 const pollEvery = 500 * time.Millisecond
 
-var crdResource = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
-	Kind: "CustomResourceDefinition", ClusterScoped: true}
-
 // item is what is read of a custom resource or a CRD.
 type item struct {
 	kube.Meta `json:"metadata"`
@@ -80,7 +78,7 @@ func Look(ctx context.Context, o Options) ([]Found, error) {
 		}
 		if o.Namespace == "" && !o.KeepDefinitions {
 			var d item
-			switch err := o.Client.Get(ctx, crdResource, kube.Key{Name: r.GroupResource()}, &d); {
+			switch err := o.Client.Get(ctx, definitions.Resource, kube.Key{Name: r.GroupResource()}, &d); {
 			case err == nil:
 				f.Definition = true
 			case !kube.IsNotFound(err):
@@ -213,7 +211,7 @@ func (o Options) definitions(ctx context.Context, found []Found) error {
 			continue
 		}
 		name := f.Resource.GroupResource()
-		err := o.Client.Delete(ctx, crdResource, kube.Key{Name: name}, kube.DeleteOptions{})
+		err := o.Client.Delete(ctx, definitions.Resource, kube.Key{Name: name}, kube.DeleteOptions{})
 		if err != nil && !kube.IsNotFound(err) {
 			return err
 		}

@@ -10,9 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
-	"skiff/crds"
+	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -44,12 +42,12 @@ func newCluster(t *testing.T) *cluster {
 	t.Cleanup(c.Close)
 	w.o = Options{Client: c, Resources: []kube.Resource{servers, redis, triggers},
 		Did: func(what string) { w.did = append(w.did, what) }}
-	for _, text := range crds.All() {
-		var d map[string]any
-		if err := yaml.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
-		w.create(crdResource, "", d)
+	all, err := definitions.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		w.create(definitions.Resource, "", d.Object)
 	}
 	time.Sleep(time.Second) // until they are established
 	return w
@@ -151,14 +149,14 @@ func TestADefinitionStaysUntilTheChildrenOfItsObjectsAreGone(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
-		if len(w.left(crdResource)) != 3 {
+		if len(w.left(definitions.Resource)) != 3 {
 			t.Error("a definition went before the children of its objects")
 		}
 		w.collect()
 		if err := w.do(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if left := slices.Concat(w.left(redis), w.left(crdResource)); len(left) > 0 {
+		if left := slices.Concat(w.left(redis), w.left(definitions.Resource)); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 	})
@@ -180,7 +178,7 @@ func TestAllIsGoneAlsoWhatWasDeletedBeforeWithoutASkiffToLetItGo(t *testing.T) {
 		if err := w.do(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if left := slices.Concat(w.left(redis), w.left(crdResource)); len(left) > 0 {
+		if left := slices.Concat(w.left(redis), w.left(definitions.Resource)); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 		want := []string{"removed the finalizer skiff.dev/pods of redis.skiff.dev default/going",
@@ -229,8 +227,8 @@ func TestOneNamespaceLeavesTheOthersAndTheDefinitions(t *testing.T) {
 		if err := w.do(time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if left := w.left(redis); !slices.Equal(left, []string{"other/b"}) || len(w.left(crdResource)) != 3 {
-			t.Errorf("left: %v, %v", left, w.left(crdResource))
+		if left := w.left(redis); !slices.Equal(left, []string{"other/b"}) || len(w.left(definitions.Resource)) != 3 {
+			t.Errorf("left: %v, %v", left, w.left(definitions.Resource))
 		}
 	})
 }
@@ -245,7 +243,7 @@ func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
-		if len(w.left(crdResource)) != 3 {
+		if len(w.left(definitions.Resource)) != 3 {
 			t.Error("a definition went before its objects")
 		}
 		if n := strings.Count(strings.Join(w.did, "\n"), "deleted"); n != 1 {
@@ -296,7 +294,7 @@ func TestAFinalizerThatIsSetAgainIsRemovedAgain(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if left := w.left(crdResource); len(left) > 0 {
+		if left := w.left(definitions.Resource); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
 	})

@@ -113,8 +113,8 @@ func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Objec
 	return list[0], nil
 }
 
-// pruned returns a converted object without the fields that its schema does not know. As on the real server, it does not get
-// the defaults of its new version.
+// pruned returns a converted object without the fields that its schema does not know. As on the real server, it does
+// not get the defaults of its new version.
 func (sh *shape) pruned(o map[string]any) map[string]any {
 	forms.Untyped(o)
 	if sh.schema != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // charge refuses a write that a quota of its namespace has no room for, as the admission plugin ResourceQuota does. It
-// returns the quotas with what they have left, to be stored with the object. Quotas whose status no controller has computed
-// are not enforced.
+// returns the quotas with what they have left, to be stored with the object. Quotas whose status no controller has
+// computed are not enforced.
 func (s *Server) charge(tx *store.Tx, w *write) (charged []*store.Object, err error) {
 	if w.kind.ClusterScoped || !w.charged() {
 		return nil, nil

@@ -51,8 +51,8 @@ type client struct {
 	http http.Client
 }
 
-// newClient returns the client for a webhook that was found valid, whose clientConfig and versions of reviews are in those
-// fields of config.
+// newClient returns the client for a webhook that was found valid, whose clientConfig and versions of reviews are in
+// those fields of config.
 func newClient(config map[string]any, settings, versions string, k reviewKind, n Network) *client {
 	c := &client{kind: k}
 	for _, v := range slices.Backward(obj.Texts(config, versions)) {

@@ -112,8 +112,8 @@ func (r *conversionReview) objects(version, uid string) ([]map[string]any, error
 	return out, nil
 }
 
-// checkConversion holds a converted object to what a conversion may change, and gives it the metadata of the original, but for
-// labels and annotations.
+// checkConversion holds a converted object to what a conversion may change, and gives it the metadata of the original,
+// but for labels and annotations.
 func checkConversion(original, converted map[string]any, to kube.Resource, i int) error {
 	if v := obj.String(converted, "apiVersion"); v != to.APIVersion() {
 		return fmt.Errorf("invalid object at index %d: invalid groupVersion (expected %s, received %s)", i,

@@ -56,8 +56,8 @@ func (a *Authenticator) admin() string {
 // administrator is the user of Options.Token, and of every request where the server asks for no credentials.
 var administrator = kinds.User{Name: "admin", Groups: []string{Masters, Authenticated}}
 
-// Authenticate returns who sent a request at a time, by its client certificate or else its bearer token. An error means
-// that it has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
+// Authenticate returns who sent a request at a time, by its client certificate or else its bearer token. An error
+// means that it has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
 func (a *Authenticator) Authenticate(r *http.Request, at time.Time) (kinds.User, error) {
 	token := a.admin()
 	if token == "" && a.ClientCA == nil && len(a.Users) == 0 && !a.Roles {

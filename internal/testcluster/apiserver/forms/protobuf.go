@@ -64,7 +64,8 @@ func WriteProtobufError(w http.ResponseWriter, err error) {
 	httpd.Bytes(w, st.Code, ProtobufStatus(body))
 }
 
-// ProtobufBookmark encodes a bookmark, whose object has the fields of one kind and says that it is of another, which may be the same.
+// ProtobufBookmark encodes a bookmark, whose object has the fields of one kind and says that it is of another, which
+// may be the same.
 func ProtobufBookmark(fieldsOf, said *kinds.Kind, meta map[string]any) []byte {
 	return must(protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, map[string]any{"metadata": meta}))
 }

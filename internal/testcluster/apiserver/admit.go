@@ -27,7 +27,7 @@ var chainTables = []string{"mutatingwebhookconfigurations." + registration,
 
 // plugins returns the chain that the stored configurations make. It is empty where there are none, and then admission
 // costs a write nothing.
-func (s *Server) plugins(tx *store.Tx) []admission.Plugin {
+func (s *Server) plugins(tx *store.Tx) admission.Chain {
 	at := tx.Last(chainTables...)
 	if at == s.chainAt {
 		return s.chain
@@ -40,19 +40,12 @@ func (s *Server) plugins(tx *store.Tx) []admission.Plugin {
 }
 
 // concerned returns the plugins that may have a say in a write, and the namespace as they see it.
-func (s *Server) concerned(tx *store.Tx, r *request, operation string) (out []admission.Plugin,
-	namespace map[string]any) {
+func (s *Server) concerned(tx *store.Tx, r *request, operation string) (admission.Chain, map[string]any) {
 	chain := s.plugins(tx)
 	if len(chain) == 0 || r.kind.Group == registration {
 		return nil, nil
 	}
-	a := s.describe(r, operation)
-	for _, p := range chain {
-		if p.Concerns(a) {
-			out = append(out, p)
-		}
-	}
-	return out, namespaceObject(tx, r)
+	return chain.Concerning(s.describe(r, operation)), namespaceObject(tx, r)
 }
 
 // describe returns the attributes of a request, without objects.
@@ -174,31 +167,9 @@ func formOf(r *request, o map[string]any) (map[string]any, error) {
 	return forms.Decoded(obj.Clone(forms.Typed(r.kind, r.kind.ToServe(o)))), nil
 }
 
-// step returns what a plugin does in one of the steps of admission, nil for nothing.
-type step func(admission.Plugin) func(context.Context, *admission.Attributes) error
-
-func mutate(p admission.Plugin) func(context.Context, *admission.Attributes) error { return p.Mutate }
-func validate(p admission.Plugin) func(context.Context, *admission.Attributes) error {
-	return p.Validate
-}
-
-// consult asks the plugins about a write, in each step one after the other.
-func consult(ctx context.Context, plugins []admission.Plugin, a *admission.Attributes, steps ...step) error {
-	for _, of := range steps {
-		for _, p := range plugins {
-			if ask := of(p); ask != nil {
-				if err := ask(ctx, a); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // admitPosted returns an object that is posted but not stored (an Eviction, a Binding, a review) as plugins change it.
 func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, error) {
-	var plugins []admission.Plugin
+	var plugins admission.Chain
 	var namespace map[string]any
 	s.store.Update(func(tx *store.Tx) error {
 		plugins, namespace = s.concerned(tx, r, admission.Create)
@@ -214,14 +185,14 @@ func (s *Server) admitPosted(r *request, o map[string]any) (map[string]any, erro
 	if r.namespace != "" {
 		obj.Set(a.Object, r.namespace, "metadata", "namespace")
 	}
-	if err := consult(ctx, plugins, a, mutate, validate); err != nil {
+	if err := plugins.Admit(ctx, a); err != nil {
 		return nil, err
 	}
 	return forms.Untyped(obj.Shallow(a.Object)), nil
 }
 
 // admitDelete asks the plugins about the deletion of an object.
-func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admission.Plugin, cur *store.Object,
+func (s *Server) admitDelete(ctx context.Context, r *request, plugins admission.Chain, cur *store.Object,
 	o deleteOptions, namespace map[string]any) error {
 	a := s.describe(r, admission.Delete)
 	a.DryRun, a.Options, a.NamespaceObject = o.dryRun, o.object(), namespace
@@ -238,5 +209,5 @@ func (s *Server) admitDelete(ctx context.Context, r *request, plugins []admissio
 	if r.verb == "deletecollection" {
 		a.Name = "" // as on the real server
 	}
-	return consult(ctx, plugins, a, mutate, validate)
+	return plugins.Admit(ctx, a)
 }

@@ -177,8 +177,8 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 	}
 }
 
-// admit allocates values such as cluster IPs, which no field manager owns, and validates the object.
-func (s *Server) admit(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
+// validate allocates values such as cluster IPs, which no field manager owns, and validates the object.
+func (s *Server) validate(tx *store.Tx, k *kinds.Kind, next, cur map[string]any) error {
 	causes := metadataCauses(k, next, cur == nil)
 	if k.Validate != nil {
 		causes = append(causes, k.Validate(next, cur)...)

@@ -63,7 +63,7 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 	for ctx.Err() == nil {
 		var cur *store.Object
 		var namespace map[string]any
-		var plugins []admission.Plugin
+		var plugins admission.Chain
 		err := s.store.Update(func(tx *store.Tx) error {
 			cur = tx.Get(r.kind.TableName(), store.Key(r.key()))
 			if cur == nil {

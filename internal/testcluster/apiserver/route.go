@@ -99,14 +99,16 @@ var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", 
 
 // serveDocument answers a request whose path is not that of a resource.
 func (s *Server) serveDocument(r *request) error {
+	err := httpd.Discovery(r.writer, r.Request, s.registry.all())
+	if err == httpd.NoSuchPath {
+		err = s.authn.ServeOpenID(r.writer, r.Request)
+	}
 	root, n := r.parts[0], len(r.parts)
-	switch {
-	case httpd.Discovery(r.writer, r.Request, s.registry.all()), s.authn.ServeOpenID(r.writer, r.Request):
-		return nil
-	case root == "version", root == "api" && n == 2, root == "apis" && n == 3 && s.registry.builtinGroup(r.parts[1]):
+	if err == httpd.NoSuchPath && (root == "version" || root == "api" && n == 2 ||
+		root == "apis" && n == 3 && s.registry.builtinGroup(r.parts[1])) {
 		return httpd.NoResource() // an unknown version of a known group
 	}
-	return httpd.NoSuchPath
+	return err
 }
 
 // route refuses what the path of a resource does not have.

@@ -120,7 +120,7 @@ type Server struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // to webhooks
 	// makePlugins make the chain that admits writes from the stored configurations.
 	makePlugins []func(tx *store.Tx) []admission.Plugin
-	chain       []admission.Plugin // only used within a transaction, as what follows
+	chain       admission.Chain // only used within a transaction, as what follows
 	hooks       []*admission.Webhook
 	chainAt     int64                           // the revision of the configurations that chain was made of
 	converters  map[string]*admission.Converter // by definition

@@ -138,7 +138,7 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 			obj.Set(next, finalizers, "spec", "finalizers")
 		}
 	}
-	if err := s.admit(tx, k, next, w.asIf); err != nil {
+	if err := s.validate(tx, k, next, w.asIf); err != nil {
 		return err
 	}
 	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, next, old)); err != nil {

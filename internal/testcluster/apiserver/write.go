@@ -37,7 +37,7 @@ type write struct {
 	changed   bool // next is not the stored object: an update that changes nothing is not stored
 	stored    *store.Object
 
-	plugins         []admission.Plugin
+	plugins         admission.Chain
 	namespaceObject map[string]any
 }
 
@@ -164,7 +164,7 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 	if err != nil {
 		return err
 	}
-	if err := consult(ctx, w.plugins, a, validate); err != nil {
+	if err := w.plugins.Validate(ctx, a); err != nil {
 		return err
 	}
 	value, shape, err := s.encode(ctx, w)
@@ -180,7 +180,7 @@ func (s *Server) admitWrite(ctx context.Context, w *write) error {
 				return err
 			}
 		}
-		if w.kind.Allocate != nil && w.changed && s.admit(tx, w.kind, w.next, w.asIf) != nil {
+		if w.kind.Allocate != nil && w.changed && s.validate(tx, w.kind, w.next, w.asIf) != nil {
 			return errRace // what was allocated to this object has gone to another
 		}
 		return s.commit(tx, w, value, shape)
@@ -202,7 +202,7 @@ func (s *Server) mutateWrite(ctx context.Context, w *write) error {
 		a.Name = ""
 	}
 	before := a.Object
-	if err := consult(ctx, w.plugins, a, mutate); err != nil {
+	if err := w.plugins.Mutate(ctx, a); err != nil {
 		return err
 	}
 	if patch.Equal(before, a.Object) {

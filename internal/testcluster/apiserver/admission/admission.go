@@ -65,3 +65,50 @@ type Plugin struct {
 	// Validate sees the object as it would be stored. nil: this one admits everything.
 	Validate func(ctx context.Context, a *Attributes) error
 }
+
+// Chain is the plugins that admit a write, in their order.
+type Chain []Plugin
+
+// Concerning returns the plugins that may have a say in a write.
+func (c Chain) Concerning(a *Attributes) (out Chain) {
+	for _, p := range c {
+		if p.Concerns(a) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Mutate has the plugins change the object of a write, one after the other.
+func (c Chain) Mutate(ctx context.Context, a *Attributes) error {
+	for _, p := range c {
+		if p.Mutate == nil {
+			continue
+		}
+		if err := p.Mutate(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate asks the plugins whether a write is admitted, until one refuses it.
+func (c Chain) Validate(ctx context.Context, a *Attributes) error {
+	for _, p := range c {
+		if p.Validate == nil {
+			continue
+		}
+		if err := p.Validate(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Admit has the plugins change what is not written in steps of its own, and then validate it.
+func (c Chain) Admit(ctx context.Context, a *Attributes) error {
+	if err := c.Mutate(ctx, a); err != nil {
+		return err
+	}
+	return c.Validate(ctx, a)
+}

@@ -207,35 +207,33 @@ func (a *Authenticator) Review(o map[string]any, at time.Time) (map[string]any, 
 	return map[string]any{"authenticated": true, "user": kinds.UserInfo(user), "audiences": obj.Anys(audiences)}, nil
 }
 
-// ServeOpenID serves what verifies the tokens of service accounts elsewhere: who issues them, and the public key. It
-// reports false for another path.
-func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) bool {
+// ServeOpenID serves what verifies the tokens of service accounts elsewhere: who issues them, and the public key. The
+// error is NoSuchPath for another path.
+func (a *Authenticator) ServeOpenID(w http.ResponseWriter, r *http.Request) error {
 	const configuration, keys = "/.well-known/openid-configuration", "/openid/v1/jwks"
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path != configuration && path != keys {
-		return false
+		return httpd.NoSuchPath
 	}
 	if r.Method != http.MethodGet {
-		httpd.Error(w, httpd.MethodNotAllowed())
-		return true
+		return httpd.MethodNotAllowed()
 	}
-	var key map[string]any
 	signer, err := a.Signer()
-	if err == nil {
-		key, err = publicKey(signer.Public())
-	}
 	if err != nil {
-		httpd.Error(w, err)
-		return true
+		return err
+	}
+	key, err := publicKey(signer.Public())
+	if err != nil {
+		return err
 	}
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	if path == keys {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		httpd.JSON(w, http.StatusOK, map[string]any{"keys": []any{key}})
-		return true
+		return nil
 	}
 	httpd.JSON(w, http.StatusOK, map[string]any{"issuer": a.Audience(), "jwks_uri": "https://" + r.Host + keys,
 		"response_types_supported": []any{"id_token"}, "subject_types_supported": []any{"public"},
 		"id_token_signing_alg_values_supported": []any{key["alg"]}})
-	return true
+	return nil
 }

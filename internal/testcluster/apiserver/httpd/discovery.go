@@ -14,39 +14,34 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and
-// version, and the OpenAPI schemas. It returns false for any other path.
-func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) bool {
+// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and version, and
+// the OpenAPI schemas.
+func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) error {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	core := func(k *kinds.Kind) bool { return k.Group == "" }
 	named := func(k *kinds.Kind) bool { return k.Group != "" }
 	switch {
 	case path == "/api":
-		root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
+		return root(w, r, keepKinds(all, core), map[string]any{"kind": "APIVersions", "versions": []any{"v1"},
 			"serverAddressByClientCIDRs": []any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": r.Host}}})
 	case path == "/apis":
-		root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
+		return root(w, r, keepKinds(all, named), map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
 			"groups": groupList(keepKinds(all, named))})
 	case path == "/api/v1", parts[0] == "apis" && len(parts) == 3:
-		version := keepKinds(all, func(k *kinds.Kind) bool { return k.Root() == path })
-		if len(version) == 0 {
-			return false
+		if version := keepKinds(all, func(k *kinds.Kind) bool { return k.Root() == path }); len(version) > 0 {
+			return document(w, r, resourceList(version))
 		}
-		document(w, r, resourceList(version))
-	case parts[0] == "apis" && len(parts) == 2:
+	case parts[0] == "apis" && len(parts) == 2 && parts[1] != "":
 		groups := groupList(keepKinds(all, func(k *kinds.Kind) bool { return k.Group == parts[1] }))
-		if len(groups) == 0 || parts[1] == "" {
-			return false
+		if len(groups) > 0 {
+			group := groups[0].(map[string]any)
+			group["kind"], group["apiVersion"] = "APIGroup", "v1"
+			return document(w, r, group)
 		}
-		group := groups[0].(map[string]any)
-		group["kind"], group["apiVersion"] = "APIGroup", "v1"
-		document(w, r, group)
 	case parts[0] == "openapi":
 		return serveOpenAPI(w, r, parts[1:], all)
-	default:
-		return false
 	}
-	return true
+	return NoSuchPath
 }
 
 func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
@@ -60,20 +55,19 @@ func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
 }
 
 // document answers with one in JSON, if the client takes that.
-func document(w http.ResponseWriter, r *http.Request, doc any) {
+func document(w http.ResponseWriter, r *http.Request, doc any) error {
 	if !accepts(r, "application/json") {
-		Error(w, NotAcceptable("only the following media types are accepted: application/json"))
-		return
+		return NotAcceptable("only the following media types are accepted: application/json")
 	}
 	JSON(w, http.StatusOK, doc)
+	return nil
 }
 
 // root answers /api and /apis in the form that the client prefers. The ETag is a hash of the content, so that clients
 // can ask for changes.
-func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) {
+func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[string]any) error {
 	if !prefersAggregated(r) {
-		document(w, r, plain)
-		return
+		return document(w, r, plain)
 	}
 	w.Header().Set("Vary", "Accept")
 	body := Encode(map[string]any{"kind": "APIGroupDiscoveryList",
@@ -86,9 +80,10 @@ func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[st
 	h.Set("ETag", etag)
 	if r.Header.Get("If-None-Match") == etag {
 		w.WriteHeader(http.StatusNotModified)
-		return
+		return nil
 	}
 	Bytes(w, http.StatusOK, body)
+	return nil
 }
 
 func prefersAggregated(r *http.Request) bool {

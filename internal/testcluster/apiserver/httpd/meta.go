@@ -4,38 +4,38 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
-	"skiff/internal/testcluster/apiserver/kinds"
-	"skiff/internal/testcluster/apiserver/obj"
 	"slices"
 	"strings"
+
+	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Version is the server version that /version reports.
 const Version = "v1.36.3"
 
-// Discovery answers a request that is not for a resource, given the served kinds. It returns false for any other path.
-func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
+// Discovery answers a request that is not for a resource, given the served kinds. The error is NoSuchPath for a path
+// that is none of its own.
+func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) error {
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/api") || path == "/version/" {
 		path = strings.TrimSuffix(path, "/")
 	}
 	if r.Method != http.MethodGet && strings.Count(path, "/") <= 3 && readOnly(path, all) {
-		Error(w, MethodNotAllowed())
-		return true
+		return MethodNotAllowed()
 	}
-	switch path {
-	case "/", "/index.html":
+	of, check, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case path == "/", path == "/index.html":
 		JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(all))})
-		return true
-	case "/version":
+	case path == "/version":
 		JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
 			"emulationMajor": "1", "emulationMinor": "36",
 			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
 			"gitCommit": "", "gitTreeState": "",
 			"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc",
 			"platform": runtime.GOOS + "/" + runtime.GOARCH})
-		return true
-	case "/metrics", "/metrics/slis":
+	case path == "/metrics", path == "/metrics/slis":
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
 		text := []byte("# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single " +
 			"healthcheck.\n# TYPE kubernetes_healthcheck gauge\n")
@@ -45,20 +45,16 @@ func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) bool {
 			}
 		}
 		Bytes(w, http.StatusOK, text)
-		return true
-	case "/statusz", "/flagz":
-		pageOf(w, r, path[1:])
-		return true
-	}
-	of, check, single := strings.Cut(path[1:], "/")
-	switch {
+	case path == "/statusz", path == "/flagz":
+		return pageOf(w, r, of)
 	case !slices.Contains(health, of):
 		return serveKinds(w, r, path, all)
 	case single && !slices.Contains(checks(of), check):
-		return false
+		return NoSuchPath
+	default:
+		answerHealth(w, r, of, single)
 	}
-	answerHealth(w, r, of, single)
-	return true
+	return nil
 }
 
 // health are the three endpoints of health checks.
@@ -92,15 +88,15 @@ func paths(all []*kinds.Kind) []string {
 }
 
 // pageOf answers with a page for people about the server itself, of which this one says the least.
-func pageOf(w http.ResponseWriter, r *http.Request, name string) {
+func pageOf(w http.ResponseWriter, r *http.Request, name string) error {
 	if !accepts(r, "text/plain") {
-		Error(w, NotAcceptable("only the following media types are accepted: application/json, "+
-			"application/yaml, text/plain"))
-		return
+		return NotAcceptable("only the following media types are accepted: application/json, " +
+			"application/yaml, text/plain")
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	Bytes(w, http.StatusOK, []byte("\napiserver "+name+"\nWarning: This endpoint is not meant to be machine "+
 		"parseable, has no formatting compatibility guarantees and is for debugging purposes only.\n"))
+	return nil
 }
 
 // readOnly reports whether the real server answers other methods than GET with 405. It takes any for other documents.

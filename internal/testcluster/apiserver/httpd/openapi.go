@@ -13,26 +13,60 @@ import (
 
 // serveOpenAPI answers /openapi/v3 and its documents: enough for `kubectl explain`, and for kubectl to find out that
 // the server validates fields, by the parameters of PATCH. The fields of built-in kinds have no descriptions.
-// /openapi/v2 has no definitions: kubectl asks there only about what has no endpoint, such as a List in a file.
-func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) bool {
+func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) error {
+	version, path, hasPath := strings.Cut(strings.Join(parts, "/"), "/")
 	switch {
-	case len(parts) == 1 && parts[0] == "v2":
-		const title = "Kubernetes"
-		if !strings.Contains(r.Header.Get("Accept"), "protobuf") {
-			JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
-				"info": map[string]any{"title": title, "version": Version}, "definitions": map[string]any{}})
-			return true
-		}
-		w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-		field := func(number byte, text string) string {
-			return string([]byte{number<<3 | 2, byte(len(text))}) + text
-		}
-		info := field(1, title) + field(2, Version)
-		Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
-		return true
-	case len(parts) == 0 || parts[0] != "v3":
-		return false
+	case version == "v2" && !hasPath:
+		serveOpenAPIV2(w, r)
+		return nil
+	case version != "v3", hasPath && path == "":
+		return NoSuchPath
 	}
+	docs := documentsOf(all)
+	if !hasPath {
+		paths := map[string]any{}
+		for path := range docs {
+			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
+				hash(Encode(schemasOf(docs, path)))}
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		JSON(w, http.StatusOK, map[string]any{"paths": paths})
+		return nil
+	}
+	if _, ok := docs[path]; !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return nil
+	}
+	w.Header().Set("Vary", "Accept")
+	if !accepts(r, "application/json") {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return nil
+	}
+	body := Encode(schemasOf(docs, path))
+	w.Header().Set("ETag", `"`+hash(body)+`"`)
+	Bytes(w, http.StatusOK, body)
+	return nil
+}
+
+// serveOpenAPIV2 answers without definitions: kubectl asks here only about what has no endpoint, such as a List in a
+// file.
+func serveOpenAPIV2(w http.ResponseWriter, r *http.Request) {
+	const title = "Kubernetes"
+	if !strings.Contains(r.Header.Get("Accept"), "protobuf") {
+		JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
+			"info": map[string]any{"title": title, "version": Version}, "definitions": map[string]any{}})
+		return
+	}
+	w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+	field := func(number byte, text string) string {
+		return string([]byte{number<<3 | 2, byte(len(text))}) + text
+	}
+	info := field(1, title) + field(2, Version)
+	Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
+}
+
+// documentsOf returns the kinds by the paths of their OpenAPI documents; some documents have none.
+func documentsOf(all []*kinds.Kind) map[string][]*kinds.Kind {
 	docs := map[string][]*kinds.Kind{}
 	for _, path := range []string{"api", "apis", "version", ".well-known/openid-configuration", "openid/v1/jwks"} {
 		docs[path] = nil
@@ -43,33 +77,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 			docs["apis/"+k.Group] = nil
 		}
 	}
-	if len(parts) == 1 {
-		paths := map[string]any{}
-		for path := range docs {
-			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(Encode(schemasOf(docs, path)))}
-		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		JSON(w, http.StatusOK, map[string]any{"paths": paths})
-		return true
-	}
-	path := strings.Join(parts[1:], "/")
-	switch _, ok := docs[path]; {
-	case path == "":
-		return false
-	case !ok:
-		w.WriteHeader(http.StatusNotFound)
-		return true
-	}
-	w.Header().Set("Vary", "Accept")
-	if !accepts(r, "application/json") {
-		w.WriteHeader(http.StatusNotAcceptable)
-		return true
-	}
-	body := Encode(schemasOf(docs, path))
-	w.Header().Set("ETag", `"`+hash(body)+`"`)
-	Bytes(w, http.StatusOK, body)
-	return true
+	return docs
 }
 
 // accepts reports whether a client takes a media type.

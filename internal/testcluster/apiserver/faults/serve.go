@@ -6,7 +6,91 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"skiff/internal/testcluster/apiserver/httpd"
 )
+
+// Serve serves a request with the faults that Pick found for it.
+func Serve(w http.ResponseWriter, r *http.Request, watch bool, next func(http.ResponseWriter)) {
+	zip := httpd.Compress(w, r)
+	serve(zip, r, watch, next)
+	zip.Close() // not after a panic: the answer of a cut has no end
+}
+
+func serve(zip *httpd.Compressor, r *http.Request, watch bool, next func(http.ResponseWriter)) {
+	hits := hitsOf(r.Context())
+	if len(hits) == 0 {
+		next(zip)
+		return
+	}
+	if d := Ahead(r.Context()); d != 0 {
+		zip.Header().Set("Date", time.Now().Add(d).UTC().Format(http.TimeFormat))
+	}
+	fw := &writer{ResponseWriter: zip, ctx: r.Context(), watch: watch}
+	for _, h := range hits {
+		if h.By != ByStream {
+			defer func() {
+				if p := recover(); p != nil { // a cut
+					httpd.HangUp(r.Context(), h.By == ByReset)
+					panic(p)
+				}
+			}()
+		}
+		if h.GoAway {
+			zip.Header().Set("Connection", "close")
+		}
+		if !Sleep(r.Context(), h.Delay) {
+			return
+		}
+		switch h.Cut {
+		case CutBefore:
+			panic(http.ErrAbortHandler)
+		case Blackhole:
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		if h.Reply != nil {
+			h.Reply.write(zip)
+			return
+		}
+		fw.add(h)
+		zip.How = max(zip.How, h.Gzip)
+	}
+	next(fw)
+	fw.close()
+}
+
+func (rep *Reply) write(w http.ResponseWriter) {
+	if rep.RetryAfter != "" {
+		w.Header().Set("Retry-After", rep.RetryAfter)
+	}
+	switch {
+	case rep.Empty:
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(rep.Code)
+	case rep.Body != "":
+		w.Header().Set("Content-Type", rep.ContentType)
+		httpd.Bytes(w, rep.Code, []byte(rep.Body))
+	default:
+		message := cmp.Or(rep.Message, "injected fault: "+http.StatusText(rep.Code)) // kubectl prints nothing else
+		httpd.Error(w, httpd.Failure(rep.Code, rep.Reason, message, httpd.NoDetails))
+	}
+}
+
+// Sleep waits, and returns false if the request ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // writer breaks, stalls, changes or splits answers. It buffers an answer only if the fault changes it as a whole,
 // and never a watch.

@@ -76,7 +76,8 @@ func compare(ctx context.Context, c *kube.Client, own definitions.Definition) (D
 		return d, nil
 	}
 	d.Detail = "the same as in this skiff"
-	at, _, err := definitions.Differences(map[string]any{"spec": own.Object["spec"]}, map[string]any{"spec": object.Spec})
+	at, _, err := definitions.Differences(map[string]any{"spec": own.Object["spec"]},
+		map[string]any{"spec": object.Spec})
 	if err != nil {
 		return d, err
 	}

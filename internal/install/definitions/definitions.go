@@ -64,7 +64,8 @@ func All() ([]Definition, error) {
 			return nil, fmt.Errorf("parse embedded CRD: %w", err)
 		}
 		d.Name, d.Versions = parts.Metadata.Name, parts.Spec.Versions
-		d.Defines = kube.Resource{Group: parts.Spec.Group, Plural: parts.Spec.Names.Plural, Kind: parts.Spec.Names.Kind}
+		d.Defines = kube.Resource{Group: parts.Spec.Group, Plural: parts.Spec.Names.Plural,
+			Kind: parts.Spec.Names.Kind}
 		if d.Name == "" || d.Defines.Group == "" || d.Defines.Plural == "" || d.Defines.Kind == "" ||
 			len(d.Versions) == 0 {
 			return nil, fmt.Errorf("parse embedded CRD %q: its name, group, names or versions are missing", d.Name)

@@ -107,9 +107,9 @@ func keepsStored(ctx context.Context, c *kube.Client, d Definition) error {
 		return err
 	}
 	if stored := d.Unknown(live.Status); stored != "" {
-		return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define, so nothing is "+
-			"changed; use a skiff that defines it, or migrate the objects and take it out of status.storedVersions",
-			stored)
+		return fmt.Errorf("the cluster may have objects stored as %s, which this skiff does not define, so nothing "+
+			"is changed; use a skiff that defines it, or migrate the objects and take it out of "+
+			"status.storedVersions", stored)
 	}
 	return nil
 }

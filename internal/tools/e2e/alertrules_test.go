@@ -137,11 +137,8 @@ func TestTheAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 	defer engine.Close()
 	fires := func(r rulefmt.Rule, on series) bool {
 		for minute := minutes - int(time.Duration(r.For)/time.Minute); minute <= minutes; minute++ {
-			q, err := engine.NewInstantQuery(context.Background(), on.queryable(t), nil, r.Expr,
-				time.Unix(int64(minute)*60, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := must(engine.NewInstantQuery(context.Background(), on.queryable(t), nil, r.Expr,
+				time.Unix(int64(minute)*60, 0)))(t)
 			result := q.Exec(t.Context())
 			vector, err := result.Vector()
 			if err != nil {

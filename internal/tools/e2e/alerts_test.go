@@ -32,9 +32,7 @@ func TestPrometheusReadsTheQueriesOfTheDashboard(t *testing.T) {
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err := json.Unmarshal(monitoring(t, "dashboard.json"), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(monitoring(t, "dashboard.json"), &dashboard))
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$job", ".*")
 	read := 0
 	for _, p := range dashboard.Panels {

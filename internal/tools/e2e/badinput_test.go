@@ -59,9 +59,7 @@ func TestKubeconfigErrorsNameFileAndField(t *testing.T) {
 	} {
 		path := filepath.Join(dir, tt.name)
 		if tt.edit != nil {
-			if err := good.Write(path); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, good.Write(path))
 			text := must(os.ReadFile(path))(t)
 			writeFile(t, path, tt.edit(string(text)))
 		}
@@ -105,9 +103,7 @@ func TestConnectionErrorsSayWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-			if err := tt.Write(kubeconfig); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, tt.Write(kubeconfig))
 			if r := runSkiff(t, s, "crds", "diff", "--kubeconfig", kubeconfig); r.Code != 1 ||
 				!containsAny(r.Stderr, tt.want) {
 				t.Errorf("skiff crds diff: want exit code 1 and one of %q, got %v", tt.want, r)

@@ -37,10 +37,7 @@ func TestInvalidWebServersAreRefused(t *testing.T) {
 func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { // the other tests need the checks
-		r, err := s.kubectl.Run(noContext, "", "replace", "-f", filepath.Join(repository, "crds"))
-		if err != nil || r.Code != 0 {
-			t.Errorf("restore the CRD: %v %v", err, r)
-		}
+		s.kubectl.Must(t, "", "replace", "-f", filepath.Join(repository, "crds"))
 	})
 	relaxCRD(t, s, "webservers")
 	collection := "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers"
@@ -103,10 +100,7 @@ func TestNonsenseThatAnOlderCRDLetIn(t *testing.T) {
 func TestNonsenseInRedisAndRestartTriggers(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() {
-		r, err := s.kubectl.Run(noContext, "", "replace", "-f", filepath.Join(repository, "crds"))
-		if err != nil || r.Code != 0 {
-			t.Errorf("restore the CRDs: %v %v", err, r)
-		}
+		s.kubectl.Must(t, "", "replace", "-f", filepath.Join(repository, "crds"))
 	})
 	relaxCRD(t, s, "redis")
 	relaxCRD(t, s, "restarttriggers")

@@ -97,9 +97,7 @@ func downloadModule(t *testing.T, module string) string {
 		t.Fatalf("go mod download %s: %v: %s", module, err, out)
 	}
 	var m struct{ Dir string }
-	if err := json.Unmarshal(out, &m); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(out, &m))
 	return m.Dir
 }
 

@@ -21,11 +21,8 @@ import (
 // pkixRequest returns a certificate request for a member of a group, as the API has it.
 func pkixRequest(t *testing.T, group string) string {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	der, err := x509.CreateCertificateRequest(rand.Reader,
-		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: []string{group}}}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must(x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: "u", Organization: []string{group}}}, key))(t)
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 

@@ -17,9 +17,7 @@ func TestCheckNamesTheRightsThatAServiceAccountLacks(t *testing.T) {
 		grant("Role", "skiff", "system:serviceaccount:"+s.NS+":skiff", rights))
 	token := strings.TrimSpace(s.Kubectl("create", "token", "skiff"))
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := (Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: token}).Write(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, (Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, Token: token}).Write(kubeconfig))
 	check := func(code int, args ...string) Result {
 		t.Helper()
 		r := runSkiff(t, s, append([]string{"check", "--kubeconfig", kubeconfig, "--watch-namespaces", s.NS},

@@ -286,7 +286,7 @@ func (p *parent) live(k childKind) {
 	}
 }
 
-// settled returns what is declared of an object that others do not change by themselves.
+// settled returns what is declared of an object that others do not change.
 func (p *parent) settled(path string) string {
 	o := p.get(path)
 	delete(o, "status")
@@ -301,12 +301,7 @@ func (p *parent) settled(path string) string {
 
 // The errors of a real server whose range of node ports is in use, of a POST and of a change of the type.
 func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
-	bins := must(binaries())(t)
-	path := must(kubectlPath())(t)
-	c := must(StartControlPlane(t.Context(), bins, "--service-node-port-range=30000-30001"))(t)
-	t.Cleanup(func() { c.Close(t.Failed()) })
-	kubectl := must(c.Kubectl(path, admin))(t)
-	p := newParent(NewScope(t, c, kubectl), childKinds[3].r)
+	p := newParent(scopeOn(t, ownCluster(t, "--service-node-port-range=30000-30001")), childKinds[3].r)
 	service := func(name, kind string) apply.Child {
 		return p.child(name, `"spec":{"type":"`+kind+`","selector":{"a":"b"},"ports":[{"port":80,"protocol":"TCP"}]}`)
 	}

@@ -33,11 +33,8 @@ func TestEmbeddedServerCompressesAsTheRealOne(t *testing.T) {
 				}
 				var got [2]string
 				for i, api := range []*API{cluster.Admin, fake} {
-					resp, err := api.send(t.Context(), "GET", collection+path,
-						http.Header{"Accept": {accept}, "Accept-Encoding": {encodings}}, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					resp := must(api.send(t.Context(), "GET", collection+path,
+						http.Header{"Accept": {accept}, "Accept-Encoding": {encodings}}, nil))(t)
 					resp.Body.Close()
 					h := resp.Header
 					got[i] = fmt.Sprintf("%d %q %q", resp.StatusCode, h.Values("Content-Encoding"), h.Values("Vary"))

@@ -38,11 +38,8 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 	binary := must(skiffBinary())(t)
 	status := func() Result {
 		t.Helper()
-		r, err := runCommand(t.Context(), []string{"HOME=" + c.Dir}, "", binary, "status",
-			"--health-probe-bind-address", strings.TrimPrefix(sk.probes, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(runCommand(t.Context(), []string{"HOME=" + c.Dir}, "", binary, "status",
+			"--health-probe-bind-address", strings.TrimPrefix(sk.probes, "http://")))(t)
 		return r
 	}
 	Eventually(t, limit, "all is well", func() (bool, string) { r := status(); return r.Code == 0, r.String() })
@@ -122,9 +119,7 @@ func grepLines(page string, prefixes ...string) []string {
 // skiff says within half a minute that nothing can be changed.
 func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
 	c := ownCluster(t)
-	if err := applyFiles(c, filepath.Join(repository, "crds")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, applyFiles(c, filepath.Join(repository, "crds")))
 	t.Run("both", func(t *testing.T) {
 		t.Run("network", func(t *testing.T) {
 			t.Parallel()

@@ -34,9 +34,7 @@ func noForbidden(s *Scope, log string) {
 
 func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	s := newScope(t)
-	if err := applyFiles(s.c, example("install.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, applyFiles(s.c, example("install.yaml")))
 	s.Kubectl("rollout", "status", "deployment/skiff", "-n", "skiff", "--timeout=4m")
 	sk := s.startInstalled(t, "skiff")
 

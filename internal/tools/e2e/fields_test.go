@@ -67,9 +67,7 @@ func TestFieldTableIsThatOfTheRealServer(t *testing.T) {
 	want := must(s.table(roots, goTypes()))(t)
 	file := filepath.Join(repository, "internal", "testcluster", "apiserver", "schema", "fields.txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	have := must(os.ReadFile(file))(t)
 	if string(have) != want {

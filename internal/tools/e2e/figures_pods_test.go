@@ -11,7 +11,7 @@ import (
 
 // figureUnrelatedPods measures what 10,000 pods that skiff has nothing to do with cost it: memory and CPU until it is
 // ready, then what follows from their changes.
-func figureUnrelatedPods(t *testing.T, table *figureTable) {
+func figureUnrelatedPods(t *testing.T) {
 	s := figureScope(t)
 	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	start := time.Now()
@@ -29,7 +29,7 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 	run, took := startMeasured(t, s.c, kubeconfig, "run", "run")
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	before := usageOf(t, run)
-	table.add("`skiff run`, one RestartTrigger"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
+	figure("`skiff run`, one RestartTrigger"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
 		seconds(took), seconds(before.CPU), megabytes(before.RSS), megabytes(before.Peak))
 	restart, took := startMeasured(t, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector",
 		"app=redis-cluster", "--target", "deployment/proxy")
@@ -38,7 +38,7 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 		return d.Str("metadata", "annotations", "skiff.dev/restart-state") != "", d.String()
 	})
 	restartBefore := usageOf(t, restart)
-	table.add("`skiff restart --selector`"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
+	figure("`skiff restart --selector`"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
 		seconds(took), seconds(restartBefore.CPU), megabytes(restartBefore.RSS), megabytes(restartBefore.Peak))
 
 	s.waitMoment(5 * time.Second) // the echo of the last writes, and a garbage collection or two
@@ -54,12 +54,12 @@ func figureUnrelatedPods(t *testing.T, table *figureTable) {
 		before Usage
 	}{{"`skiff run`", run, before}, {"`skiff restart`", restart, restartBefore}} {
 		now := usageOf(t, m.sk)
-		table.add(m.name+what, "%s of CPU (%.0f µs for each); RSS %s before, %s after, peak %s",
+		figure(m.name+what, "%s of CPU (%.0f µs for each); RSS %s before, %s after, peak %s",
 			seconds(now.CPU-m.before.CPU),
 			float64((now.CPU-m.before.CPU).Microseconds())/float64(changes), megabytes(m.before.RSS),
 			megabytes(now.RSS), megabytes(now.Peak))
 	}
-	table.add("requests of both meanwhile", "%s", requests)
+	figure("requests of both meanwhile", "%s", requests)
 	for _, sk := range []*Skiff{run, restart} {
 		if err := sk.Terminate(); err != nil {
 			t.Error(err)
@@ -124,11 +124,8 @@ func unrelatedStatus(i int, ready string) Object {
 // fillPods makes the unrelated pods, and returns how large one of them is in JSON.
 func fillPods(t *testing.T, s *Scope) (size int) {
 	t.Helper()
-	owner, err := s.c.Admin.Create(t.Context(), "/api/v1/namespaces/"+s.NS+"/configmaps",
-		Object{"metadata": Object{"name": "owner"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	owner := must(s.c.Admin.Create(t.Context(), "/api/v1/namespaces/"+s.NS+"/configmaps",
+		Object{"metadata": Object{"name": "owner"}}))(t)
 	parallel(t, figurePods, func(ctx context.Context, i int) error {
 		if _, err := s.c.Admin.Create(ctx, "/api/v1/namespaces/"+s.NS+"/pods", unrelatedPod(i, owner)); err != nil {
 			return err

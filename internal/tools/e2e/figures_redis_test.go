@@ -19,7 +19,7 @@ import (
 
 // figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they
 // rest, and when their pods are deleted.
-func figureRedisReal(t *testing.T, table *figureTable) {
+func figureRedisReal(t *testing.T) {
 	s := figureScope(t)
 	makeRedises(t, s.c.Admin, s.NS)
 	kubeconfig := must(s.c.Kubeconfig(admin))(t)
@@ -27,12 +27,12 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 	sk, _ := startMeasured(t, s.c, kubeconfig, "redis", "run")
 	waitRedises(t, s.c.Admin, s.NS)
 	requests := quiet(t, start, func() []Request { return s.skiffRequests(start, func(Request) bool { return true }) })
-	rowsOfRedis(table, "the real server", start, requests, usageOf(t, sk))
+	rowsOfRedis("the real server", start, requests, usageOf(t, sk))
 
 	begin, before := time.Now(), usageOf(t, sk)
 	s.waitMoment(figureWindow)
 	now := usageOf(t, sk)
-	table.add(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()),
+	figure(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()),
 		"requests: %s; %s of CPU; RSS %s, peak %s",
 		countRequests(s.skiffRequests(begin, func(Request) bool { return true })), seconds(now.CPU-before.CPU),
 		megabytes(now.RSS), megabytes(now.Peak))
@@ -40,8 +40,8 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 	begin = time.Now()
 	seen := deletePods(t, s)
 	what := fmt.Sprintf("a pod is deleted, %d times: ", len(seen))
-	table.add(what+"DELETED to ADDED on a watch", "%s", distribution(seen))
-	table.add(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s",
+	figure(what+"DELETED to ADDED on a watch", "%s", distribution(seen))
+	figure(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s",
 		distribution(deleteToPost(t, s, begin)))
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)
@@ -49,7 +49,7 @@ func figureRedisReal(t *testing.T, table *figureTable) {
 }
 
 // figureRedisFake measures the same beginning on the embedded API server, with simulated nodes.
-func figureRedisFake(t *testing.T, table *figureTable) {
+func figureRedisFake(t *testing.T) {
 	server := apiserver.New(apiserver.Options{Token: admin.Token})
 	t.Cleanup(server.Close)
 	tls := must(server.ListenTLS("127.0.0.1:0"))(t)
@@ -61,9 +61,7 @@ func figureRedisFake(t *testing.T, table *figureTable) {
 	dir := t.TempDir()
 	ca, path := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "kubeconfig")
 	writeFile(t, ca, string(tls.CA))
-	if err := (Kubeconfig{Server: tls.URL, CAFile: ca, Token: admin.Token}).Write(path); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, (Kubeconfig{Server: tls.URL, CAFile: ca, Token: admin.Token}).Write(path))
 	startNodes(t, path)
 	api := must(NewAPI(tls.URL, ca, admin.Token))(t)
 	group := must(NewGroup())(t)
@@ -79,7 +77,7 @@ func figureRedisFake(t *testing.T, table *figureTable) {
 	sk, _ := startMeasured(t, c, path, "redis", "run")
 	waitRedises(t, api, "default")
 	requests := quiet(t, start, func() []Request { return fakeRequests(server, start) })
-	rowsOfRedis(table, "apiserver", start, requests, usageOf(t, sk))
+	rowsOfRedis("apiserver", start, requests, usageOf(t, sk))
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)
 	}
@@ -163,7 +161,7 @@ func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Requ
 }
 
 // rowsOfRedis says how 1,000 Redis came to be.
-func rowsOfRedis(table *figureTable, where string, start time.Time, requests []Request, u Usage) {
+func rowsOfRedis(where string, start time.Time, requests []Request, u Usage) {
 	made, lastPod, lastWrite := 0, start, start
 	for _, r := range requests {
 		if r.Verb == "create" && r.Resource == "pods" && r.Code == http.StatusCreated {
@@ -175,11 +173,11 @@ func rowsOfRedis(table *figureTable, where string, start time.Time, requests []R
 		}
 	}
 	what := fmt.Sprintf("%d Redis with num 1 on %s: ", figureRedises, where)
-	table.add(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)),
+	figure(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)),
 		seconds(lastWrite.Sub(start)))
-	table.add(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises,
+	figure(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises,
 		countRequests(requests).perObject(figureRedises))
-	table.add(what+"`skiff run`", "%s of CPU; RSS %s, peak %s", seconds(u.CPU), megabytes(u.RSS), megabytes(u.Peak))
+	figure(what+"`skiff run`", "%s of CPU; RSS %s, peak %s", seconds(u.CPU), megabytes(u.RSS), megabytes(u.Peak))
 }
 
 // fakeRequests are skiff's requests to the embedded server in the words of the audit log.
@@ -227,11 +225,8 @@ func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 	events := make(chan seen, figureDeletions) // so that the times are not those of a slow reader
 	collection := "/api/v1/namespaces/" + s.NS + "/pods"
 	version := s.get(collection+"?limit=1").Str("metadata", "resourceVersion")
-	resp, err := s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil,
-		nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must(s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil,
+		nil))(t)
 	defer resp.Body.Close() // which ends the goroutine
 	go func() {
 		defer close(events)

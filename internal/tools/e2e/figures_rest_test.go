@@ -17,13 +17,13 @@ const (
 
 // figureAtRest measures skiff on an empty cluster, ready, and then while it has nothing to do but answer: probes each
 // ten seconds, as the kubelet sends them, and a scrape each thirty, as Prometheus does.
-func figureAtRest(t *testing.T, table *figureTable) {
+func figureAtRest(t *testing.T) {
 	s := figureScope(t)
 	kubeconfig := must(s.c.Kubeconfig(admin))(t)
 	port := must(freePort())(t)
 	sk, _ := startMeasured(t, s.c, kubeconfig, "alone", "run", "--metrics-bind-address="+loopback(port))
 	ready := usageOf(t, sk)
-	table.add("`skiff run` on an empty cluster, ready", "RSS %s, %s of it anonymous", megabytes(ready.RSS),
+	figure("`skiff run` on an empty cluster, ready", "RSS %s, %s of it anonymous", megabytes(ready.RSS),
 		megabytes(ready.Anonymous))
 	var rss, anonymous []int64
 	tick := time.NewTicker(10 * time.Second)
@@ -47,7 +47,7 @@ func figureAtRest(t *testing.T, table *figureTable) {
 	slices.Sort(rss)
 	slices.Sort(anonymous)
 	median := anonymous[len(anonymous)/2]
-	table.add(fmt.Sprintf("the same at rest for %.0f minutes, probed and scraped", figureRest.Minutes()),
+	figure(fmt.Sprintf("the same at rest for %.0f minutes, probed and scraped", figureRest.Minutes()),
 		"RSS %s (median; %s to %s), %s of it anonymous; %s of CPU", megabytes(rss[len(rss)/2]),
 		megabytes(rss[0]), megabytes(rss[len(rss)-1]), megabytes(median), seconds(usageOf(t, sk).CPU-ready.CPU))
 	if median > mostAtRest {

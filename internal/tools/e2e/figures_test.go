@@ -32,29 +32,16 @@ func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("only with -figures (make figures)")
 	}
-	var table figureTable
-	t.Run("AtRest", func(t *testing.T) { figureAtRest(t, &table) })
-	t.Run("UnrelatedPods", func(t *testing.T) { figureUnrelatedPods(t, &table) })
-	t.Run("RedisOnTheRealServer", func(t *testing.T) { figureRedisReal(t, &table) })
-	t.Run("RedisOnTheEmbeddedServer", func(t *testing.T) { figureRedisFake(t, &table) })
-	t.Run("ManyWebServers", func(t *testing.T) { figureManyWebServers(t, &table) })
-	table.print()
-}
-
-// figureTable collects what was measured.
-type figureTable struct{ rows [][2]string }
-
-func (f *figureTable) add(what, format string, args ...any) {
-	f.rows = append(f.rows, [2]string{what, fmt.Sprintf(format, args...)})
-}
-
-// print writes the table as Markdown.
-func (f *figureTable) print() {
 	fmt.Print("\n| figure | value |\n|---|---|\n")
-	for _, row := range f.rows {
-		fmt.Printf("| %s | %s |\n", row[0], row[1])
-	}
+	t.Run("AtRest", figureAtRest)
+	t.Run("UnrelatedPods", figureUnrelatedPods)
+	t.Run("RedisOnTheRealServer", figureRedisReal)
+	t.Run("RedisOnTheEmbeddedServer", figureRedisFake)
+	t.Run("ManyWebServers", figureManyWebServers)
 }
+
+// figure prints a row of the table, as Markdown.
+func figure(what, format string, args ...any) { fmt.Printf("| "+what+" | "+format+" |\n", args...) }
 
 // figureScope is a namespace on a cluster of its own, so that no other work is in the figures.
 func figureScope(t *testing.T) *Scope {
@@ -68,9 +55,7 @@ func figureScope(t *testing.T) *Scope {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	path := must(kubectlPath())(t)
-	kubectl := must(c.Kubectl(path, admin))(t)
-	return NewScope(t, c, kubectl)
+	return scopeOn(t, c)
 }
 
 // startMeasured starts a command of skiff as the administrator, and returns when it is ready, with how long that took.
@@ -122,9 +107,7 @@ func parallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	}
 	close(next)
 	workers.Wait()
-	if err := context.Cause(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, context.Cause(ctx))
 }
 
 // requestCounts are numbers of requests by verb and resource, such as "patch redis/status"; one that was refused has

@@ -12,7 +12,7 @@ const figureWebServers = 10_000
 
 // figureManyWebServers measures what many WebServers take: in the process that has made their children, and in one
 // that is started when all is there.
-func figureManyWebServers(t *testing.T, table *figureTable) {
+func figureManyWebServers(t *testing.T) {
 	bins := must(binaries())(t)
 	c := must(StartControlPlane(t.Context(), bins))(t) // without controllers: no pods are needed
 	t.Cleanup(func() { c.Close(t.Failed()) })
@@ -34,7 +34,7 @@ func figureManyWebServers(t *testing.T, table *figureTable) {
 		sk, took := startMeasured(t, c, kubeconfig, "webservers", "run", "--max-concurrent-reconciles=10")
 		ready := usageOf(t, sk)
 		if when == "after a restart" {
-			table.add(what+when+": ready", "after %s with %s of CPU; RSS %s", seconds(took), seconds(ready.CPU),
+			figure(what+when+": ready", "after %s with %s of CPU; RSS %s", seconds(took), seconds(ready.CPU),
 				megabytes(ready.RSS))
 		}
 		last := ready.CPU
@@ -53,7 +53,7 @@ func figureManyWebServers(t *testing.T, table *figureTable) {
 		wait := time.NewTimer(figureWindow)
 		<-wait.C
 		rest := usageOf(t, sk)
-		table.add(what+when+": a minute later", "RSS %s, %s of it anonymous, peak %s", megabytes(rest.RSS),
+		figure(what+when+": a minute later", "RSS %s, %s of it anonymous, peak %s", megabytes(rest.RSS),
 			megabytes(rest.Anonymous), megabytes(rest.Peak))
 		if err := sk.Terminate(); err != nil {
 			t.Error(err)

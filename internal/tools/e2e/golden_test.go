@@ -79,9 +79,7 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", " ")
-		if err := errors.Join(e.Encode(exchanges), os.WriteFile(path, text.Bytes(), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(e.Encode(exchanges), os.WriteFile(path, text.Bytes(), 0o644)))
 	}
 }
 

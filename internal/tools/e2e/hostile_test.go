@@ -239,9 +239,7 @@ func startHostile(t *testing.T, group *Group, binary string, h *Hostile, flags .
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, (Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}).Write(kubeconfig))
 	port := must(freePort())(t)
 	args := append([]string{"/bin/sh", "-c", hostileLimits, "skiff", binary, "run", "--kubeconfig", kubeconfig,
 		"--health-probe-bind-address=" + loopback(port)}, flags...)

@@ -57,9 +57,7 @@ func TestNamespacedManifestsGrantWhatSkiffNeedsInTheseNamespaces(t *testing.T) {
 	if strings.Contains(text, "kind: Cluster") || strings.Contains(text, "kind: Namespace") {
 		t.Errorf("not all of it is namespaced:\n%s", text)
 	}
-	if r, err := s.kubectl.Run(t.Context(), text, "apply", "-f", "-"); err != nil || r.Code != 0 {
-		t.Fatalf("kubectl apply: %v %v", err, r)
-	}
+	s.kubectl.Must(t, text, "apply", "-f", "-")
 	s.Kubectl("rollout", "status", "deployment/skiff", "--timeout=4m")
 	sk := s.startInstalled(t, s.NS)
 	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce-") // for the pods of a Redis
@@ -112,14 +110,10 @@ func TestANamespaceSelectorFollowsTheLabels(t *testing.T) {
 	// The cluster-scoped objects have the same names in each installation.
 	text = strings.ReplaceAll(text, "  name: skiff\n", "  name: "+s.NS+"\n")
 	text = strings.ReplaceAll(text, "    name: skiff\n", "    name: "+s.NS+"\n")
-	if r, err := s.kubectl.Run(t.Context(), text, "apply", "-f", "-"); err != nil || r.Code != 0 {
-		t.Fatalf("kubectl apply: %v %v", err, r)
-	}
+	s.kubectl.Must(t, text, "apply", "-f", "-")
 	t.Cleanup(func() {
 		for _, kind := range []string{"clusterrole", "clusterrolebinding"} {
-			if r, err := s.kubectl.Run(noContext, "", "delete", kind, s.NS); err != nil || r.Code != 0 {
-				t.Errorf("delete %s: %v %v", kind, err, r)
-			}
+			s.kubectl.Must(t, "", "delete", kind, s.NS)
 		}
 	})
 	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce-") // for the pods of the WebServers

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"strings"
+	"testing"
 )
 
 // Kubectl runs the real kubectl as one user.
@@ -27,3 +29,13 @@ func (k Kubectl) argv(args []string) []string {
 }
 
 func (k Kubectl) env() []string { return []string{"KUBECACHEDIR=" + k.cacheDir} }
+
+// Must runs kubectl, which has to succeed, and returns what it printed. It goes on when the test's context has ended.
+func (k Kubectl) Must(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	r, err := k.Run(noContext, stdin, args...)
+	if err != nil || r.Code != 0 {
+		t.Errorf("kubectl %s: %v %v", strings.Join(args, " "), err, r)
+	}
+	return r.Stdout
+}

@@ -90,9 +90,7 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 		r, err := embedded.Run(t.Context(), "", "get", "webservers")
 		return err == nil && r.Code == 0, r.String()
 	})
-	if r, err := embedded.Run(t.Context(), "", "create", "namespace", s.NS); err != nil || r.Code != 0 {
-		t.Fatal(err, r)
-	}
+	embedded.Must(t, "", "create", "namespace", s.NS)
 	for _, line := range lines {
 		var printed [2]string
 		var both sync.WaitGroup

@@ -69,18 +69,14 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 		t.Errorf("the standby wrote %d times", n)
 	}
 
-	if err := a.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	taken := s.waitWrites(b, stopped, 19*time.Second)
 	t.Logf("the next leader wrote %s after the stop", taken.Sub(stopped).Round(time.Millisecond))
 	if taken.Sub(stopped) > 17*time.Second {
 		t.Errorf("it took %s, want 17 s at most", taken.Sub(stopped))
 	}
-	if err := a.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, a.Signal(syscall.SIGCONT))
 	until := time.Now().Add(5 * time.Second)
 	for time.Now().Before(until) {
 		s.waitWrites(b, time.Now(), limit)
@@ -99,9 +95,7 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 	}
 
 	ended := time.Now()
-	if err := b.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, b.Terminate())
 	exited := time.Now()
 	if exited.Sub(ended) > 3*time.Second {
 		t.Errorf("it took %s to end, as if its last Events were refused", exited.Sub(ended))

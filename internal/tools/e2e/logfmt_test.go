@@ -21,11 +21,8 @@ func TestTheTextLogIsLogfmt(t *testing.T) {
 contexts: [{name: c, context: {cluster: c, user: c}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],
 users: [{name: c, user: {exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh,
 args: [-c, "cat `+words+` >&2; exit 1"]}}}]}`)
-	p, err := group.Start(dir, "skiff", []string{"KUBECONFIG=", "HOME=" + dir}, binary, "run", "-v=1", "--kubeconfig",
-		kubeconfig, "--health-probe-bind-address=0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(group.Start(dir, "skiff", []string{"KUBECONFIG=", "HOME=" + dir}, binary, "run", "-v=1", "--kubeconfig",
+		kubeconfig, "--health-probe-bind-address=0"))(t)
 	defer p.Kill()
 	Eventually(t, limit, "the plugin has said something", func() (bool, string) {
 		return strings.Contains(p.Log(), "says:"), p.Tail(10)

@@ -122,34 +122,18 @@ func applyFiles(c *Cluster, paths ...string) error {
 // ownCluster starts an API server of the test alone, with etcd and nothing else that writes.
 func ownCluster(t *testing.T, flags ...string) *Cluster {
 	t.Helper()
-	bins, err := binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := StartControlPlane(t.Context(), bins, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must(StartControlPlane(t.Context(), must(binaries())(t), flags...))(t)
 	t.Cleanup(func() { cluster.Close(t.Failed()) })
 	return cluster
 }
 
 // newScope is a test on the shared cluster.
-func newScope(t testing.TB) *Scope {
+func newScope(t testing.TB) *Scope { return scopeOn(t, must(sharedCluster())(t)) }
+
+// scopeOn is a test on a cluster.
+func scopeOn(t testing.TB, c *Cluster) *Scope {
 	t.Helper()
-	c, err := sharedCluster()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := kubectlPath()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl, err := c.Kubectl(path, admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return NewScope(t, c, kubectl)
+	return NewScope(t, c, must(c.Kubectl(must(kubectlPath())(t), admin))(t))
 }
 
 // must returns what a function returns without an error: must(os.ReadFile(path))(t).
@@ -160,5 +144,12 @@ func must[T any](value T, err error) func(testing.TB) T {
 			t.Fatal(err)
 		}
 		return value
+	}
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -32,9 +32,7 @@ func TestPrometheusReadsTheMetricsAndItsLinterFindsNoFault(t *testing.T) {
 	log := must(os.Create(filepath.Join(dir, "log")))(t)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {

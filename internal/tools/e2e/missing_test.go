@@ -55,9 +55,7 @@ func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 	text := readFile(t, filepath.Join(repository, "crds", "webserver.yaml"))
 	other := filepath.Join(t.TempDir(), "crd.yaml")
 	writeFile(t, other, strings.Replace(text, "- name: v1alpha1", "- name: v2", 1))
-	if err := applyFiles(c, other); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, applyFiles(c, other))
 	sk := launchSkiff(t, s, kubeconfig)
 	waitStatus(t, s, sk, "! not working: webservers.skiff.dev is served as v2, and this skiff needs v1alpha1; run "+
 		"the skiff that these definitions belong to, or `skiff crds install` for this one\n")
@@ -68,9 +66,7 @@ func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 			t.Errorf("skiff crds %s: %v", command, r)
 		}
 	}
-	if err := c.Admin.Delete(t.Context(), crdPath("webservers")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Admin.Delete(t.Context(), crdPath("webservers")))
 	Eventually(t, limit, "the definition of v2 is gone", func() (bool, string) {
 		_, err := c.Admin.Get(t.Context(), crdPath("webservers"))
 		return IsCode(err, http.StatusNotFound), errorText(err)
@@ -117,10 +113,7 @@ func (s *Scope) grantRestricted(rights []kube.Right) {
 	manifest := grant("ClusterRole", "skiff-restricted", restricted.Name, rights)
 	s.Apply(manifest)
 	s.Cleanup(func() {
-		if r, err := s.kubectl.Run(noContext, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil ||
-			r.Code != 0 {
-			s.Errorf("take the grant back: %v %v", err, r)
-		}
+		s.kubectl.Must(s, manifest, "delete", "--ignore-not-found", "-f", "-")
 	})
 }
 
@@ -131,17 +124,11 @@ func TestSkiffWorksInTheNamespacesThatItMayWatch(t *testing.T) {
 	other := s.NS + "-other"
 	s.Kubectl("create", "namespace", other)
 	t.Cleanup(func() {
-		if r, err := s.kubectl.Run(noContext, "", "delete", "namespace", other, "--wait=false"); err != nil ||
-			r.Code != 0 {
-			t.Errorf("delete namespace %s: %v %v", other, err, r)
-		}
+		s.kubectl.Must(t, "", "delete", "namespace", other, "--wait=false")
 	})
 	applyIn := func(namespace, manifest string) {
 		t.Helper()
-		if r, err := s.kubectl.Run(s.Context(), manifest, "-n", namespace, "apply", "-f", "-"); err != nil ||
-			r.Code != 0 {
-			t.Fatalf("apply in %s: %v %v", namespace, err, r)
-		}
+		s.kubectl.Must(t, manifest, "-n", namespace, "apply", "-f", "-")
 	}
 	role := grant("Role", "skiff-restricted", restricted.Name, webserver.Rights)
 	applyIn(s.NS, role)
@@ -290,9 +277,7 @@ func installCRDs(t testing.TB, s *Scope) {
 		{"apply", "-f", filepath.Join(repository, "crds")},
 		{"wait", "--for=condition=Established", "crd/webservers.skiff.dev", "--timeout=4m"},
 	} {
-		if r, err := s.kubectl.Run(noContext, "", args...); err != nil || r.Code != 0 {
-			t.Errorf("kubectl %v: %v %v", args, err, r)
-		}
+		s.kubectl.Must(t, "", args...)
 	}
 }
 
@@ -315,9 +300,7 @@ func errorText(err error) string {
 // writeFile replaces a file as a kubelet or a vault agent does it.
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := replaceFile(path, text); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, replaceFile(path, text))
 }
 
 func readFile(t testing.TB, path string) string {

@@ -24,9 +24,7 @@ func templateExamples(t *testing.T) []templateExample {
 	t.Helper()
 	text := must(os.ReadFile(filepath.Join(repository, "internal/runtime/podpolicy/testdata/templates.json")))(t)
 	var examples []templateExample
-	if err := json.Unmarshal(text, &examples); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(text, &examples))
 	return examples
 }
 

@@ -20,10 +20,7 @@ func (s *Scope) inForce(t *testing.T, policy podpolicy.Policy) {
 	t.Cleanup(func() {
 		for _, kind := range []string{"validatingadmissionpolicybinding", "validatingadmissionpolicy"} {
 			for _, name := range []string{"templates", "sizes", "adopt"} {
-				r, err := s.kubectl.Run(noContext, "", "delete", kind, "skiff-"+name+"-"+s.NS)
-				if err != nil || r.Code != 0 {
-					t.Errorf("delete %s: %v %v", kind, err, r)
-				}
+				s.kubectl.Must(t, "", "delete", kind, "skiff-"+name+"-"+s.NS)
 			}
 		}
 	})
@@ -53,9 +50,7 @@ func manyVariables(n int) string {
 func (s *Scope) tryWebServer(t *testing.T, body string) error {
 	t.Helper()
 	var object Object
-	if err := json.Unmarshal([]byte(body), &object); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(body), &object))
 	object["apiVersion"], object["kind"] = "skiff.dev/v1alpha1", "WebServer"
 	object["metadata"] = map[string]any{"name": "tried"}
 	path := "/apis/skiff.dev/v1alpha1/namespaces/" + s.NS + "/webservers?dryRun=All"
@@ -135,11 +130,8 @@ func TestAdmissionPoliciesRefuseInWords(t *testing.T) {
 			t.Helper()
 			manifest := fmt.Sprintf(object+kind+"%s}\n"+meta+"\n", spec, "x")
 			group := map[string]string{user: "system:authenticated", admin.Name: admin.Groups}[as]
-			r, err := s.kubectl.Run(t.Context(), manifest, "-n", s.NS, "--as", as, "--as-group", group, "apply",
-				"--dry-run=server", "-f", "-")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(s.kubectl.Run(t.Context(), manifest, "-n", s.NS, "--as", as, "--as-group", group, "apply",
+				"--dry-run=server", "-f", "-"))(t)
 			return r
 		}
 		for _, c := range []struct{ as, meta, spec, want string }{

@@ -32,11 +32,8 @@ func TestProtobufIsReadAsJSONIs(t *testing.T) {
 				f.fill(object.Elem())
 			}
 			raw := must(object.Interface().(interface{ Marshal() ([]byte, error) }).Marshal())(t)
-			envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind},
-				Raw: raw}).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			envelope := must((&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: k.apiVersion, Kind: k.kind},
+				Raw: raw}).Marshal())(t)
 			got, err := schema.DecodeProtobuf(append([]byte("k8s\x00"), envelope...), "", "")
 			if err != nil {
 				t.Errorf("%v: %v", k, err)

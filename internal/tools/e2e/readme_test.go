@@ -29,11 +29,8 @@ func TestReadmeOnSkiffDev(t *testing.T) {
 	binary := must(skiffDevBinary())(t)
 	kubectl := must(kubectlPath())(t)
 	kubeconfig := s.c.path("readme.kubeconfig")
-	dev, err := s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "--kubeconfig-out",
-		kubeconfig, "-v", "9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := must(s.c.Start("readme", []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, binary, "--kubeconfig-out",
+		kubeconfig, "-v", "9"))(t)
 	Eventually(t, limit, "skiff-dev says how to reach it", func() (bool, string) {
 		return strings.Contains(dev.Log(), "export KUBECONFIG='"+kubeconfig+"'"), dev.Log()
 	})

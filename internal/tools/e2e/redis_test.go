@@ -157,12 +157,9 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	s.Apply(RedisManifest("healed", "port: 6379, num: 3"))
 	s.waitMembers("healed", 3)
 	start := time.Now()
-	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "redis", "-w",
+	watch := must(s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "redis", "-w",
 		"-o",
-		`jsonpath={.status.readyReplicas}{.status.conditions[?(@.type=="Ready")].status}{"\n"}`})...)
-	if err != nil {
-		s.Fatal(err)
-	}
+		`jsonpath={.status.readyReplicas}{.status.conditions[?(@.type=="Ready")].status}{"\n"}`})...))(s)
 	defer watch.Kill()
 	Eventually(s, limit, "kubectl get -w has begun", func() (bool, string) { return watch.Log() != "", watch.Log() })
 	for _, end := range []func(){
@@ -342,9 +339,7 @@ func TestRedisDeletedWhileSkiffIsDown(t *testing.T) {
 	sk := startSkiff(t, s, withRedis...)
 	s.Apply(RedisManifest("late", "port: 6379, num: 3"))
 	s.waitMembers("late", 3)
-	if err := sk.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, sk.Terminate())
 	s.Kubectl("delete", "redis", "late", "--wait=false")
 	s.Kubectl("delete", "pod", "late-1")
 	if s.Redis("late") == nil {

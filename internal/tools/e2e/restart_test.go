@@ -183,19 +183,13 @@ func TestTokenIsRotated(t *testing.T) {
 		User{"rotating", canary + "-rotating-2", "system:masters"}
 	use := func(u User) {
 		t.Helper()
-		if err := s.c.SetUsers(append([]User{u}, clusterUsers...)); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.c.RestartAPIServer(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.c.SetUsers(append([]User{u}, clusterUsers...)))
+		noError(t, s.c.RestartAPIServer(t.Context(), nil))
 	}
 	use(first)
 	tokens, kubeconfig := s.c.path("rotating.token"), s.c.path("rotating.kubeconfig")
 	writeFile(t, tokens, first.Token)
-	if err := (Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, TokenFile: tokens}).Write(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, (Kubeconfig{Server: s.c.Server, CAFile: s.c.CAFile, TokenFile: tokens}).Write(kubeconfig))
 	sk := launchSkiff(t, s, kubeconfig)
 	waitReady(t, sk)
 	s.Apply(WebServerManifest("before", "image: nginx:1.23.1, replicas: 1"))

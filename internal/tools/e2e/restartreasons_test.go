@@ -236,9 +236,7 @@ func TestRestartTriggerSurvivesKills(t *testing.T) {
 	s.waitTrigger("predixy", "Ready", "True/Armed")
 	kill := func() {
 		t.Helper()
-		if err := sk.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, sk.Kill())
 	}
 
 	s.replacePod("redis-0")

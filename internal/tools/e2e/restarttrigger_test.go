@@ -254,12 +254,9 @@ func testRestartSidecar(s *Scope, _ *Skiff) {
 	binary := must(skiffBinary())(s)
 	kubeconfig := must(s.c.Kubeconfig(restricted))(s)
 	run := func(name string) *Skiff {
-		p, err := s.c.StartSkiffCommand(binary, name+"-"+s.NS, kubeconfig, "restart", "-n", s.NS,
+		p := must(s.c.StartSkiffCommand(binary, name+"-"+s.NS, kubeconfig, "restart", "-n", s.NS,
 			"--selector", "app=redis-cluster", "--target", "deployment/predixy", "--debounce", "1s", "--cooldown",
-			"5s")
-		if err != nil {
-			s.Fatal(err)
-		}
+			"5s"))(s)
 		s.Cleanup(func() {
 			if s.Failed() {
 				s.Log(p.Tail(40))

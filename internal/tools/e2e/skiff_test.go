@@ -75,11 +75,8 @@ func waitReady(t testing.TB, sk *Skiff) {
 func runSkiff(t testing.TB, s *Scope, args ...string) Result {
 	t.Helper()
 	binary := must(skiffBinary())(t)
-	r, err := runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "",
-		append([]string{binary}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "",
+		append([]string{binary}, args...)...))(t)
 	// For the search for secrets at the end.
 	log, err := os.OpenFile(s.c.path("commands.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err == nil {

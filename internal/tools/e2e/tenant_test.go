@@ -119,9 +119,7 @@ func TestOneTenantNeverCostsAnother(t *testing.T) {
 	bins := must(binaries())(t)
 	c := must(StartControlPlane(t.Context(), bins))(t) // without controllers: no pods are needed
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	if err := applyFiles(c, repository+"/crds"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, applyFiles(c, repository+"/crds"))
 	for _, a := range tenantAttacks() {
 		t.Run(strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) { withstandTenant(t, c, a) })
 	}
@@ -137,9 +135,7 @@ func withstandTenant(t *testing.T, c *Cluster, a tenantAttack) {
 	w.hold()
 	peak := w.peak()
 	probing.pause()
-	if err := w.skiff.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.skiff.Kill())
 	took := w.start()
 	if took > tenantRestart {
 		t.Errorf("ready %s after the restart amid the attack, want at most %s", took, tenantRestart)

@@ -120,11 +120,8 @@ func (w *tenantWorld) start() time.Duration {
 		argv = w.group.Command(argv...)
 	}
 	began := time.Now()
-	p, err := w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.lives),
-		[]string{"KUBECONFIG=", "HOME=" + w.c.Dir, tenantGo}, argv...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	p := must(w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.lives),
+		[]string{"KUBECONFIG=", "HOME=" + w.c.Dir, tenantGo}, argv...))(w)
 	w.skiff = &Skiff{Process: p, probes: "http://" + loopback(port)}
 	Eventually(w, 2*time.Minute, "skiff is ready", func() (bool, string) {
 		w.alive()
@@ -169,9 +166,7 @@ func (w *tenantWorld) victims() {
 }
 
 func (w *tenantWorld) create(ns, plural, name string, object Object) {
-	if err := w.tryCreate(w.Context(), ns, plural, name, object); err != nil {
-		w.Fatal(err)
-	}
+	noError(w, w.tryCreate(w.Context(), ns, plural, name, object))
 }
 
 func (w *tenantWorld) tryCreate(ctx context.Context, ns, plural, name string, object Object) error {

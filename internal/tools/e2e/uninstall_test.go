@@ -12,10 +12,8 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	s := newScope(t)
 	t.Cleanup(func() { // also after a failure: the other tests need them
 		installCRDs(t, s)
-		if r, err := s.kubectl.Run(noContext, "", "wait", "--for=condition=Established", "crd/redis.skiff.dev",
-			"crd/restarttriggers.skiff.dev", "--timeout=4m"); err != nil || r.Code != 0 {
-			t.Errorf("install the definitions again: %v %v", err, r)
-		}
+		s.kubectl.Must(t, "", "wait", "--for=condition=Established", "crd/redis.skiff.dev",
+			"crd/restarttriggers.skiff.dev", "--timeout=4m")
 	})
 	going := s.NS + "-going"
 	s.Kubectl("create", "namespace", going)
@@ -25,14 +23,10 @@ func TestUninstallWithoutASkiffLeavesNothingTerminating(t *testing.T) {
 	s.Apply(RedisManifest("cache", "port: 6379, num: 2"))
 	s.waitChildren("web", "nginx:1.23.1", 1)
 	s.waitRedis("cache", "redis:7-alpine", 2)
-	if r, err := s.kubectl.Run(t.Context(), RedisManifest("cache", "port: 6379, num: 1"), "-n", going, "apply", "-f",
-		"-"); err != nil || r.Code != 0 {
-		t.Fatalf("apply: %v %v", err, r)
-	}
+	s.kubectl.Must(t, RedisManifest("cache", "port: 6379, num: 1"), "-n", going, "apply", "-f",
+		"-")
 	s.Kubectl("-n", going, "wait", "--for=condition=Ready", "redis/cache", "--timeout=2m")
-	if err := sk.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, sk.Terminate())
 	s.Kubectl("delete", "redis", "cache", "--wait=false")
 	s.Kubectl("delete", "namespace", going, "--wait=false")
 
@@ -82,9 +76,7 @@ func TestUninstallCanKeepTheChildren(t *testing.T) {
 	s.Apply(RedisManifest("cache", "port: 6379, num: 1"))
 	s.waitChildren("web", "nginx:1.23.1", 1)
 	s.waitRedis("cache", "redis:7-alpine", 1)
-	if err := sk.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, sk.Terminate())
 	uid := s.Deployment("web").UID()
 	r := runSkiff(t, s, "uninstall", "--kubeconfig", kubeconfig, "-n", s.NS, "--keep-children", "--yes")
 	if r.Code != 0 {

@@ -16,9 +16,7 @@ func TestAWebServerWhoseDeploymentCannotBeSeenIsUnknown(t *testing.T) {
 	sk := startSkiffWith(t, s, "webserver", webserver.Rights)
 	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 1"))
 	s.waitCondition("web", "Ready", "True")
-	if err := sk.Terminate(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, sk.Terminate())
 	sk = startSkiffWith(t, s, "webserver", without(without(webserver.Rights, "list", "deployments.apps"), "watch",
 		"deployments.apps"))
 	Eventually(t, 2*time.Minute+limit, "Ready is Unknown", func() (bool, string) {

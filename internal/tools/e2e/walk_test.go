@@ -51,9 +51,7 @@ func newWalk(t *testing.T) *walk {
 	bins := must(binaries())(t)
 	c := must(StartCluster(t.Context(), bins, func(*Cluster) error { return nil }))(t)
 	t.Cleanup(func() { c.Close(t.Failed()) })
-	path := must(kubectlPath())(t)
-	kubectl := must(c.Kubectl(path, admin))(t)
-	w := &walk{Scope: NewScope(t, c, kubectl), tokenFile: c.path("token")}
+	w := &walk{Scope: scopeOn(t, c), tokenFile: c.path("token")}
 	w.printed = must(os.Create(c.path("walk.out")))(t)
 	t.Cleanup(func() { w.printed.Close() })
 	return w
@@ -216,9 +214,7 @@ func (w *walk) replaceFirst() {
 	led, holder := w.leads(first), w.leaseHolder()
 	w.running = w.running[1:]
 	asked := time.Now()
-	if err := first.Signal(syscall.SIGTERM); err != nil {
-		w.Fatal(err)
-	}
+	noError(w, first.Signal(syscall.SIGTERM))
 	if led {
 		var acquired time.Time
 		Eventually(w, limit, "another replica leads", func() (bool, string) {

@@ -14,12 +14,9 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	binary := must(skiffBinary())(t)
 	// A file for stdout alone: the log on stderr is not part of what a pipe reads.
 	out := s.c.path("watch-" + s.NS + ".out")
-	p, err := s.c.Start("watch-"+s.NS, []string{"KUBECONFIG="}, "/bin/sh", "-c", `out=$1; shift; exec "$@" >"$out"`,
+	p := must(s.c.Start("watch-"+s.NS, []string{"KUBECONFIG="}, "/bin/sh", "-c", `out=$1; shift; exec "$@" >"$out"`,
 		"sh", out,
-		binary, "watch", "pods", "-l", "app=nginx", "-n", s.NS, "--kubeconfig", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+		binary, "watch", "pods", "-l", "app=nginx", "-n", s.NS, "--kubeconfig", kubeconfig))(t)
 	t.Cleanup(func() {
 		if !p.Exited() {
 			p.Kill()
@@ -47,9 +44,7 @@ func TestWatchPrintsEventsAndSurvivesARestart(t *testing.T) {
 	s.Kubectl("run", "gone", "--image=nginx:1.23.1", "--labels=app=nginx")
 	sees("ADDED", "gone")
 
-	if err := s.c.RestartAPIServer(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.c.RestartAPIServer(t.Context(), nil))
 	s.Kubectl("run", "two", "--image=nginx:1.23.1", "--labels=app=nginx")
 	sees("ADDED", "two")
 	s.Kubectl("delete", "pod", "gone", "--timeout=4m")

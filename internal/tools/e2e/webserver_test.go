@@ -71,11 +71,8 @@ func testArticleSample(s *Scope, _ *Skiff) {
 
 // What a user at a terminal sees.
 func testKubectlShowsIt(s *Scope, _ *Skiff) {
-	watch, err := s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "webservers",
-		"-w"})...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	watch := must(s.c.Start("get-w-"+s.NS, s.kubectl.env(), s.kubectl.argv([]string{"-n", s.NS, "get", "webservers",
+		"-w"})...))(s)
 	defer watch.Kill()
 	s.Apply(WebServerManifest("shown", "image: nginx:1.23.1, replicas: 2"))
 	s.waitCondition("shown", "Ready", "True")

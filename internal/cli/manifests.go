@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/podpolicy"
 )
 
 // manifestsFlags are those of `skiff manifests`.
@@ -179,4 +182,78 @@ func rightsOf(controllers []string) []kube.Right {
 		}
 	}
 	return out
+}
+
+// admissionPolicies is what --policies prints.
+func (f *manifestsFlags) admissionPolicies(runFlags []string) (string, error) {
+	run := newRun()
+	if err := run.ParseFlags(runFlags); err != nil {
+		return "", Usagef("flags of skiff run after --: %w", err)
+	}
+	name, err := run.Flags().GetString("template-policy")
+	if err != nil {
+		return "", err
+	}
+	if err := checkTemplatePolicy(name); err != nil {
+		return "", err
+	}
+	p := manifests.Policies{Templates: templatesOf(f.controllers), TemplatePolicy: podpolicy.Policy(name)}
+	if len(p.Templates) == 0 {
+		return "", Usagef("--policies: none of these --controllers has a custom resource with a pod template; name " +
+			"webserver or redis")
+	}
+	switch {
+	case len(f.namespaced) > 0:
+		p.Suffix = "-" + f.namespace
+		p.Namespaces = labels.Requirements{{Key: "kubernetes.io/metadata.name", Operator: "In", Values: f.namespaced}}
+	case f.selector != "":
+		selector, err := labels.Parse(f.selector)
+		if err != nil {
+			return "", Usagef("--watch-namespace-selector %q: %w", f.selector, err)
+		}
+		p.Namespaces = selector.Requirements()
+	}
+	return p.YAML()
+}
+
+// templatesOf are the custom resources of the named controllers that have a pod template.
+func templatesOf(controllers []string) (out []manifests.Template) {
+	for _, op := range operators {
+		if op.container != "" && slices.Contains(controllers, op.name) {
+			out = append(out, manifests.Template{Resource: op.rights[0].Resource, Container: op.container})
+		}
+	}
+	return out
+}
+
+// imageName matches what a container runtime takes for the name of an image: host, path, tag and digest.
+const imageName = `^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?` +
+	`(@sha256:[0-9a-f]{64})?$`
+
+// imageProblem says what is wrong with the name of an image, "" if nothing is.
+func imageProblem(image string) string {
+	const form = "want [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]"
+	rest, digest, digested := strings.Cut(image, "@")
+	path, name := "", rest
+	if i := strings.LastIndexByte(rest, '/'); i >= 0 {
+		path, name = rest[:i+1], rest[i+1:]
+	}
+	name, tag, tagged := strings.Cut(name, ":")
+	switch {
+	case regexp.MustCompile(imageName).MatchString(image):
+		return ""
+	case image == "":
+		return "must not be empty; " + form
+	case strings.ContainsAny(image, " \t\n"):
+		return "an image name has no white space; " + form
+	case strings.Contains(image, "://"):
+		return "an image name has no scheme; " + form
+	case digested && !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest):
+		return "the digest after @ must be sha256: and 64 hexadecimal digits"
+	case tagged && !regexp.MustCompile(`^\w[\w.-]{0,127}$`).MatchString(tag):
+		return "the tag after : must be 1 to 128 letters, digits, '_', '.' or '-', and not begin with '.' or '-'"
+	case strings.ToLower(path+name) != path+name:
+		return "a repository name has only small letters; " + form
+	}
+	return form
 }

@@ -178,9 +178,9 @@ func TestADefinitionThatServesOtherVersionsOnlyIsToldWithoutTheRightToReadIt(t *
 		next["name"], old["storage"] = "v1", false
 		spec["versions"] = []any{old, next}
 	})
-	if err := o.Client.Patch(t.Context(), definitions.Resource, kube.Key{Name: "redis.skiff.dev"}, kube.JSONPatch, []any{
-		map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false}}, nil,
-		kube.WriteOptions{}); err != nil {
+	unserved := []any{map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false}}
+	if err := o.Client.Patch(t.Context(), definitions.Resource, kube.Key{Name: "redis.skiff.dev"}, kube.JSONPatch,
+		unserved, nil, kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	want := Definition{Name: "redis.skiff.dev", State: Differs, Fields: true, Detail: "served as v1, and this skiff " +

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -236,4 +237,38 @@ func parsed(t testing.TB, text string) (v map[string]any) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return v
+}
+
+// A step that is read wrongly is sent wrongly to both servers, which agree about it.
+func TestAStepIsReadAsItIsWritten(t *testing.T) {
+	vars := Vars{"maps": "/api/v1/${ns}/configmaps", "kind": "Pod"}
+	for text, want := range map[string]Step{
+		"GET ${maps}/a":               {Method: "GET", Path: "/api/v1/${ns}/configmaps/a"},
+		"APPLY /a?x=y\nkind: A\nb: c": {Method: "PATCH", Type: applyPatch, Path: "/a?x=y", Body: "kind: A\nb: c"},
+		"MERGE /a\n{}":                {Method: "PATCH", Type: mergePatch, Path: "/a", Body: "{}"},
+		"STRATEGIC /a\n{}":            {Method: "PATCH", Type: strategicPatch, Path: "/a", Body: "{}"},
+		"JSONPATCH /a\n[]":            {Method: "PATCH", Type: jsonPatch, Path: "/a", Body: "[]"},
+		"POST /a\nType: b\nAccept: c\nAs: d\nUntil: e f\nOnly: g h\n${x*3}": {Method: "POST", Path: "/a", Type: "b",
+			Accept: "c", As: "d", Until: "e f", Only: []string{"g", "h"}, Body: "xxx"},
+		"GET /a\nCapture: b c.d\nCapture: e f": {Method: "GET", Path: "/a",
+			Capture: map[string]string{"b": "c.d", "e": "f"}},
+		"GET /a\nEvents: 2":               {Method: "GET", Path: "/a", Events: 2},
+		"GET /a\nEvents: all":             {Method: "GET", Path: "/a", ToEnd: true},
+		"GET /a\nEvents: through DELETED": {Method: "GET", Path: "/a", Through: "DELETED"},
+		"PUT /a\nBase: {\"a\":1,\"b\":{\"c\":2}}\n{\"a\":null,\"b\":{\"d\":3}}": {Method: "PUT", Path: "/a",
+			Body: `{"b":{"c":2,"d":3}}`},
+		"PUT /a\nHex: d9d9f7": {Method: "PUT", Path: "/a", Body: "\xd9\xd9\xf7"},
+		"GET /a\nNot: Pod":    {},
+		"GET /a\nNot: Job":    {Method: "GET", Path: "/a"},
+	} {
+		if got, err := parseStep("", text, vars); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is read as %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"FETCH /a", "GET a", "GET /a\nUnitl: x", "GET /a\nEvents: some",
+		"PUT /a\nBase: {\n{}"} {
+		if step, err := parseStep("", text, vars); err == nil {
+			t.Errorf("%q is read as %+v", text, step)
+		}
+	}
 }

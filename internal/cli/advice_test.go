@@ -364,9 +364,7 @@ func TestEachAdviceOfACommandThatFailsMakesItGoFurther(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	config := func(server, more string) string {
@@ -415,13 +413,9 @@ func TestEachAdviceOfACommandThatFailsMakesItGoFurther(t *testing.T) {
 func TestTheAdviceAboutAKubeconfigThatOthersCanReadAndAMisspeltCommandHolds(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: "+
-		c.url()+"}}]\ncontexts: [{name: one, context: {cluster: c}}]\ncurrent-context: one\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: "+
+		c.url()+"}}]\ncontexts: [{name: one, context: {cluster: c}}]\ncurrent-context: one\n"), 0o644))
+	noError(t, os.Chmod(path, 0o644))
 	r := skiff(t, "crds", "diff", "--kubeconfig", path)
 	readable := regexp.MustCompile(`kubeconfig (\S+) can be read by .*: chmod (600) it`)
 	if m := readable.FindStringSubmatch(r.Stderr); m == nil {

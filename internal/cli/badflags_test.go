@@ -44,13 +44,9 @@ var flagOfHelp = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([\w-]+)`)
 
 func TestEveryFlagOfEveryCommandNamesItsBadValue(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(filepath.Join(dir, "dir"), 0o700))
 	for name, content := range map[string]string{"empty": "", "words": "hush hush"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	badFlags := map[string][2]string{}
 	for _, row := range pairs(t, "badflags.txt") {

@@ -25,13 +25,13 @@ func skiff(t *testing.T, args ...string) clitest.Result {
 	return program.Run(t.Context(), t, args...)
 }
 
-// pairs reads a file of testdata: lines, each with another that is indented below it.
+// pairs reads a file of testdata: lines, each with others that are indented below it.
 func pairs(t *testing.T, name string) (out [][2]string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "internal/cli/testdata/"+name)) {
 		line = strings.TrimSuffix(line, "\n")
 		if below, ok := strings.CutPrefix(line, "    "); ok {
-			out[len(out)-1][1] = below
+			out[len(out)-1][1] = strings.TrimPrefix(out[len(out)-1][1]+"\n"+below, "\n")
 		} else if line != "" && line[0] != '#' {
 			out = append(out, [2]string{line, ""})
 		}
@@ -96,9 +96,7 @@ func TestVersionNamesTheBuild(t *testing.T) {
 	if short := skiff(t, "--version"); short != skiff(t, "version") {
 		t.Errorf("skiff --version: %+v", short)
 	}
-	if err := json.Unmarshal([]byte(skiff(t, "version", "-o", "json").Stdout), &v); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(skiff(t, "version", "-o", "json").Stdout), &v))
 	for _, field := range []string{"version", "commit", "goVersion", "platform"} {
 		if v[field] == "" {
 			t.Errorf("version -o json has no %s: %v", field, v)
@@ -154,9 +152,7 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 	gone.Close()
 	dir := t.TempDir()
 	malformed := filepath.Join(dir, "malformed")
-	if err := os.WriteFile(malformed, []byte("clusters:\n- name: c\n  cluster: {server: [x]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(malformed, []byte("clusters:\n- name: c\n  cluster: {server: [x]}\n"), 0o600))
 
 	for _, tt := range []struct {
 		name string
@@ -168,7 +164,7 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 		{"unreachable", []string{"--server", gone.URL},
 			[]string{strings.TrimPrefix(gone.URL, "http://"), "refused", "check that the server is running"}},
 		{"no TLS there", []string{"--server", strings.Replace(plain.URL, "http:", "https:", 1)},
-			[]string{"HTTP response to HTTPS client"}},
+			[]string{"HTTP response to HTTPS client; the server does not use TLS on this port: check the address"}},
 		{"wrong token", []string{"--server", unauthorized.URL, "--certificate-authority",
 			caFile(t, unauthorized), "--token", canary},
 			[]string{"Unauthorized", "the server refused the token of --token (401); start skiff again with a new"}},
@@ -198,9 +194,7 @@ func TestAConnectionProblemIsOneErrorThatNamesTheNextStep(t *testing.T) {
 func caFile(t *testing.T, s *httptest.Server) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(path, pemOf(s.Certificate()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, pemOf(s.Certificate()), 0o600))
 	return path
 }
 

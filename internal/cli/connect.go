@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +102,7 @@ func withAdvice(err error) error {
 	case errors.As(err, &hostname):
 		return fmt.Errorf(
 			"%w; if this is the right server, pass the name in its certificate with --tls-server-name", err)
-	case errors.As(err, &record):
+	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("%w; the server does not use TLS on this port: check the address", err)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w; check that the server is running, and the address (--server, --kubeconfig, --context)",

@@ -127,10 +127,8 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 			t.Fatal(err)
 		}
 	}
-	if err := c.client.Delete(t.Context(), crdResource, kube.Key{Name: "redis.skiff.dev"},
-		kube.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.client.Delete(t.Context(), crdResource, kube.Key{Name: "redis.skiff.dev"},
+		kube.DeleteOptions{}))
 	const held = "redis.skiff.dev is being deleted; held by Redis default/r0 (finalizer skiff.dev/pods), "
 	r := skiff(t, "crds", "install", "--server", c.url())
 	if r.Code != ExitDiffer || !strings.Contains(r.Stdout, held) || !strings.Contains(r.Stdout, ", 2 more\n") ||

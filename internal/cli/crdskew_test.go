@@ -22,13 +22,9 @@ import (
 // change installs the definitions and changes that of WebServers: f gets its first version.
 func (c *cluster) change(f func(version object) (versions []any)) {
 	c.t.Helper()
-	if err := definitions.Ensure(c.t.Context(), c.client, 10*time.Second); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, definitions.Ensure(c.t.Context(), c.client, 10*time.Second))
 	var live object
-	if err := c.client.Get(c.t.Context(), crdResource, kube.Key{Name: "webservers.skiff.dev"}, &live); err != nil {
-		c.t.Fatal(err)
-	}
+	noError(c.t, c.client.Get(c.t.Context(), crdResource, kube.Key{Name: "webservers.skiff.dev"}, &live))
 	version := lookup(live, "spec", "versions").([]any)[0].(object)
 	c.patch(crdResource, "", "webservers.skiff.dev", object{"spec": object{"versions": f(version)}})
 }
@@ -80,9 +76,7 @@ func TestAnOlderDefinitionInTheClusterIsNamedWithTheFieldsThatItLacks(t *testing
 		!strings.Contains(said, `"fields":"spec.replicas"`) || !strings.Contains(said, "skiff crds install") {
 		t.Errorf("one field is missing: %s", said)
 	}
-	if err := definitions.Ensure(t.Context(), c.client, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, definitions.Ensure(t.Context(), c.client, 10*time.Second))
 	if said := c.skew(1); said != "" {
 		t.Errorf("after the installation: %s", said)
 	}
@@ -158,9 +152,7 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	versions[0].(object)["storage"], newer["name"] = false, "v9"
 	crd.Object["spec"].(object)["versions"] = append(versions, newer)
 	c.create(crdResource, "", crd.Object)
-	if err := definitions.WaitEstablished(t.Context(), c.client, crd.Name); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, definitions.WaitEstablished(t.Context(), c.client, crd.Name))
 	before := c.api.Revision()
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitFailed, "install CRD "+crd.Name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")

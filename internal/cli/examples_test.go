@@ -52,9 +52,7 @@ var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
 func TestTheServerTakesEveryExample(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	if err := definitions.Ensure(t.Context(), c.client, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, definitions.Ensure(t.Context(), c.client, 10*time.Second))
 	files, err := filepath.Glob(repositoryFile("examples/*.yaml"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

@@ -105,3 +105,10 @@ func must[T any](value T, err error) func(testing.TB) T {
 		return value
 	}
 }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -27,9 +27,7 @@ func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 		manifests.YAML(manifests.Rules(spec.Rights()), names))
 	install := printed(t, "manifests")
 	if *update {
-		if err := os.WriteFile(repositoryFile("examples/install.yaml"), []byte(install), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(repositoryFile("examples/install.yaml"), []byte(install), 0o644))
 	}
 	if read(t, "examples/install.yaml") != install {
 		t.Error("examples/install.yaml is not what `skiff manifests` prints: run `make generate`")
@@ -66,9 +64,7 @@ func written(t *testing.T, name, begin, end, want string) {
 		t.Errorf("%s is not what the controllers declare: run `make generate`. It has\n%s\nwant\n%s", name, have, want)
 		return
 	}
-	if err := os.WriteFile(repositoryFile(name), []byte(before+begin+want+end+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(repositoryFile(name), []byte(before+begin+want+end+after), 0o644))
 }
 
 func repositoryFile(name string) string { return filepath.Join("..", "..", name) }

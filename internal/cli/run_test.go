@@ -56,16 +56,12 @@ func TestNoLogShowsAToken(t *testing.T) {
 	s := secretServer(t)
 	ca := caFile(t, s)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(file, []byte(canary+"\n"), 0o600))
 	user := func(user string) string {
 		path := filepath.Join(t.TempDir(), "config")
 		text := "current-context: c\nclusters: [{name: c, cluster: {server: x}}]\ncontexts: [{name: c, context: " +
 			"{cluster: c, user: c}}]\nusers: [{name: c, user: {" + user + "}}]\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	plugin := user(`exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: ` +

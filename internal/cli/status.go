@@ -36,8 +36,8 @@ func newStatus() *cobra.Command {
 it fails to write, since when the API server does not answer, who leads, and each watch with the time of its last
 contact. Lines that begin with ! need attention.
 
-Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is where
-'skiff run' serves them without a flag.
+Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is
+where 'skiff run' serves them without a flag.
 
 Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage.`,
 		Example: `  skiff status

@@ -72,17 +72,13 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 			t.Errorf("line %s", line)
 		}
 		var got struct{ Object map[string]any }
-		if err := json.Unmarshal([]byte(line), &got); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal([]byte(line), &got))
 		if event == "DELETED" {
 			return
 		}
 		body := must(c.client.Raw(t.Context(), http.MethodGet, "/api/v1/namespaces/default/configmaps/a", nil))(t)
 		var want map[string]any
-		if err := json.Unmarshal(body, &want); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, json.Unmarshal(body, &want))
 		if !reflect.DeepEqual(got.Object, want) {
 			t.Errorf("object\n%v, want\n%v", got.Object, want)
 		}
@@ -98,9 +94,7 @@ func TestWatchAsJSONPrintsTheEventsAsTheServerSendsThem(t *testing.T) {
 func TestWatchOfAListedObjectAsJSONHasItsKind(t *testing.T) {
 	// The items of a list of a built-in kind carry neither kind nor apiVersion.
 	o := &wholeObject{}
-	if err := o.UnmarshalJSON([]byte(`{ "metadata": {"name":"web"} }`)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, o.UnmarshalJSON([]byte(`{ "metadata": {"name":"web"} }`)))
 	text, err := o.text(&printer{resource: deployments})
 	if want := `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web"}}`; err != nil || text != want {
 		t.Errorf("%s, %v, want %s", text, err, want)
@@ -144,9 +138,7 @@ func behind(t *testing.T, api *apiserver.Server, f func(*kube.Client) error) {
 	defer back.Close()
 	client := must(kube.New(kube.Config{Server: back.URL}))(t)
 	defer client.Close()
-	if err := f(client); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, f(client))
 }
 
 func TestWatchEndsQuietlyWhenItsReaderGoesAway(t *testing.T) {
@@ -191,9 +183,7 @@ func TestColumnsShowWhatAnObjectHas(t *testing.T) {
 			"phase=7 ready=0/1", "phase=7 ready=0/1"},
 	} {
 		o := &lineObject{}
-		if err := o.UnmarshalJSON([]byte(tt.obj)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, o.UnmarshalJSON([]byte(tt.obj)))
 		short, _ := o.text(&printer{})
 		wide, _ := o.text(&printer{output: "wide"})
 		if short != tt.short || wide != tt.wide {

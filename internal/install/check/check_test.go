@@ -168,7 +168,18 @@ func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
 	}
 }
 
-func TestADefinitionThatServesOtherVersionsOnlyIsToldWithoutTheRightToReadIt(t *testing.T) {
+func TestADefinitionThatIsNotEstablishedIsMissingWithTheServersReason(t *testing.T) {
+	api, o := server(t)
+	api.Inject(apiserver.Fault{Resource: "customresourcedefinitions", Verb: "get",
+		Reply: &apiserver.Reply{Code: 200, Body: `{"status":{"conditions":[{"type":"Established","status":"False",
+			"message":"not yet"}]}}`}})
+	want := Definition{Name: "redis.skiff.dev", State: NotEstablished, Detail: "not yet"}
+	if r := run(t, o); r.Definitions[0] != want || r.OK {
+		t.Errorf("got %+v, want %+v", r.Definitions, want)
+	}
+}
+
+func TestADefinitionThatServesOtherVersionsOnlyIsNamedWithoutTheRightToReadIt(t *testing.T) {
 	api, o := server(t)
 	api.Inject(apiserver.Fault{Resource: "customresourcedefinitions", Verb: "get",
 		Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no"}})

@@ -300,6 +300,10 @@ func TestAClusterAtRestWritesNothingButLeases(t *testing.T) {
 
 func TestAnOutdatedMirrorNeverCreatesTooManyPods(t *testing.T) {
 	simulated(t, func(b *bench) {
+		b.api.Inject(apiserver.Fault{UserAgent: manager, Verb: "watch", Resource: "pods", Lag: 300 * time.Millisecond})
+		b.api.Inject(apiserver.Fault{UserAgent: manager, Verb: "create", Resource: "pods", Skip: 50, // to find an end
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden"}})
+		b.api.Compact() // the watches begin again
 		b.web(5)
 		created := map[string]bool{}
 		for range 100 {

@@ -83,6 +83,7 @@ func TestEndpointsFollowTheReadinessOfPods(t *testing.T) {
 		if _, ok := at(b.get(endpointsResource, "db"), "metadata labels").(object)[headlessLabel]; !ok {
 			b.Errorf("the Endpoints of a headless service are %v", b.get(endpointsResource, "db"))
 		}
+		b.wantAddresses("db", "web-0", "web-1") // also without ports
 		wantOf(t, b.slicesOf("db")[0], "endpoints 0 hostname = web-0")
 
 		b.scale(statefulSetResource, "web", 1)

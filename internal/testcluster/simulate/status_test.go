@@ -40,6 +40,9 @@ func TestABudgetAllowsEvictionsAsLongAsEnoughPodsAreHealthy(t *testing.T) {
 		b.rest(10 * time.Second) // the pods were replaced
 		b.want(budgetResource, "web", "status currentHealthy = 3", "status disruptionsAllowed = 2",
 			"status disruptedPods =")
+		b.delete(podResource, b.names(podResource)[0], "")
+		b.rest(500 * time.Millisecond)
+		b.want(budgetResource, "web", "status currentHealthy = 2")
 	})
 }
 

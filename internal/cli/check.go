@@ -106,6 +106,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	addNextSteps(&report)
 	if err := f.print(cmd.OutOrStdout(), report); err != nil {
 		return err
 	}
@@ -113,6 +114,40 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return errDiffer
 	}
 	return nil
+}
+
+const (
+	applyPolicies = "`skiff manifests --policies | kubectl apply -f -`"
+	// applyAgain makes what is there: without the flags of its first time it would be a weaker policy, or another one.
+	applyAgain = applyPolicies + " with the flags that it was made with (--namespaced, -- --template-policy)"
+)
+
+// nextSteps are the commands that make what is missing.
+var nextSteps = map[check.Next]string{
+	check.NextInstall:    "run `skiff crds install`",
+	check.NextUpdate:     "`skiff crds diff` shows all, `skiff crds install` updates it",
+	check.NextAskInstall: "an administrator runs `skiff crds install`",
+	check.NextAskOrReplace: "run the skiff that this definition belongs to, or have an administrator run " +
+		"`skiff crds install`",
+	check.NextPolicy:        "optional: " + applyPolicies,
+	check.NextUpdatePolicy:  "update it: " + applyAgain,
+	check.NextBindPolicy:    "make one: " + applyAgain,
+	check.NextBindPolicyAll: "make one: " + applyAgain + ", or check some with --watch-namespaces",
+}
+
+// addNextSteps adds to each detail of a report the command that comes next.
+func addNextSteps(r *check.Report) {
+	add := func(detail *string, next check.Next) {
+		if step := nextSteps[next]; step != "" {
+			*detail = strings.TrimPrefix(*detail+"; "+step, "; ")
+		}
+	}
+	for i := range r.Definitions {
+		add(&r.Definitions[i].Detail, r.Definitions[i].Next)
+	}
+	for i := range r.Policies {
+		add(&r.Policies[i].Detail, r.Policies[i].Next)
+	}
 }
 
 func (f *checkFlags) print(out io.Writer, r check.Report) error {

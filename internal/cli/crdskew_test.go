@@ -156,8 +156,8 @@ func TestCRDsInstallKeepsAVersionInWhichObjectsMayBeStored(t *testing.T) {
 	before := c.api.Revision()
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitFailed, "install CRD "+crd.Name+": the cluster may "+
 		"have objects stored as v9, which this skiff does not define, so nothing is changed")
-	skiff(t, "crds", "diff", "--server", c.url()).Want(t, ExitFailed, "skiff crds install would refuse CRD "+crd.Name+
-		": the cluster may have objects stored as v9")
+	skiff(t, "crds", "diff", "--server", c.url()).Want(t, ExitFailed, "installing CRD "+crd.Name+
+		" would be refused: the cluster may have objects stored as v9")
 	if c.api.Revision() != before {
 		t.Error("it has written something")
 	}

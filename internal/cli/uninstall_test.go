@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/install/check"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -67,6 +68,11 @@ func TestCheckSaysWhatIsMissing(t *testing.T) {
 	}
 	if r := skiff(t, "check", "-o", "yaml", "--server", c.url()); r.Code != ExitDone || r.Stdout != "" {
 		t.Errorf("nothing is missing: %+v", r)
+	}
+	for next := check.NextInstall; next <= check.NextBindPolicyAll; next++ {
+		if nextSteps[next] == "" {
+			t.Errorf("no command for %d", next)
+		}
 	}
 	c.down()
 	skiff(t, "check", "--server", c.url()).Want(t, ExitFailed, "/version", "connection refused")

@@ -92,20 +92,18 @@ func TestADefinitionIsComparedWithThatOfThisVersion(t *testing.T) {
 		want   Definition
 	}{
 		"missing": {nil, Definition{Name: "redis.skiff.dev", State: NotInstalled,
-			Detail: "run `skiff crds install`"}},
+			Next: NextInstall}},
 		"an older one": {func(spec map[string]any) {
 			version := spec["versions"].([]any)[0].(map[string]any)
 			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			delete(schema["properties"].(map[string]any), "status")
-		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff in " +
-			"spec.versions[name=\"v1alpha1\"].schema.openAPIV3Schema.properties.status; `skiff crds diff` shows " +
-			"all, `skiff crds install` updates it"}},
+		}, Definition{Name: "redis.skiff.dev", State: Differs, Next: NextUpdate, Detail: "from that of " +
+			"this skiff in spec.versions[name=\"v1alpha1\"].schema.openAPIV3Schema.properties.status"}},
 		"without the status subresource": {func(spec map[string]any) {
 			version := spec["versions"].([]any)[0].(map[string]any)
 			delete(version["subresources"].(map[string]any), "status")
-		}, Definition{Name: "redis.skiff.dev", State: Differs, Detail: "from that of this skiff in " +
-			"spec.versions[name=\"v1alpha1\"].subresources.status; `skiff crds diff` shows all, " +
-			"`skiff crds install` updates it"}},
+		}, Definition{Name: "redis.skiff.dev", State: Differs, Next: NextUpdate, Detail: "from that of " +
+			"this skiff in spec.versions[name=\"v1alpha1\"].subresources.status"}},
 		"with a short name more": {func(spec map[string]any) {
 			names := spec["names"].(map[string]any)
 			names["categories"] = []any{"all"}
@@ -146,7 +144,7 @@ func TestWhoMayNotReadDefinitionsStillSeesWhichFieldsAreServed(t *testing.T) {
 			schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 			delete(schema["properties"].(map[string]any), "status")
 		}, Definition{Name: "redis.skiff.dev", State: Differs, Fields: true,
-			Detail: "without the fields status; an administrator runs `skiff crds install`"}},
+			Next: NextAskInstall, Detail: "without the fields status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, o := server(t)
@@ -194,9 +192,8 @@ func TestADefinitionThatServesOtherVersionsOnlyIsNamedWithoutTheRightToReadIt(t 
 		unserved, nil, kube.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := Definition{Name: "redis.skiff.dev", State: Differs, Fields: true, Detail: "served as v1, and this skiff " +
-		"needs v1alpha1; run the skiff that this definition belongs to, or have an administrator run `skiff crds " +
-		"install`"}
+	want := Definition{Name: "redis.skiff.dev", State: Differs, Fields: true, Next: NextAskOrReplace,
+		Detail: "served as v1, and this skiff needs v1alpha1"}
 	for began := time.Now(); ; { // the server changes what it serves in its own time
 		r := run(t, o)
 		if r.Definitions[0] == want && !r.OK {
@@ -281,7 +278,7 @@ func TestAdmissionPoliciesAreMissedOnlyWhereTheyAreNeeded(t *testing.T) {
 	o.Templates = []manifests.Template{{Resource: redis, Container: "redis"}}
 	r := run(t, o)
 	if !r.OK || len(r.Policies) != 3 || r.Policies[0] != (Policy{Name: "skiff-templates", State: NotInstalled,
-		Detail: "optional: `skiff manifests --policies | kubectl apply -f -`"}) {
+		Next: NextPolicy}) {
 		t.Errorf("report: %+v", r)
 	}
 	o.NeedPolicies = true

@@ -21,11 +21,27 @@ const (
 	Differs        = "differs"
 )
 
+// Next is what to do about something that is missing. Which command does it is for the caller to say.
+type Next int
+
+const (
+	NextNone Next = iota
+	NextInstall
+	NextUpdate       // install a definition that differs
+	NextAskInstall   // have an administrator install
+	NextAskOrReplace // the same, or run the skiff that the definition is of
+	NextPolicy       // install an admission policy, which is optional
+	NextUpdatePolicy
+	NextBindPolicy    // bind it in the namespaces that are checked
+	NextBindPolicyAll // the same where these are all
+)
+
 // Definition is how a custom resource definition is in the cluster.
 type Definition struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
-	Detail string `json:"detail"` // what else is known, and the next step
+	Detail string `json:"detail"` // what else is known; the caller adds the next step
+	Next   Next   `json:"-"`
 	// Fields says that only the fields were compared: this user may not read definitions.
 	Fields bool `json:"onlyFieldsCompared,omitempty"`
 }
@@ -59,7 +75,7 @@ func compare(ctx context.Context, c *kube.Client, own definitions.Definition) (D
 	case kube.IsForbidden(err):
 		return served(ctx, c, own)
 	case kube.IsNotFound(err):
-		d.State, d.Detail = NotInstalled, "run `skiff crds install`"
+		d.State, d.Next = NotInstalled, NextInstall
 		return d, nil
 	case err != nil:
 		return d, err
@@ -82,12 +98,10 @@ func compare(ctx context.Context, c *kube.Client, own definitions.Definition) (D
 		return d, err
 	}
 	if len(at) > 0 {
-		d.State = Differs
-		d.Detail = "from that of this skiff in " + at[0] + "; `skiff crds diff` shows all, `skiff crds install` " +
-			"updates it"
+		d.State, d.Next, d.Detail = Differs, NextUpdate, "from that of this skiff in "+at[0]
 	}
-	if version := own.Unknown(object.Status); version != "" { // `skiff crds install` would refuse
-		d.State = Differs
+	if version := own.Unknown(object.Status); version != "" { // which installing would refuse
+		d.State, d.Next = Differs, NextNone
 		d.Detail = "from that of this skiff: objects may be stored as " + kube.Text(version) + ", which it does not " +
 			"define; use a skiff that defines it"
 	}
@@ -96,7 +110,7 @@ func compare(ctx context.Context, c *kube.Client, own definitions.Definition) (D
 
 // served answers from discovery, which all users may read, for those who may not read definitions.
 func served(ctx context.Context, c *kube.Client, own definitions.Definition) (Definition, error) {
-	d := Definition{Name: own.Name, State: NotInstalled, Detail: "run `skiff crds install`"}
+	d := Definition{Name: own.Name, State: NotInstalled, Next: NextInstall}
 	r := own.Defines
 	body, err := c.Raw(ctx, http.MethodGet, r.Root(), nil)
 	if err != nil && !kube.IsNotFound(err) {
@@ -115,9 +129,8 @@ func served(ctx context.Context, c *kube.Client, own definitions.Definition) (De
 	}
 	if !slices.ContainsFunc(list.Resources, func(r resource) bool { return r.Name == own.Defines.Plural }) {
 		if other := c.OtherVersions(ctx, r); len(other) > 0 {
-			d.State, d.Fields = Differs, true
-			d.Detail = fmt.Sprintf("served as %s, and this skiff needs %s; run the skiff that this definition "+
-				"belongs to, or have an administrator run `skiff crds install`", strings.Join(other, ", "), r.Version)
+			d.State, d.Fields, d.Next = Differs, true, NextAskOrReplace
+			d.Detail = fmt.Sprintf("served as %s, and this skiff needs %s", strings.Join(other, ", "), r.Version)
 		}
 		return d, nil
 	}
@@ -125,11 +138,11 @@ func served(ctx context.Context, c *kube.Client, own definitions.Definition) (De
 	if err != nil {
 		return d, err
 	}
-	d.State, d.Fields = Installed, true
+	d.State, d.Fields, d.Next = Installed, true, NextNone
 	d.Detail = "with all fields of this skiff; validation not compared: this user may not get " +
 		definitions.Resource.Plural
 	if fields != "" {
-		d.State, d.Detail = Differs, "without the fields "+fields+"; an administrator runs `skiff crds install`"
+		d.State, d.Next, d.Detail = Differs, NextAskInstall, "without the fields "+fields
 	}
 	return d, nil
 }

@@ -24,13 +24,9 @@ const (
 type Policy struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
-	Detail string `json:"detail"` // what else is known, and the next step
+	Detail string `json:"detail"` // what else is known; the caller adds the next step
+	Next   Next   `json:"-"`
 }
-
-const applyPolicies = "`skiff manifests --policies | kubectl apply -f -`"
-
-// again makes anew what is there: without the flags of its first time it would be a weaker policy, or a second one.
-const again = applyPolicies + " with the flags that it was made with (--namespaced, -- --template-policy)"
 
 var (
 	policyResource = kube.Resource{Group: "admissionregistration.k8s.io", Version: "v1",
@@ -120,7 +116,7 @@ func policies(ctx context.Context, o Options) ([]Policy, error) {
 	}
 	var out []Policy
 	for _, name := range manifests.PolicyNames {
-		out = append(out, Policy{name, NotKnown, detail})
+		out = append(out, Policy{Name: name, State: NotKnown, Detail: detail})
 	}
 	return out, nil
 }
@@ -141,12 +137,15 @@ func (o Options) installed(live []*livePolicy, bindings []*liveBinding) ([]Polic
 				return nil, err
 			}
 			if !o.refuses(l.Name, bindings) {
-				p.State, p.Detail = NotBound, "no binding of it denies in "+o.where()+"; make one: "+again
+				p.State, p.Next, p.Detail = NotBound, NextBindPolicy, "no binding of it denies in "+o.where()
+				if o.Selector == "" && len(o.Namespaces) == 0 {
+					p.Next = NextBindPolicyAll
+				}
 			}
 			out = append(out, p)
 		}
 		if !found {
-			out = append(out, Policy{name, NotInstalled, "optional: " + applyPolicies})
+			out = append(out, Policy{Name: name, State: NotInstalled, Next: NextPolicy})
 		}
 	}
 	return out, nil
@@ -160,12 +159,12 @@ func (o Options) where() string {
 	case len(o.Namespaces) > 0:
 		return "each of the namespaces " + strings.Join(o.Namespaces, ",")
 	}
-	return "all namespaces (--watch-namespaces checks some)"
+	return "all namespaces"
 }
 
 // comparePolicy compares a policy with what this version prints for each --template-policy.
 func (o Options) comparePolicy(name string, live *livePolicy) (Policy, error) {
-	p := Policy{kube.Text(live.Name), Differs, "from that of this skiff; update it: " + again}
+	p := Policy{kube.Text(live.Name), Differs, "from that of this skiff", NextUpdatePolicy}
 	body, err := json.Marshal(live.Spec)
 	if err != nil {
 		return p, fmt.Errorf("encode the policy %s: %w", p.Name, err)
@@ -188,7 +187,7 @@ func (o Options) comparePolicy(name string, live *livePolicy) (Policy, error) {
 				}
 			}
 			if same, _ := patch.Covered(nil, want, have); same {
-				p.State, p.Detail = Installed, "the same as in this skiff"
+				p.State, p.Next, p.Detail = Installed, NextNone, "the same as in this skiff"
 				if name == manifests.TemplatesPolicy {
 					p.Detail += ", with --template-policy=" + policy.String()
 				}

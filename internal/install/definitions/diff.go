@@ -28,7 +28,7 @@ func Diff(ctx context.Context, c *kube.Client) ([]Difference, error) {
 	var out []Difference
 	for _, d := range all {
 		if err := keepsStored(ctx, c, d); err != nil {
-			return nil, fmt.Errorf("skiff crds install would refuse CRD %s: %w", d.Name, err)
+			return nil, fmt.Errorf("installing CRD %s would be refused: %w", d.Name, err)
 		}
 		difference, err := difference(ctx, c, d)
 		if err != nil {

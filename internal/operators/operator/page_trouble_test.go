@@ -71,6 +71,26 @@ func TestOwnStatusWriteIsNotRepeatedFromAStaleCopy(t *testing.T) {
 	})
 }
 
+// A status is about the version that was read: where the Page has changed since, it is read before the next write.
+//
+// Rules: WRT-02
+func TestAStatusIsNotWrittenOntoAnotherVersion(t *testing.T) {
+	story(t, func(w *operatortest.Env) {
+		delayed(w, 5*time.Second, pages)
+		w.Create("a", hello)
+		w.Pass(10 * time.Second)
+		w.Forget()
+		w.Patch(pages, "a", `{"spec":{"replicas":2}}`) // the cache does not show it yet
+		w.RollOut("a")
+		w.Want("writes onto the old version", w.Count("PATCH pages/a/status 409"), 1)
+		w.Pass(time.Second)
+		w.Want("replicas, by what was read then", at(get(w, deployments, "a"), "spec", "replicas"), 2)
+		w.RollOut("a")
+		w.Pass(time.Minute)
+		w.WantReady("a")
+	})
+}
+
 // Rules: CCH-15, WRT-02
 func TestMutedWatchOfTheOwnersDoesNotHoldUpTheirStatus(t *testing.T) {
 	story(t, func(w *operatortest.Env) {

@@ -105,44 +105,6 @@ func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) 
 	})
 }
 
-// Rules: WRT-27
-func TestASurplusPodThatHasLostOurLabelIsReleased(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		w.Stop()
-		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
-		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
-		w.Patch(resource, "cache", `{"spec":{"num":2}}`)
-		w.Forget()
-		w.Start()
-		w.Pass(5 * time.Second)
-		w.WantReady("cache")
-		w.wantPods("cache-0 cache-1 cache-2")
-		w.Want("owners of the released pod", len(w.pod("cache-2").OwnerReferences), 0)
-		w.Want("deletions", w.Count("DELETE"), 0)
-		w.Want("members", len(w.redis("cache").Status.Members), 2)
-		w.Pass(10 * time.Minute)
-		w.Delete(resource, "cache")
-		w.Pass(10 * time.Second)
-		w.wantPods("cache-2")
-	})
-}
-
-// A template that the server refuses lets no POST meet the pod, and the status must not forget it.
-func TestAPodThatLosesOurLabelWhileItsTemplateIsRefusedIsFound(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		w.Patch(resource, "cache", `{"spec":{"template":{"spec":{"containers":[{"name":"noimage"}]}}}}`)
-		w.Pass(5 * time.Second)
-		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
-		w.Pass(5 * time.Second)
-		label, _ := w.pod("cache-2").Labels.Get("app.kubernetes.io/managed-by")
-		w.Want("the label of the pod", label, "skiff")
-		w.Want("members", len(w.redis("cache").Status.Members), 3)
-		w.Want("deletions", w.Count("DELETE"), 0)
-	})
-}
-
 // A pod that has lost our label goes with its Redis, in order: the garbage collector would take it anyway.
 func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
 	story(t, func(w *env) {

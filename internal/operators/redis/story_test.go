@@ -182,27 +182,6 @@ func TestAPodThatDoesNotBecomeReadyStopsTheRollAndTheNextChangeGoesOn(t *testing
 	}
 }
 
-func TestATemplateThatTheServerRefusesCostsNoPod(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		before := w.uids()
-		w.Forget()
-		w.Patch(resource, "cache", `{"spec":{"template":{"spec":{"containers":[{"name":"Not_A_Label","image":"x"}]}}}}`)
-		w.WantCondition("cache", "Degraded", "True/PodRefused", "spec.containers[", "correct the spec")
-		w.WantCondition("cache", "Stalled", "True/PodRefused")
-		w.Delete(services, "cache") // wakes the controller, which must not ask the same again at once
-		w.Want("attempts", w.Count("TRY"), 1)
-		w.Pass(time.Hour)
-		w.Want("replaced", w.replaced(before), "")
-		if n := len(w.requests(false)); n > 20 {
-			t.Errorf("%d requests in an hour for one refused template", n)
-		}
-		w.Patch(resource, "cache", `{"spec":{"template":null}}`)
-		w.WantReady("cache")
-		w.Want("replaced", w.replaced(before), "")
-	})
-}
-
 func TestAPausedRedisIsReportedOnAndNotChanged(t *testing.T) {
 	story(t, func(w *env) {
 		w.ready("cache", three)
@@ -337,32 +316,6 @@ func TestAForeignPodIsLeftAloneReportedAndOvercome(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLabelsThatThePodsNeedAreBroughtBack(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		before := w.uids()
-		w.Forget()
-		// Now our watch does not see it.
-		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
-		w.Patch(pods, "cache-2", `{"metadata":{"labels":{"app.kubernetes.io/instance":"other","mine":"stays"}}}`)
-		w.Pass(2 * time.Second)
-		w.Want("replaced", w.replaced(before), "")
-		w.wantRequests("POST pods 409", "GET pods/cache-1 200", "PATCH pods/cache-1 200", "PATCH pods/cache-2 200")
-		for _, name := range []string{"cache-1", "cache-2"} {
-			want := map[string]string{"app.kubernetes.io/managed-by": "skiff", "app.kubernetes.io/instance": "cache"}
-			for label := range want {
-				if v, _ := w.pod(name).Labels.Get(label); v != want[label] {
-					t.Errorf("%s has %s=%q", name, label, v)
-				}
-			}
-		}
-		if v, _ := w.pod("cache-2").Labels.Get("mine"); v != "stays" {
-			t.Error("a label of the user's is gone")
-		}
-		w.WantReady("cache")
-	})
 }
 
 // A pod that ends again and again is replaced at once the first time, then after 10 s, 20 s, 40 s ... 5 min, as a

@@ -1,7 +1,7 @@
 package redis
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,20 +54,16 @@ func TestDelayedEventsMakeNoSecondPodAndDeleteNone(t *testing.T) {
 	})
 }
 
-// Rules: WRT-16, WRT-17
-func TestAPodThatTookThePlaceOfAnotherIsNotDeleted(t *testing.T) {
+// Rules: WRT-23
+func TestNoPodIsMadeBeforeTheFinalizerIsSet(t *testing.T) {
 	story(t, func(w *env) {
-		w.ready("cache", three)
-		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "pods", UserAgent: operatortest.Agent,
-			Watch: apiserver.WatchFault{EventDelay: 20 * time.Second}})
-		w.restart()
-		w.DeleteNow(pods, "cache-2")
-		w.Post(pods, foreignPod("cache-2", `{"app":"theirs"}`))
-		survivor := w.pod("cache-2").UID
-		w.Patch(resource, "cache", `{"spec":{"num":2}}`) // the cache still shows ours
-		w.Want("the attempt", w.Count("DELETE pods/cache-2 409"), 1)
-		w.Pass(2 * time.Minute)
-		w.Want("the survivor", w.pod("cache-2").UID, survivor)
+		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "redis", UserAgent: operatortest.Agent, Times: 1,
+			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
+		w.Create("cache", three)
+		writes := slices.DeleteFunc(w.Writes(), func(r string) bool { return strings.Contains(r, "/status ") })
+		w.Want("first writes", writes[:3], []string{"PATCH redis/cache 403", "PATCH redis/cache 200",
+			"POST services 201"})
+		w.Pass(5 * time.Second)
 		w.WantReady("cache")
 	})
 }
@@ -164,51 +160,6 @@ func TestARedisWhosePodsAreNotHeldInMemoryCanBeMadeSmallerAndDeleted(t *testing.
 		if n := w.Count("DELETE pods"); n > 41 {
 			t.Errorf("%d DELETEs of 40 pods", n)
 		}
-	})
-}
-
-func TestMissingPodsAreCreatedSideBySideButNotAllAtOnce(t *testing.T) {
-	story(t, func(w *env) {
-		remove := w.API.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: operatortest.Agent,
-			Delay: time.Second})
-		defer remove()
-		w.Create("cache", `{"port":6379,"num":20}`)
-		for after, want := range []int{0, 1, 3, 7, 15, 20} {
-			w.Want(fmt.Sprint("pods after ", after, " s"), len(w.uids()), want)
-			w.Pass(time.Second)
-		}
-		w.Want("requests", w.Count("POST pods 201"), 20)
-	})
-}
-
-// Rules: WRT-32
-func TestAQuotaThatIsUsedUpCostsOneRequestATry(t *testing.T) {
-	o := options
-	o.Server.Quotas = true
-	storyWith(t, o, func(w *env) {
-		w.Post(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"},
-			`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"pods":"3"}}}`)
-		w.ready("cache", three)
-		w.Forget()
-		w.Patch(resource, "cache", `{"spec":{"num":20}}`)
-		if n := w.Count("POST pods 403"); n < 1 || n > 3 { // the write of the status is a reason to try again
-			t.Errorf("%d of 17 pods were refused at first", n)
-		}
-		w.Pass(time.Minute)
-		tries := w.Count("POST pods 403")
-		w.Pass(10 * time.Minute)
-		if n := w.Count("POST pods 403") - tries; n == 0 || n > 30 {
-			t.Errorf("%d pods were refused in ten minutes, want one for each of two tries a minute", n)
-		}
-		w.WantCondition("cache", "Degraded", "True/PodRefused", "exceeded quota: q")
-		w.Want("pods", len(w.uids()), 3)
-
-		w.Forget() // room for two of the other 17: the first, and one of the two beside each other that come next
-		w.Patch(kube.Resource{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"}, "q",
-			`{"spec":{"hard":{"pods":"5"}}}`)
-		w.Pass(10 * time.Minute)
-		w.Want("created", w.Count("POST pods 201"), 2)
-		w.Want("pods", len(w.uids()), 5)
 	})
 }
 

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -95,48 +93,13 @@ func TestAnAnswerWithoutOurOwnerReferenceIsNotSettled(t *testing.T) {
 	}
 }
 
-type podView struct {
-	kube.Meta `json:"metadata"`
-	Status    struct {
-		Phase string `json:"phase"`
-	} `json:"status"`
-}
-
 // What holds for children that are changed in place holds for those that are replaced, as long as none has ended.
 func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
-	on(t, InPlace, func(b *bench) {
-		podsV1 := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
-		mirror := cache.New[*podView](cache.Options{Resource: podsV1, LabelSelector: ManagedBySelector,
-			Client: b.client})
-		ctx, cancel := context.WithCancel(b.Context())
-		var running sync.WaitGroup
-		defer running.Wait()
-		defer cancel()
-		running.Go(func() { mirror.Run(ctx) })
-		b.engine = New(b.client, Own(), Replace(mirror, ReplaceOptions[*podView]{
-			New: func() *podView { return new(podView) }, Revision: "rev",
-			Ready:    func(p *podView) (time.Time, bool) { return time.Time{}, p.Status.Phase == "Running" },
-			Ended:    func(p *podView) (string, bool) { return p.Status.Phase, p.Status.Phase == "Failed" }}))
-		synctest.Wait()
+	onPods(t, func(b *bench) {
 		type spec struct{ Revision string }
 		declare := func(revision string) []Child {
 			b.owner.Spec = &spec{revision}
-			var pods []Child
-			for _, name := range []string{"p-0", "p-1"} {
-				pods = append(pods, Child{Body: map[string]any{"apiVersion": "v1", "kind": "Pod",
-					"metadata": map[string]any{"name": name, "namespace": "default",
-						"labels":          map[string]any{ManagedByLabel: ManagedBy, "rev": revision},
-						"ownerReferences": []any{b.owner.Reference()}},
-					"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}}})
-			}
-			return pods
-		}
-		know := func() {
-			b.owner.Known = map[kube.Key]string{}
-			for _, name := range []string{"p-0", "p-1"} {
-				k := kube.Key{Namespace: "default", Name: name}
-				b.owner.Known[k], _ = b.at(podsV1, name, "metadata", "uid").(string)
-			}
+			return b.pods(revision, 2)
 		}
 		settled := func(what string, want bool) {
 			t.Helper()
@@ -148,11 +111,11 @@ func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
 		}
 		one := declare("1")
 		b.want("first", b.apply(one...), "created created POST POST")
-		know()
+		b.know()
 		b.want("once the cache has them", b.apply(one...), "unchanged unchanged")
 		settled("both are there", true)
 		status := func(phase string) {
-			if err := b.client.Patch(ctx, podsV1, kube.Key{Namespace: "default", Name: "p-1"}, kube.MergePatch,
+			if err := b.client.Patch(b.Context(), podsV1, kube.Key{Namespace: "default", Name: "p-1"}, kube.MergePatch,
 				kube.Raw(`{"status":{"phase":"`+phase+`"}}`), nil, kube.WriteOptions{Subresource: "status"}); err != nil {
 				t.Fatal(err)
 			}

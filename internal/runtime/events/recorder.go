@@ -38,8 +38,8 @@ const (
 	// flushTimeout is how long a shutdown waits for what is still queued: Events are optional, and the process has
 	// a grace period to keep.
 	flushTimeout = 3 * time.Second
-	// firstPause and longestPause are between a panic of the sender and its next try.
-	firstPause, longestPause = time.Second, 5 * time.Minute
+	// pause is between a panic of the sender, other than in a request, and its next try.
+	pause = time.Second
 )
 
 // Object is what an event is about.
@@ -130,11 +130,10 @@ func (r *Recorder) Panics() uint64 { return r.panics.Load() }
 func (r *Recorder) Dropped() uint64 { return r.dropped.Load() }
 
 // Run sends events until ctx ends, and then for at most three more seconds what is still queued. It always returns
-// nil: no event is worth a failure. A panic is logged and counted, and costs the event that was being sent, or its
-// series; sending goes on after a pause, with the other series as they were.
+// nil: no event is worth a failure. A panic is logged and counted. In a request it costs the event, or the count, that
+// was being sent; elsewhere, which is a bug, all series begin anew.
 func (r *Recorder) Run(ctx context.Context) error {
-	s := newSender(r)
-	for pause := firstPause; s.send(ctx); pause = min(2*pause, longestPause) {
+	for !newSender(r).send(ctx) {
 		select {
 		case <-ctx.Done(): // once more, to flush
 		case <-time.After(pause):
@@ -143,43 +142,50 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// send sends until ctx ends, or until a panic, which it reports.
-func (s *sender) send(ctx context.Context) (panicked bool) {
+// contain makes a panic the error that it returns.
+func (r *Recorder) contain(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.dropped.Add(1)
-			s.panics.Add(1)
-			s.log.Error(fmt.Errorf("panic: %v", p), "sending events panicked", "stack", string(debug.Stack()))
-			panicked = s.abandon() || !s.flushed
+			r.panics.Add(1)
+			err = fmt.Errorf("panic: %v", p)
+			r.log.Error(err, "sending events panicked", "stack", string(debug.Stack()))
 		}
 	}()
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for {
-		if ctx.Err() != nil {
-			s.flushed = true
-			s.flush(context.WithoutCancel(ctx))
-			s.tell()
-			return false
-		}
-		queue, timer := s.next()
-		select {
-		case <-ctx.Done():
-		case e := <-queue:
-			s.take(ctx, *e)
-		case <-timer.C:
-			if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
-				s.retryFirst(ctx)
-			}
-		case <-tick.C:
-			s.sweep(ctx, time.Now())
-			s.tell()
-		}
-		timer.Stop()
-	}
+	return f()
 }
 
-// Rights are what a Recorder needs. A controller that records Events declares them as its own.
-var Rights = []kube.Right{
-	{Resource: resource, Verbs: []string{"create", "patch"}, Why: "what was done, and why"},
+// send sends until ctx ends. It returns false after a panic.
+func (s *sender) send(ctx context.Context) bool {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if s.contain(func() error { return s.step(ctx, tick.C) }) != nil {
+			return false
+		}
+	}
+	_ = s.contain(func() error { // which logs
+		s.flush(context.WithoutCancel(ctx))
+		s.logDropped()
+		return nil
+	})
+	return true
+}
+
+// step waits for one thing to do, and does it.
+func (s *sender) step(ctx context.Context, tick <-chan time.Time) error {
+	queue, timer := s.next()
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case e := <-queue:
+		s.take(ctx, *e)
+	case <-timer.C:
+		if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
+			s.retryFirst(ctx)
+		}
+	case <-tick:
+		s.sweep(ctx, time.Now())
+		s.logDropped()
+	}
+	return nil
 }

@@ -82,10 +82,8 @@ type sender struct {
 	waiting []*series // whose write has failed and is tried again, the next one first
 	failed  int       // writes in a row
 	brake   time.Time // nothing is sent before
-	writing *series   // what is being written, nil in between
-	flushed bool      // the end has begun
 	refused bool      // the server refused an event for lack of rights, and the log has it
-	told    uint64    // how many dropped events the log has, or need not have
+	logged  uint64    // how many dropped events the log has, or need not have
 }
 
 func newSender(r *Recorder) *sender {
@@ -138,16 +136,6 @@ func (r *series) repeat(at time.Time) {
 	r.last = at
 }
 
-// abandon forgets the series whose write has panicked, if there is one: the next write of it would panic, too.
-func (s *sender) abandon() bool {
-	if s.writing == nil {
-		return false
-	}
-	s.forget(keyOf(s.writing.first.Event), s.writing)
-	s.writing = nil
-	return true
-}
-
 func (s *sender) forget(k key, run *series) {
 	if runs := slices.DeleteFunc(s.series[k], func(r *series) bool { return r == run }); len(runs) > 0 {
 		s.series[k] = runs
@@ -198,12 +186,12 @@ func (s *sender) sweep(ctx context.Context, now time.Time) {
 	}
 }
 
-// tell says in the log what was dropped since it last did.
-func (s *sender) tell() {
-	if n := s.Dropped(); n > s.told {
+// logDropped logs how many events were dropped since it last did.
+func (s *sender) logDropped() {
+	if n := s.Dropped(); n > s.logged {
 		s.log.Info("events dropped: more than the server took in time, too many about one object, or refused",
-			"dropped", n-s.told, "total", n)
-		s.told = n
+			"dropped", n-s.logged, "total", n)
+		s.logged = n
 	}
 }
 
@@ -241,9 +229,7 @@ func (s *sender) open() []*series { return slices.Concat(slices.Collect(maps.Val
 // write creates the Event of a series or patches its count. Where the server is away it is put behind the others; what
 // the server refuses is dropped, because it would be refused again. What the end of ctx interrupts is left to flush.
 func (s *sender) write(ctx context.Context, run *series) {
-	s.writing = run
-	err := s.writeOnce(ctx, run)
-	s.writing = nil
+	err := s.contain(func() error { return s.writeOnce(ctx, run) })
 	if err == nil {
 		run.written, run.sent, run.tries, s.failed = run.count, time.Now(), 0, 0
 		return
@@ -295,9 +281,9 @@ func (s *sender) drop(err error) {
 	s.dropped.Add(1)
 	switch {
 	case kube.IsNamespaceTerminating(err), kube.IsNotFound(err):
-		s.told++
+		s.logged++
 	case kube.IsForbidden(err):
-		s.told++
+		s.logged++
 		if !s.refused {
 			s.refused = true
 			s.log.Info("events are not recorded: grant create and patch on events in events.k8s.io",

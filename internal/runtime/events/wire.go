@@ -14,6 +14,11 @@ import (
 // resource is where Events are written. `kubectl describe` reads the same objects through the core group.
 var resource = kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
 
+// Rights are what a Recorder needs. A controller that records Events declares them as its own.
+var Rights = []kube.Right{
+	{Resource: resource, Verbs: []string{"create", "patch"}, Why: "what was done, and why"},
+}
+
 const (
 	maxNote  = 1024 // bytes of a note (events.k8s.io validation)
 	maxField = 128  // bytes of reason, action and reportingInstance (the same)

@@ -8,10 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -87,98 +84,34 @@ func realisticList(n int) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkDecodePods compares the decoders on a list of 10,000 pods of 9 KB, read into a struct of some ten
-// fields. B/op is what one list allocates in all.
+// BenchmarkDecodePods reads a list of 10,000 pods of 9 KB into a struct of some ten fields, in each encoding. B/op is what
+// one list allocates in all.
 func BenchmarkDecodePods(b *testing.B) {
 	const n = 10_000
-	body := realisticList(n)
-	run := func(name string, decode func(r io.Reader) int) {
+	run := func(name string, body []byte, decode func(r io.Reader, all *ListResult[*smallPod]) (listMeta, error)) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if got := decode(struct{ io.Reader }{bytes.NewReader(body)}); got != n {
-					b.Fatalf("decoded %d pods", got)
+				var all ListResult[*smallPod]
+				if _, err := decode(bytes.NewReader(body), &all); err != nil || len(all.Items) != n {
+					b.Fatalf("decoded %d pods: %v", len(all.Items), err)
 				}
 			}
 			b.ReportMetric(float64(len(body))/n, "B/pod-on-the-wire")
 		})
 	}
-	run("skiff", func(r io.Reader) int {
-		var all ListResult[*smallPod]
-		if _, err := decodePage(newScanner(r), "Pod", &all); err != nil {
-			b.Fatal(err)
-		}
-		return len(all.Items)
+	run("skiff", realisticList(n), func(r io.Reader, all *ListResult[*smallPod]) (listMeta, error) {
+		return decodePage(newScanner(r), "Pod", all)
 	})
 	var objects []string
 	for i := range n {
 		objects = append(objects, realisticPod(i))
 	}
 	protobuf := []byte(protoListOf(b, pods, "200000", objects...))
-	b.Run("skiff-protobuf", func(b *testing.B) {
-		b.SetBytes(int64(len(protobuf)))
-		b.ReportAllocs()
-		for b.Loop() {
-			var all ListResult[*smallPod]
-			in := newProtoReader(bytes.NewReader(protobuf), protoPlanOf[*smallPod](pods), expected{})
-			if _, err := decodeProtoPage(in, "Pod", &all); err != nil || len(all.Items) != n {
-				b.Fatalf("decoded %d pods: %v", len(all.Items), err)
-			}
-		}
-		b.ReportMetric(float64(len(protobuf))/n, "B/pod-on-the-wire")
+	run("skiff-protobuf", protobuf, func(r io.Reader, all *ListResult[*smallPod]) (listMeta, error) {
+		return decodeProtoPage(newProtoReader(r, protoPlanOf[*smallPod](pods), expected{}), "Pod", all)
 	})
-	run("encoding-json-items", func(r io.Reader) int {
-		dec := v1.NewDecoder(r)
-		for {
-			tok, err := dec.Token()
-			if err != nil {
-				b.Fatal(err)
-			}
-			if tok == "items" {
-				break
-			}
-		}
-		if _, err := dec.Token(); err != nil {
-			b.Fatal(err)
-		}
-		var items []*v1Pod
-		for dec.More() {
-			var p v1Pod
-			if err := dec.Decode(&p); err != nil {
-				b.Fatal(err)
-			}
-			items = append(items, &p)
-		}
-		return len(items)
-	})
-	run("skip-only", func(r io.Reader) int {
-		s := newScanner(r)
-		s.frame = 1 << 40 // the list as a whole has no cap
-		if err := s.skip(); err != nil {
-			b.Fatal(err)
-		}
-		return n
-	})
-}
-
-// BenchmarkHeapPerPod reports the bytes of heap that one decoded pod keeps.
-func BenchmarkHeapPerPod(b *testing.B) {
-	const n = 10_000
-	body := realisticList(n)
-	for b.Loop() {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		var all ListResult[*smallPod]
-		if _, err := decodePage(newScanner(bytes.NewReader(body)), "Pod", &all); err != nil {
-			b.Fatal(err)
-		}
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/pod")
-		runtime.KeepAlive(all)
-	}
 }
 
 // BenchmarkListOverTLS reads the same list from a server, in each encoding, over a connection of its own and over
@@ -219,49 +152,6 @@ func BenchmarkListOverTLS(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64((cpuTime()-began).Milliseconds())/float64(b.N), "cpu-ms/op")
-			})
-		}
-	}
-}
-
-// BenchmarkWritesOverTLS creates objects, one or ten at a time, over the protocol of each; cpu-µs/op includes the
-// server's part.
-func BenchmarkWritesOverTLS(b *testing.B) {
-	answer := []byte(item("a", "5"))
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
-	}))
-	srv.EnableHTTP2 = true
-	srv.StartTLS()
-	defer srv.Close()
-	body := podNamed("a")
-	for _, own := range []bool{true, false} {
-		for _, workers := range []int{1, 10} {
-			b.Run(fmt.Sprintf("own=%v/workers=%d", own, workers), func(b *testing.B) {
-				c, err := New(Config{Server: srv.URL, TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer c.Close()
-				c.short.http2 = !own
-				var left atomic.Int64
-				left.Store(int64(b.N))
-				b.ReportAllocs()
-				began := cpuTime()
-				var writers sync.WaitGroup
-				for range workers {
-					writers.Go(func() {
-						for left.Add(-1) >= 0 {
-							if err := c.Create(context.Background(), pods, "default", body, nil,
-								WriteOptions{}); err != nil {
-								b.Error(err)
-							}
-						}
-					})
-				}
-				writers.Wait()
-				b.ReportMetric(float64((cpuTime()-began).Microseconds())/float64(b.N), "cpu-µs/op")
 			})
 		}
 	}

@@ -62,7 +62,7 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 		return srv
 	}
 	old, next := serve("old"), serve("next")
-	defer next.Close()
+	t.Cleanup(next.Close)
 	var address atomic.Value
 	address.Store(old.Listener.Addr().String())
 	tlsConfig := &tls.Config{RootCAs: old.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs,
@@ -74,7 +74,7 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
 	get := func() string {
 		var p pod
 		if err := c.Get(t.Context(), pods, Key{"default", "a"}, &p); err != nil {
@@ -82,11 +82,7 @@ func TestAGoawayLetsWatchesFinishAndSendsNewRequestsToAnotherConnection(t *testi
 		}
 		return p.UID
 	}
-	st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := watchPods(t, c, WatchOptions{ResourceVersion: "1"})
 	if _, err := st.Next(); err != nil || get() != "old" {
 		t.Fatal("the first server does not answer:", err)
 	}

@@ -100,11 +100,7 @@ func TestWhatAServerWithoutItsStorageSendsIsHeardAndDoesNotEndTheWaiting(t *test
 			}
 		}))
 		go func() { more <- frame("BOOKMARK", item("", "1")) }()
-		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		st := watchPods(t, c, WatchOptions{})
 		next := func() {
 			if _, err := st.Next(); err != nil {
 				t.Error(err)

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,7 +204,7 @@ func TestContinueTokensThatNeverEndAreAnError(t *testing.T) {
 			"longer than 16 KiB"},
 	} {
 		s := scripted(func(w http.ResponseWriter, r *http.Request) { answer(200, tc.answer())(w, r) })
-		_, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})
+		_, err := listPods(t, s, ListOptions{})
 		if err == nil || !strings.Contains(err.Error(), tc.say) || len(s.requests()) > 2*thinPages {
 			t.Errorf("%s: got %v after %d requests", name, err, len(s.requests()))
 		}
@@ -319,19 +317,13 @@ func TestAnObjectOfAnotherNameThanWasAskedForIsBad(t *testing.T) {
 
 func TestWorkersKeepTheirConnectionsOverHTTP1(t *testing.T) {
 	const workers, rounds = 20, 5
-	var dials atomic.Int32
+	var dials counter
 	var together sync.WaitGroup
 	c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		together.Done()
 		together.Wait() // all workers have a connection of their own
 		answer(200, item("a", "1"))(w, r)
-	}), func(cfg *Config) {
-		dial := cfg.DialContext
-		cfg.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			dials.Add(1)
-			return dial(ctx, network, addr)
-		}
-	})
+	}), func(cfg *Config) { cfg.DialContext = dials.count(cfg.DialContext) })
 	for range rounds {
 		together.Add(workers)
 		var running sync.WaitGroup
@@ -344,7 +336,7 @@ func TestWorkersKeepTheirConnectionsOverHTTP1(t *testing.T) {
 		}
 		running.Wait()
 	}
-	if n := dials.Load(); n > workers+workers/2 {
+	if n := dials.n.Load(); n > workers+workers/2 {
 		t.Errorf("%d connections were opened for %d workers", n, workers)
 	}
 }

@@ -80,6 +80,23 @@ func pipeClient(t *testing.T, h http.Handler, edit ...func(*Config)) *Client {
 	return c
 }
 
+// listPods reads all pods that h answers with.
+func listPods(t *testing.T, h http.Handler, o ListOptions) (ListResult[*pod], error) {
+	t.Helper()
+	return List[*pod](t.Context(), pipeClient(t, h), Query{Resource: pods}, o)
+}
+
+// watchPods opens a watch of all pods, which ends with the test.
+func watchPods(t *testing.T, c *Client, o WatchOptions) *Stream[*pod] {
+	t.Helper()
+	st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
 // tlsClient serves h over TLS on loopback, with HTTP/2, and returns a client of it.
 func tlsClient(t *testing.T, h http.Handler) *Client {
 	t.Helper()

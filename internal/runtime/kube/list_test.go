@@ -85,7 +85,7 @@ func TestPagesOfDifferentVersionsAreReadAgainInOnePiece(t *testing.T) {
 		answer(200, podList("25", "", item("b", "6"))),
 		answer(200, podList("26", "", item("b", "6"), item("c", "26"))),
 	)
-	got, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})
+	got, err := listPods(t, s, ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAnExpiredTokenLeadsToOneFullListAtTheVersionAskedFor(t *testing.T) {
 		failure(410, "Expired", `,"metadata":{"continue":"inconsistent"}`),
 		answer(200, podList("30", "", item("b", "6"), item("c", "28"))),
 	)
-	got, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{ResourceVersion: "18"})
+	got, err := listPods(t, s, ListOptions{ResourceVersion: "18"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestARefusedTokenLeadsToOneFullList(t *testing.T) {
 		failure(400, "BadRequest", ""),
 		answer(200, podList("30", "", item("b", "6"))),
 	)
-	got, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{})
+	got, err := listPods(t, s, ListOptions{})
 	if err != nil || !slices.Equal(names(got.Items), []string{"b"}) || len(s.requests()) != 3 {
 		t.Errorf("got %v, %v after %d requests, want b after three", names(got.Items), err, len(s.requests()))
 	}
@@ -134,7 +134,7 @@ func TestARefusedTokenLeadsToOneFullList(t *testing.T) {
 // Rules: WCH-08
 func TestA410OnTheFirstPageIsGone(t *testing.T) {
 	s := scripted(failure(410, "Expired", ""))
-	_, err := List[*pod](t.Context(), tlsClient(t, s), Query{Resource: pods}, ListOptions{ResourceVersion: "1"})
+	_, err := listPods(t, s, ListOptions{ResourceVersion: "1"})
 	if !IsGone(err) || len(s.requests()) != 1 {
 		t.Errorf("got %v after %d requests, want Gone after one", err, len(s.requests()))
 	}
@@ -144,12 +144,12 @@ func TestA410OnTheFirstPageIsGone(t *testing.T) {
 func TestWhatAServerMayDoWithALimitAndAnEmptyList(t *testing.T) {
 	many := podList("20", "", item("a", "1"), item("b", "2"), item("c", "3"))
 	many = strings.Replace(many, `"continue":""`, `"continue":"","remainingItemCount":1000000000`, 1)
-	got, err := List[*pod](t.Context(), tlsClient(t, answer(200, many)), Query{Resource: pods}, ListOptions{Limit: 2})
+	got, err := listPods(t, answer(200, many), ListOptions{Limit: 2})
 	if err != nil || len(got.Items) != 3 {
 		t.Errorf("a limit that is not kept: got %v, %v, want three pods", names(got.Items), err)
 	}
 	null := `{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":null}`
-	got, err = List[*pod](t.Context(), tlsClient(t, answer(200, null)), Query{Resource: pods}, ListOptions{})
+	got, err = listPods(t, answer(200, null), ListOptions{})
 	if err != nil || len(got.Items) != 0 || got.ResourceVersion != "7" {
 		t.Errorf("items null: got %v, %v, want an empty list at 7", names(got.Items), err)
 	}
@@ -160,7 +160,7 @@ func TestAnItemThatDoesNotDecodeLeavesTheOthers(t *testing.T) {
 	bad := `{"metadata":{"name":"bad","namespace":"default","resourceVersion":"9"},"spec":{"nodeName":{"a":[1,{"b":2}]},"priority":3},"status":{}}`
 	body := podList("20", "", item("a", "1"), bad, `null`, `7`, `{"metadata":{"labels":{"a":1}}}`,
 		`{"metadata":{"name":"num","resourceVersion":"8"},"spec":{"priority":"high"}}`, item("z", "2"))
-	got, err := List[*pod](t.Context(), tlsClient(t, answer(200, body)), Query{Resource: pods}, ListOptions{})
+	got, err := listPods(t, answer(200, body), ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestAnAnswerOfAnotherKindIsAnErrorThatSaysWhatCame(t *testing.T) {
 		"a list of no object": {answer(200, `[]`), "want an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := List[*pod](t.Context(), tlsClient(t, tc.answer), Query{Resource: pods}, ListOptions{})
+			got, err := listPods(t, tc.answer, ListOptions{})
 			if err == nil || !strings.Contains(err.Error(), tc.want) ||
 				!strings.HasPrefix(err.Error(), "list pods: ") {
 				t.Errorf("got %v, want an error with %q", err, tc.want)
@@ -213,7 +213,7 @@ func TestAListThatStandsStillEndsAfterTheServersOwnLimit(t *testing.T) {
 			<-r.Context().Done()
 		}
 		began := time.Now()
-		_, err := List[*pod](t.Context(), pipeClient(t, http.HandlerFunc(stall)), Query{Resource: pods}, ListOptions{})
+		_, err := listPods(t, http.HandlerFunc(stall), ListOptions{})
 		if took := time.Since(began); err == nil || took < time.Minute || took > 2*time.Minute {
 			t.Errorf("got %v after %s, want an idle error in the second minute", err, took)
 		}
@@ -258,7 +258,7 @@ func TestItemsAreDecodedWhileTheRestOfTheListIsStillToCome(t *testing.T) {
 
 func TestAListOfCustomResourcesHasItsKindBehindTheItems(t *testing.T) {
 	body := `{"apiVersion":"skiff.dev/v1alpha1","items":[` + item("a", "5") + `],"kind":"PodList","metadata":{"resourceVersion":"20"}}`
-	got, err := List[*pod](t.Context(), tlsClient(t, answer(200, body)), Query{Resource: pods}, ListOptions{})
+	got, err := listPods(t, answer(200, body), ListOptions{})
 	if err != nil || !slices.Equal(names(got.Items), []string{"a"}) || got.ResourceVersion != "20" {
 		t.Errorf("got %v at %s, %v; want a at 20", names(got.Items), got.ResourceVersion, err)
 	}

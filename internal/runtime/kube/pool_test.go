@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 )
@@ -157,33 +156,5 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 		if n := len(c.open); n != 0 {
 			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
 		}
-	}
-}
-
-// Rules: NET-03
-func TestTheConnectionsAfterARestartAreBounded(t *testing.T) {
-	c, dials := speaking(t, "h2", "http/1.1")
-	st, _ := openWatch(t, c)
-	_ = st.Close()
-	var requests sync.WaitGroup
-	for range maxOwn {
-		requests.Go(func() {
-			for range 5 { // all watches end at once, and are opened again at once
-				st, _ := openWatch(t, c)
-				_ = st.Close()
-			}
-		})
-		requests.Go(func() {
-			for range 5 { // and each write finds its connection closed
-				c.short.closeIdle()
-				if err := c.Create(t.Context(), pods, "default", podNamed(""), nil, WriteOptions{}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	requests.Wait()
-	if most := dials.most.Load(); most > 2*(maxOwn+1) {
-		t.Errorf("%d connections were open at once, want at most %d", most, 2*(maxOwn+1))
 	}
 }

@@ -19,34 +19,16 @@ import (
 	"time"
 )
 
-// counter counts connections: all of them, those that are open, and how many were open at once.
-type counter struct{ n, now, most atomic.Int64 }
+// counter counts connections.
+type counter struct{ n atomic.Int64 }
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func (c *counter) count(d dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c.n.Add(1)
-		conn, err := d(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		now := c.now.Add(1)
-		for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
-		}
-		return &countedConn{Conn: conn, counter: c}, nil
+		return d(ctx, network, addr)
 	}
-}
-
-type countedConn struct {
-	net.Conn
-	counter *counter
-	once    sync.Once
-}
-
-func (c *countedConn) Close() error {
-	c.once.Do(func() { c.counter.now.Add(-1) })
-	return c.Conn.Close()
 }
 
 // pipeTLSClient serves h over TLS and HTTP/2 over net.Pipe.
@@ -102,18 +84,14 @@ func TestManyWatchesDoNotHoldUpAGet(t *testing.T) {
 	srv.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 10}
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	c, err := New(Config{Server: srv.URL, TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
 	for range 35 {
-		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{ResourceVersion: "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		watchPods(t, c, WatchOptions{ResourceVersion: "1"})
 	}
 	began := time.Now()
 	if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {

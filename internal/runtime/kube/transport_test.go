@@ -48,11 +48,7 @@ func TestASilentPeerOverHTTP1EndsAWatchAndACallAndIsNotUsedAgain(t *testing.T) {
 				return &blackhole{conn, shut}, err
 			}
 		})
-		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{IdleTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		st := watchPods(t, c, WatchOptions{IdleTimeout: time.Minute})
 		get := func() error { return c.Get(t.Context(), pods, Key{"default", "a"}, nil) }
 		if _, err := st.Next(); err != nil || get() != nil {
 			t.Fatal("before the silence:", err)
@@ -167,7 +163,7 @@ func watchThroughProxy(t *testing.T, http2 bool) {
 	}))
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	address, tunnels := connectProxy(t, srv.Listener.Addr().String())
 	proxy, err := url.Parse(address)
 	if err != nil {
@@ -178,7 +174,7 @@ func watchThroughProxy(t *testing.T, http2 bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
 	proto := "HTTP-1.1"
 	if http2 {
 		c.open = nil // there is no connection of its own
@@ -210,14 +206,14 @@ func TestTheProxyOfTheEnvironmentIsUsedUnlessNOPROXYNamesTheServer(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(c.Close)
 		if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	srv := httptest.NewTLSServer(answer(200, item("a", "5")))
-	defer srv.Close()
+	t.Cleanup(srv.Close)
 	address, tunnels := connectProxy(t, srv.Listener.Addr().String())
 	// net/http reads the environment once per process, and never takes a proxy to loopback.
 	for _, tc := range []struct {

@@ -179,11 +179,7 @@ func TestAWatchOutlivesTheTimeoutOfShortRequestsAndLateHeaders(t *testing.T) {
 			}
 		}
 		c := pipeClient(t, http.HandlerFunc(slow), func(cfg *Config) { cfg.Timeout = 5 * time.Second })
-		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{IdleTimeout: 5 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		st := watchPods(t, c, WatchOptions{IdleTimeout: 5 * time.Minute})
 		for range 5 {
 			if _, err := st.Next(); err != nil {
 				t.Fatal(err)
@@ -204,12 +200,7 @@ func TestAMuteWatchEndsAfterTheIdleTimeout(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}
-		st, err := Watch[*pod](t.Context(), pipeClient(t, http.HandlerFunc(mute)), Query{Resource: pods},
-			WatchOptions{IdleTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		st := watchPods(t, pipeClient(t, http.HandlerFunc(mute)), WatchOptions{IdleTimeout: time.Minute})
 		if _, err := st.Next(); err != nil {
 			t.Fatal(err)
 		}
@@ -249,11 +240,7 @@ func TestHTTP2PingsEndADeadConnectionWithin45Seconds(t *testing.T) {
 			<-r.Context().Done()
 		}), func(conn net.Conn) net.Conn { return &blackhole{conn, shut} })
 		c.open = nil // over HTTP/1.1 the kernel probes: TestTheKernelProbesConnections
-		st, err := Watch[*pod](t.Context(), c, Query{Resource: pods}, WatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer st.Close()
+		st := watchPods(t, c, WatchOptions{})
 		if _, err := st.Next(); err != nil {
 			t.Fatal(err)
 		}

@@ -130,10 +130,7 @@ func labelsPlan(prefix string) plan {
 }
 
 func decodeLabels(s *scanner, v reflect.Value, prefix string) error {
-	if ok, err := s.enter('{'); !ok {
-		if err == nil {
-			v.SetZero()
-		}
+	if ok, err := s.enterInto('{', v); !ok {
 		return err
 	}
 	// Eight labels are more than most objects have; more grow the slice.

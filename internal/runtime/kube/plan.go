@@ -39,15 +39,15 @@ func newPlan(t reflect.Type) plan {
 	case t.Kind() == reflect.Pointer:
 		return pointerPlan(t)
 	case ownMethods(t):
-		return decodeText
+		return ofText(unmarshal)
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return decodeString
+		return ofText(decodeString)
 	case reflect.Bool:
-		return decodeBool
+		return ofText(decodeBool)
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		return decodeInt
+		return ofText(decodeInt)
 	case reflect.Slice:
 		if t.Elem().Kind() != reflect.Uint8 { // bytes are base64
 			return slicePlan(t)
@@ -57,7 +57,7 @@ func newPlan(t reflect.Type) plan {
 			return structPlan(fields, rest)
 		}
 	}
-	return decodeText
+	return ofText(unmarshal)
 }
 
 var methods = []reflect.Type{
@@ -112,15 +112,26 @@ func keep(first *misfit, err error, part string) (*misfit, error) {
 	return bad, nil
 }
 
-// decodeText has the type or encoding/json decode the value.
-func decodeText(s *scanner, v reflect.Value) error {
-	text, err := s.value()
-	if err != nil {
-		return err
+// orNil is m as an error, which is nil if m is.
+func (m *misfit) orNil() error {
+	if m == nil {
+		return nil
 	}
-	return unmarshal(text, v)
+	return m
 }
 
+// ofText is the plan of a value that is read in one piece.
+func ofText(decode func(text []byte, v reflect.Value) error) plan {
+	return func(s *scanner, v reflect.Value) error {
+		text, err := s.value()
+		if err != nil {
+			return err
+		}
+		return decode(text, v)
+	}
+}
+
+// unmarshal has the type or encoding/json decode the value.
 func unmarshal(text []byte, v reflect.Value) (err error) {
 	into := v.Addr().Interface()
 	if own, ok := into.(json.Unmarshaler); ok && json.Valid(text) {
@@ -134,11 +145,7 @@ func unmarshal(text []byte, v reflect.Value) (err error) {
 	return nil
 }
 
-func decodeBool(s *scanner, v reflect.Value) error {
-	text, err := s.value()
-	if err != nil {
-		return err
-	}
+func decodeBool(text []byte, v reflect.Value) error {
 	switch string(text) {
 	case "true", "false":
 		v.SetBool(text[0] == 't')
@@ -147,11 +154,7 @@ func decodeBool(s *scanner, v reflect.Value) error {
 	return unmarshal(text, v)
 }
 
-func decodeInt(s *scanner, v reflect.Value) error {
-	text, err := s.value()
-	if err != nil {
-		return err
-	}
+func decodeInt(text []byte, v reflect.Value) error {
 	if n, err := strconv.ParseInt(string(text), 10, v.Type().Bits()); err == nil && json.Valid(text) {
 		v.SetInt(n)
 		return nil
@@ -159,11 +162,7 @@ func decodeInt(s *scanner, v reflect.Value) error {
 	return unmarshal(text, v)
 }
 
-func decodeString(s *scanner, v reflect.Value) error {
-	text, err := s.value()
-	if err != nil {
-		return err
-	}
+func decodeString(text []byte, v reflect.Value) error {
 	if text[0] != '"' {
 		return unmarshal(text, v)
 	}
@@ -177,12 +176,13 @@ func decodeString(s *scanner, v reflect.Value) error {
 
 // pointerPlan makes what is pointed at, unless it is there from an earlier member of the same name.
 func pointerPlan(t reflect.Type) plan {
+	null := ofText(unmarshal)
 	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) }) // late, because a type may contain itself
 	return func(s *scanner, v reflect.Value) error {
 		if c, err := s.peek(); err != nil {
 			return err
 		} else if c == 'n' {
-			return decodeText(s, v)
+			return null(s, v)
 		}
 		if v.IsNil() {
 			v.Set(reflect.New(t.Elem()))
@@ -195,11 +195,8 @@ func slicePlan(t reflect.Type) plan {
 	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) })
 	size := int(t.Elem().Size())
 	return func(s *scanner, v reflect.Value) error {
-		ok, err := s.enter('[')
+		ok, err := s.enterInto('[', v)
 		if !ok {
-			if err == nil {
-				v.SetZero()
-			}
 			return err
 		}
 		var bad *misfit
@@ -232,20 +229,14 @@ func slicePlan(t reflect.Type) plan {
 			reflect.Copy(exact, v)
 			v.Set(exact)
 		}
-		if bad != nil {
-			return bad
-		}
-		return nil
+		return bad.orNil()
 	}
 }
 
 func structPlan(fields []field, rest []int) plan {
 	return func(s *scanner, v reflect.Value) error {
-		ok, err := s.enter('{')
+		ok, err := s.enterInto('{', v)
 		if !ok {
-			if err == nil {
-				v.SetZero()
-			}
 			return err
 		}
 		var bad *misfit
@@ -281,10 +272,7 @@ func structPlan(fields []field, rest []int) plan {
 				return err
 			}
 		}
-		if bad != nil {
-			return bad
-		}
-		return nil
+		return bad.orNil()
 	}
 }
 

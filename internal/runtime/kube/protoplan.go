@@ -24,6 +24,7 @@ type protoStruct struct {
 type protoMember struct {
 	name  string
 	index []int
+	wire  byte // any other is a misfit
 	plan  protoPlan
 }
 
@@ -77,7 +78,11 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {
 			p.fields = append(p.fields, make([]protoMember, need)...)
 		}
-		p.fields[n.number] = protoMember{"." + f.name, f.index, plan}
+		wire := byte(wireBytes)
+		if n.kind == "bool" || n.kind == "int" {
+			wire = wireVarint
+		}
+		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan}
 	}
 	return p
 }
@@ -121,7 +126,7 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 		}
 	default:
 		if p := protoStructOf(t, n.kind); p != nil {
-			return func(f protoField, _ []byte, v, was reflect.Value) error { return f.message(v, was, p) }
+			return func(f protoField, _ []byte, v, was reflect.Value) error { return p.decode(f.bytes, v, was) }
 		}
 	}
 	return nil
@@ -150,14 +155,15 @@ func (p *protoStruct) decode(m []byte, v, was reflect.Value) error {
 		if was.IsValid() {
 			before = was.FieldByIndex(member.index)
 		}
-		if err := member.plan(f, rest, v.FieldByIndex(member.index), before); err != nil {
+		err = f.is(member.wire)
+		if err == nil {
+			err = member.plan(f, rest, v.FieldByIndex(member.index), before)
+		}
+		if err != nil {
 			bad, _ = keep(bad, err, member.name) // a plan fails with misfits only
 		}
 	}
-	if bad != nil {
-		return bad
-	}
-	return nil
+	return bad.orNil()
 }
 
 // is fails for a field of another wire type.
@@ -168,19 +174,9 @@ func (f protoField) is(wire byte) error {
 	return nil
 }
 
-func (f protoField) message(v, was reflect.Value, p *protoStruct) error {
-	if err := f.is(wireBytes); err != nil {
-		return err
-	}
-	return p.decode(f.bytes, v, was)
-}
-
 // protoString looks for a text that the process has already, unless it is of the object's own.
 func protoString(own bool) protoPlan {
 	return func(f protoField, _ []byte, v, was reflect.Value) error {
-		if err := f.is(wireBytes); err != nil {
-			return err
-		}
 		switch {
 		case was.IsValid() && was.String() == string(f.bytes):
 			v.SetString(was.String())
@@ -202,17 +198,11 @@ func protoText(b []byte) string {
 }
 
 func protoBool(f protoField, _ []byte, v, _ reflect.Value) error {
-	if err := f.is(wireVarint); err != nil {
-		return err
-	}
 	v.SetBool(f.value != 0)
 	return nil
 }
 
 func protoInt(f protoField, _ []byte, v, _ reflect.Value) error {
-	if err := f.is(wireVarint); err != nil {
-		return err
-	}
 	if v.OverflowInt(int64(f.value)) {
 		return &misfit{err: fmt.Errorf("%d is out of range", int64(f.value))}
 	}
@@ -243,9 +233,6 @@ func protoTime(micro bool) protoPlan {
 
 // pair returns fields 1 and 2 of a message that has no others.
 func (f protoField) pair(wire1, wire2 byte) (first, second protoField, err error) {
-	if err := f.is(wireBytes); err != nil {
-		return first, second, err
-	}
 	for m := f.bytes; len(m) > 0; {
 		var part protoField
 		if part, m, err = nextField(m); err != nil {

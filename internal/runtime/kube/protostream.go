@@ -171,11 +171,7 @@ func decodeProtoEvent[T Object](p *protoReader, ev *Event[T], body []byte, known
 		if err == nil {
 			err = protoStructOf(reflect.TypeFor[bookmark](), "bookmark").decodeInto(raw, &b)
 		}
-		if err != nil {
-			return broken("bookmark", err) // it might have been the end of the initial events
-		}
-		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, b.endsInitialEvents()
-		return nil
+		return ev.bookmark(&b, err)
 	case "ERROR":
 		status, err := protoStatus(body)
 		if err != nil {

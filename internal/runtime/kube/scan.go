@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"reflect"
 	"unicode/utf8"
 )
 
@@ -192,20 +193,18 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	return name, true, err
 }
 
-// noteKind looks at the value of the member "kind", which is next, without passing over it.
+// noteKind looks at the value of the member "kind", which is next, without passing over it if it is a text.
 func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 	c, err := s.peek()
 	if err == nil && c == '"' {
-		s.start = s.pos
-		s.pos++
-		if err = s.skipString(); err == nil && s.start < 0 {
-			return nil, false, ErrTooLarge
+		var text []byte
+		if text, err = s.value(); err != nil {
+			return nil, false, broken("kind", err)
 		}
-		if err == nil {
-			kind, _ := unquote(s.buf[s.start:s.pos]) // the error is that of its reader
-			s.kind = interned.of(kind)
-		}
-		s.pos, s.start = s.start, -1
+		kind, _ := unquote(text) // the error is that of its reader
+		s.kind = interned.of(kind)
+		s.pos -= len(text)
+		s.kept -= len(text)
 	}
 	s.name = kindName // what it was may have moved
 	return kindName[1 : len(kindName)-1], err == nil, err
@@ -226,6 +225,14 @@ func unquote(v []byte) ([]byte, error) {
 		}
 	}
 	return body, nil
+}
+
+// enterInto is enter for a value that is decoded into v, which null makes zero.
+func (s *scanner) enterInto(c byte, v reflect.Value) (ok bool, err error) {
+	if ok, err = s.enter(c); !ok && err == nil {
+		v.SetZero()
+	}
+	return ok, err
 }
 
 // enterObject is enter for what has to be an object.

@@ -30,11 +30,6 @@ type bookmark struct {
 	MetaAnnotated `json:"metadata"`
 }
 
-func (b *bookmark) endsInitialEvents() bool {
-	end, _ := b.Annotations.Get(initialEventsEnd)
-	return end == "true"
-}
-
 // Event is one frame of a watch.
 type Event[T Object] struct {
 	Type             EventType // a type that skiff does not know is handed out as it is, without its object
@@ -296,11 +291,7 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 		return nil, nil
 	case Bookmark:
 		var b bookmark
-		if err := decodeInto(s, &b); err != nil {
-			return nil, broken("bookmark", err) // it might have been the end of the initial events
-		}
-		ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, b.endsInitialEvents()
-		return nil, nil
+		return nil, ev.bookmark(&b, decodeInto(s, &b))
 	case "ERROR":
 		status := &Status{}
 		if err := decodeInto(s, status); err != nil {
@@ -309,4 +300,15 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 		return status.withReason(), nil
 	}
 	return nil, s.skip()
+}
+
+// bookmark makes the event a bookmark that has been decoded with err. One that does not decode ends the watch: it might
+// have been the end of the initial events.
+func (ev *Event[T]) bookmark(b *bookmark, err error) error {
+	if err != nil {
+		return broken("bookmark", err)
+	}
+	end, _ := b.Annotations.Get(initialEventsEnd)
+	ev.ResourceVersion, ev.InitialEventsEnd = b.ResourceVersion, end == "true"
+	return nil
 }

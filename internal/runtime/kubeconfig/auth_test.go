@@ -45,9 +45,7 @@ func TestTheServerSeesTheBasicHeaderBesideAClientCertificate(t *testing.T) {
 	ca := newCA(t, "ca")
 	s := newTLSServer(t, ca.issue("server", "127.0.0.1").pair(t))
 	b := newBox(t)
-	id := ca.issue("someone")
-	b.write("tls.crt", string(id.cert))
-	b.write("tls.key", string(id.key))
+	b.identity(ca.issue("someone"))
 	text := strings.Replace(config("c", s.URL, "username: u, password: p, client-certificate: tls.crt, client-key: "+
 		"tls.key"),
 		"server:", "certificate-authority-data: "+b64(ca.pem)+"\n    server:", 1)

@@ -226,7 +226,7 @@ func TestAPluginThatHangsIsKilledAndRequestsDoNotWaitForIt(t *testing.T) {
 	b := newBox(t)
 	p := b.plugin("sleep 1000 & echo $! > "+b.path("child")+"; wait", "")
 	p.timeout = 500 * time.Millisecond
-	ctx, cancel := contextWithTimeout(t, 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := p.Authorization(ctx)
 	wantMessage(t, err, b.path("config")+`:13: user "c": exec: wait for sh: context deadline exceeded`)
@@ -241,16 +241,7 @@ func TestAPluginThatHangsIsKilledAndRequestsDoNotWaitForIt(t *testing.T) {
 	if b.runs() != 1 {
 		t.Errorf("51 requests started %d processes", b.runs())
 	}
-	child, err := os.ReadFile(b.path("child"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); alive(t, strings.TrimSpace(string(child))); {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s, which the plugin started, is still there", child)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	b.wantEnd()
 }
 
 func TestAProcessThatAPluginLeavesBehindIsKilled(t *testing.T) {
@@ -259,16 +250,7 @@ func TestAProcessThatAPluginLeavesBehindIsKilled(t *testing.T) {
 	if got, err := p.Authorization(t.Context()); err != nil || got != "Bearer t" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	child, err := os.ReadFile(b.path("child"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); alive(t, strings.TrimSpace(string(child))); {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s, which the plugin left behind, is still there", child)
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	b.wantEnd()
 }
 
 func TestWhatAPluginSaysHasNoTokensInIt(t *testing.T) {
@@ -324,8 +306,19 @@ func TestAShortSecretThatAPluginIsGivenByNameIsNotLoggedEither(t *testing.T) {
 	}
 }
 
-func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), d)
+// wantEnd waits until the process whose ID is in the file `child` has ended.
+func (b *box) wantEnd() {
+	b.t.Helper()
+	child, err := os.ReadFile(b.path("child"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); alive(b.t, strings.TrimSpace(string(child))); {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("process %s, which the plugin started, is still there", child)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // alive says whether a process runs; one that has ended and waits for its parent does not count.

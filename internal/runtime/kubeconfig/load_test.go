@@ -169,8 +169,6 @@ func TestTheServerAddressIsCompletedAndCleaned(t *testing.T) {
 		}
 	}
 	for in, say := range map[string]string{
-		"ftp://h":                "want https or http",
-		"https://":               "no host",
 		"https://u:hush@h":       "user name or password",
 		"https://u:hush@h:x":     "not a URL",
 		"https://u:hush%zz@h/":   "not a URL",
@@ -202,12 +200,4 @@ func TestFlagsOverrideFieldByField(t *testing.T) {
 		cfg.Impersonate.User != "a" || cfg.Timeout != 7 {
 		t.Errorf("%v", cfg)
 	}
-	if _, _, err = b.load(Flags{Server: "h", Token: NewSecret("a"), TokenFile: "b"}); err == nil ||
-		!strings.Contains(err.Error(), "give one of them") {
-		t.Errorf("error %v", err)
-	}
-	_, _, err = b.load(Flags{Server: "h", CertificateAuthority: ca, InsecureSkipTLSVerify: true})
-	wantError(t, err, "--insecure-skip-tls-verify", "contradicts")
-	_, _, err = b.load(Flags{Server: "h", CertificateAuthority: b.path("nope")})
-	wantError(t, err, "--certificate-authority", "no such file")
 }

@@ -2,13 +2,11 @@ package kubeconfig
 
 import (
 	"crypto/tls"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,61 +52,6 @@ func connectProxy(t *testing.T, tunnels *atomic.Int32, user, password string) *h
 	}))
 }
 
-// socksProxy is a SOCKS5 proxy (RFC 1928, 1929) that serves IPv4 targets for user:password only.
-func socksProxy(t *testing.T, tunnels *atomic.Int32, user, password string) net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serve := func(c net.Conn) error {
-		head := make([]byte, 2)
-		if _, err := io.ReadFull(c, head); err != nil {
-			return err
-		}
-		if _, err := io.ReadFull(c, make([]byte, head[1])); err != nil {
-			return err
-		}
-		c.Write([]byte{5, 2}) // user and password
-		login := make([]byte, 3+len(user)+len(password))
-		if _, err := io.ReadFull(c, login); err != nil {
-			return err
-		}
-		if want := fmt.Sprintf("\x01%c%s%c%s", len(user), user, len(password), password); string(login) != want {
-			c.Write([]byte{1, 1})
-			return fmt.Errorf("login refused")
-		}
-		c.Write([]byte{1, 0})
-		req := make([]byte, 10)
-		if _, err := io.ReadFull(c, req); err != nil {
-			return err
-		}
-		up, err := net.Dial("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte(req[4:8])),
-			binary.BigEndian.Uint16(req[8:])).String())
-		if err != nil {
-			return err
-		}
-		tunnels.Add(1)
-		c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-		pipeBoth(c, up)
-		return nil
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // closed by the test
-			}
-			go func() {
-				defer c.Close()
-				if err := serve(c); err != nil {
-					t.Log("socks:", err)
-				}
-			}()
-		}
-	}()
-	return l
-}
-
 // Rules: AUTH-20
 func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 	const password = "canary-Zq7"
@@ -121,8 +64,6 @@ func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 	secure.TLS = &tls.Config{Certificates: []tls.Certificate{ca.issue("proxy", "127.0.0.1").pair(t)}}
 	secure.StartTLS()
 	defer secure.Close()
-	socks := socksProxy(t, &tunnels, "u", password)
-	defer socks.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +73,6 @@ func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 	for _, tt := range []struct{ name, proxy, err string }{
 		{"http", "http://u:" + password + "@" + connect.Listener.Addr().String(), ""},
 		{"https", "https://u:" + password + "@" + secure.Listener.Addr().String(), ""},
-		{"socks5", "socks5://u:" + password + "@" + socks.Addr().String(), ""},
 		{"http, refused", "http://u:wrong-" + password + "@" + connect.Listener.Addr().String(),
 			"Proxy Authentication Required"},
 		{"http, unreachable", "http://u:" + password + "@" + closed.Addr().String(), "refused"},

@@ -77,9 +77,24 @@ func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, err
 		return kube.Config{}, "", Usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
+	err = withFlag(err)
 	cfg.OnlyJSON = f.Wire == "json"
 	cfg.OnWarning = func(text string) { warn("the server warns: " + text) }
 	return cfg, namespace, err
+}
+
+// withFlag adds the flag that helps where the settings of the connection are not complete.
+func withFlag(err error) error {
+	var context *kubeconfig.NoContextError
+	switch {
+	case errors.As(err, &context):
+		return fmt.Errorf("%w: choose one of %v with --context or `kubectl config use-context`", err, context.Contexts)
+	case errors.As(err, new(*kubeconfig.LoopbackHTTPError)):
+		return fmt.Errorf("%w, or --insecure-loopback-http", err)
+	case errors.Is(err, kubeconfig.ErrNotInCluster):
+		return fmt.Errorf("%w; give --server or --kubeconfig, or set KUBECONFIG", err)
+	}
+	return err
 }
 
 // warnTo returns a function that prints each warning on a line of stderr.

@@ -33,5 +33,5 @@ func (u *user) credential(p *plugin) kube.Credential {
 		return kube.Credential{Name: "the user name and password at " + at, Next: "correct them" + again}
 	}
 	return kube.Credential{Name: "requests without a credential",
-		Next: "give --token-file, or choose a kubeconfig context whose user has a credential"}
+		Next: "give a token file, or choose a kubeconfig context whose user has a credential"}
 }

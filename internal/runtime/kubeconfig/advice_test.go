@@ -81,7 +81,7 @@ func TestTheAdviceForARefusedCredentialHelps(t *testing.T) {
 				`correct them, and start skiff again`},
 		"nothing": {again: true, before: func(b *box) { b.write("tok", "new") },
 			follow: func(b *box, f *Flags) { f.TokenFile = b.path("tok") },
-			want: "the server refused requests without a credential (401); give --token-file, or choose a " +
+			want: "the server refused requests without a credential (401); give a token file, or choose a " +
 				"kubeconfig context whose user has a credential"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestCredentialsAreNeverSentOverPlainHTTP(t *testing.T) {
 		}
 		for _, host := range []string{"127.0.0.1:8080", "localhost:8080", "[::1]:8080", "127.3.2.1"} {
 			wantMessage(t, load(host, false), where+": credentials are not sent over plain http to "+host+
-				": use https, a user without credentials, or --insecure-loopback-http")
+				": use https, or a user without credentials")
 			if err := load(host, true); field != "client-certificate-data" && err != nil {
 				t.Errorf("with --insecure-loopback-http: %v", err)
 			} else if field == "client-certificate-data" {

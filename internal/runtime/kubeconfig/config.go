@@ -87,7 +87,7 @@ func (t *target) config(env Env) (kube.Config, error) {
 	return cfg, nil
 }
 
-// checkPlainHTTP refuses to send credentials in the clear, but to this machine where a flag asks for it. kubectl
+// checkPlainHTTP refuses to send credentials in the clear, but to this machine where that is asked for. kubectl
 // drops them silently instead, and the server then answers to "anonymous".
 func (t *target) checkPlainHTTP(server *url.URL) error {
 	field := t.user.credentialField()
@@ -98,13 +98,13 @@ func (t *target) checkPlainHTTP(server *url.URL) error {
 		return nil
 	}
 	where := t.user.origin.at(field)
+	err := fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without credentials",
+		where, server.Host)
 	switch {
 	case !loopback(server.Hostname()):
-		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, or a user without "+
-			"credentials", where, server.Host)
+		return err
 	case !t.loopbackHTTP:
-		return fmt.Errorf("%s: credentials are not sent over plain http to %s: use https, a user without "+
-			"credentials, or --insecure-loopback-http", where, server.Host)
+		return &LoopbackHTTPError{err}
 	case strings.HasPrefix(field, "client-"):
 		return fmt.Errorf("%s: a client certificate needs https, and %s speaks plain http", where, server.Host)
 	case t.cluster.ProxyURL.isSet():

@@ -79,13 +79,30 @@ func (e Env) contained(where string, f func()) {
 	f()
 }
 
-// The reasons for which there is no connection to try; Load's error wraps one of them and says what to do.
+// The reasons for which there is no connection to try; Load's error wraps one of them.
 var (
-	ErrNoConfig         = errors.New("no cluster configured")
-	ErrNotInCluster     = errors.New("not in a cluster")
-	ErrNoCurrentContext = errors.New("current-context is not set")
-	ErrUnknownContext   = errors.New("no such context")
+	ErrNoConfig       = errors.New("no cluster configured")
+	ErrNotInCluster   = errors.New("not in a cluster")
+	ErrUnknownContext = errors.New("no such context")
 )
+
+// NoContextError is a kubeconfig with several contexts, of which none is chosen.
+type NoContextError struct {
+	Files    string
+	Contexts []string
+}
+
+// Error names the files.
+func (e *NoContextError) Error() string { return e.Files + ": current-context is not set" }
+
+// LoopbackHTTPError is a credential that would go to this machine over plain http, which InsecureLoopbackHTTP allows.
+type LoopbackHTTPError struct{ Err error }
+
+// Error is that of a server elsewhere.
+func (e *LoopbackHTTPError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *LoopbackHTTPError) Unwrap() error { return e.Err }
 
 // Load decides where to connect and as whom, and returns the default namespace with it. The base is the first that
 // exists of: the file of --kubeconfig; the files of KUBECONFIG or else ~/.kube/config, merged; the pod's service
@@ -131,14 +148,13 @@ func loadBase(f Flags, env Env) (*target, error) {
 	case f.Server != "":
 		return &target{}, nil
 	case !files.empty():
-		return nil, fmt.Errorf("%s: %w: choose one of %v with --context or `kubectl config use-context`",
-			files.name(), ErrNoCurrentContext, files.contextNames())
+		return nil, &NoContextError{files.name(), files.contextNames()}
 	case f.Kubeconfig != "":
 		return nil, fmt.Errorf("%s: %w: the file has no contexts", f.Kubeconfig, ErrNoConfig)
 	}
 	t, err := inCluster(env)
 	if errors.Is(err, ErrNotInCluster) {
-		return nil, fmt.Errorf("%w: give --server or --kubeconfig, or set KUBECONFIG (%w)", ErrNoConfig, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoConfig, err)
 	}
 	return t, err
 }

@@ -31,7 +31,7 @@ func TestInsideAPodTheServiceAccountIsUsed(t *testing.T) {
 		if !errors.Is(err, ErrNotInCluster) || !errors.Is(err, ErrNoConfig) {
 			t.Errorf("error %v", err)
 		}
-		wantError(t, err, "--kubeconfig", "KUBERNETES_SERVICE_HOST")
+		wantError(t, err, "no cluster configured", "KUBERNETES_SERVICE_HOST")
 	})
 	t.Run("missing token", func(t *testing.T) {
 		b := newBox(t)

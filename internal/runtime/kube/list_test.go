@@ -20,22 +20,14 @@ func podList(rv, token string, items ...string) string {
 		rv, token, strings.Join(items, ","))
 }
 
-// Rules: LST-01
-func TestResumePointIsTheListVersionNotTheMaxOrLastItem(t *testing.T) {
-	c := tlsClient(t, answer(200, podList("20", "", item("a", "5"), item("b", "29"), item("c", "7"))))
-	got, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{})
-	if err != nil {
-		t.Fatal(err)
+// Rules: LST-01, LST-02
+func TestTheResumePointIsTheVersionOfTheListAndNotThatOfAnItem(t *testing.T) {
+	body := podList("20", "", item("a", "5"), item("b", "29"), item("c", "7"))
+	got, err := listPods(t, answer(200, body), ListOptions{})
+	if err != nil || got.ResourceVersion != "20" || len(got.Items) != 3 {
+		t.Errorf("got version %s with %v, %v, want 20 with three pods", got.ResourceVersion, names(got.Items), err)
 	}
-	if got.ResourceVersion != "20" || len(got.Items) != 3 {
-		t.Errorf("got version %s with %v, want 20 with three pods", got.ResourceVersion, names(got.Items))
-	}
-}
-
-// Rules: LST-02
-func TestAListWithoutVersionIsAnError(t *testing.T) {
-	c := tlsClient(t, answer(200, podList("", "", item("a", "5"))))
-	if _, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{}); err == nil ||
+	if _, err := listPods(t, answer(200, podList("", "", item("a", "5"))), ListOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "no resource version") {
 		t.Errorf("got %v, want an error about the missing resource version", err)
 	}
@@ -78,56 +70,26 @@ func TestPagesRepeatTheSelectorsAndOnlyTheFirstCarriesTheVersion(t *testing.T) {
 	}
 }
 
-// Rules: LST-08
-func TestPagesOfDifferentVersionsAreReadAgainInOnePiece(t *testing.T) {
-	s := scripted(
-		answer(200, podList("20", "one", item("a", "5"))),
-		answer(200, podList("25", "", item("b", "6"))),
-		answer(200, podList("26", "", item("b", "6"), item("c", "26"))),
-	)
-	got, err := listPods(t, s, ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.ResourceVersion != "26" || !slices.Equal(names(got.Items), []string{"b", "c"}) {
-		t.Errorf("got %v at %s, want b and c at 26", names(got.Items), got.ResourceVersion)
-	}
-	if q := s.requests()[2].URL.Query(); q.Has("limit") || q.Has("continue") {
-		t.Errorf("the second try asked for %v, want one piece", q)
-	}
-}
-
-// Rules: LST-09, LST-10, LST-11
-func TestAnExpiredTokenLeadsToOneFullListAtTheVersionAskedFor(t *testing.T) {
-	s := scripted(
-		answer(200, podList("20", "one", item("a", "5"), item("b", "6"))),
-		failure(410, "Expired", `,"metadata":{"continue":"inconsistent"}`),
-		answer(200, podList("30", "", item("b", "6"), item("c", "28"))),
-	)
-	got, err := listPods(t, s, ListOptions{ResourceVersion: "18"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(names(got.Items), []string{"b", "c"}) || got.ResourceVersion != "30" {
-		t.Errorf("got %v at %s, want b and c at 30", names(got.Items), got.ResourceVersion)
-	}
-	reqs := s.requests()
-	if q := reqs[2].URL.Query(); len(reqs) != 3 || q.Has("limit") || q.Has("continue") ||
-		q.Get("resourceVersion") != "18" {
-		t.Errorf("%d requests, the last for %v; want three, the last in one piece at 18", len(reqs), q)
-	}
-}
-
-// A server that has taken the place of another one does not know its tokens.
-func TestARefusedTokenLeadsToOneFullList(t *testing.T) {
-	s := scripted(
-		answer(200, podList("20", "one", item("a", "5"), item("b", "6"))),
-		failure(400, "BadRequest", ""),
-		answer(200, podList("30", "", item("b", "6"))),
-	)
-	got, err := listPods(t, s, ListOptions{})
-	if err != nil || !slices.Equal(names(got.Items), []string{"b"}) || len(s.requests()) != 3 {
-		t.Errorf("got %v, %v after %d requests, want b after three", names(got.Items), err, len(s.requests()))
+// A server that has taken the place of another one does not know its tokens (400).
+//
+// Rules: LST-08, LST-09, LST-10, LST-11
+func TestWhereTheSnapshotOfAListIsLostItIsReadAgainInOnePieceAtTheVersionAskedFor(t *testing.T) {
+	for name, second := range map[string]http.HandlerFunc{
+		"a page of another version": answer(200, podList("25", "", item("c", "6"))),
+		"an expired token":          failure(410, "Expired", `,"metadata":{"continue":"inconsistent"}`),
+		"a token that is refused":   failure(400, "BadRequest", ""),
+	} {
+		s := scripted(answer(200, podList("20", "one", item("a", "5"), item("b", "6"))), second,
+			answer(200, podList("30", "", item("b", "6"), item("c", "28"))))
+		got, err := listPods(t, s, ListOptions{ResourceVersion: "18"})
+		if err != nil || got.ResourceVersion != "30" || !slices.Equal(names(got.Items), []string{"b", "c"}) {
+			t.Errorf("%s: got %v at %s, %v, want b and c at 30", name, names(got.Items), got.ResourceVersion, err)
+		}
+		reqs := s.requests()
+		if q := reqs[len(reqs)-1].URL.Query(); len(reqs) != 3 || q.Has("limit") || q.Has("continue") ||
+			q.Get("resourceVersion") != "18" {
+			t.Errorf("%s: %d requests, the last for %v; want three, the last in one piece at 18", name, len(reqs), q)
+		}
 	}
 }
 

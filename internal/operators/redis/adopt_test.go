@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver"
 )
 
 // orphan deletes a Redis as `kubectl delete --cascade=orphan` does.
@@ -83,38 +81,5 @@ func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrFitsAndTheUserSaysSo(t *test
 			w.Pass(2 * time.Minute)
 		}
 		w.WantReady("cache")
-	})
-}
-
-// Rules: WRT-26
-func TestNothingIsAdoptedForARedisThatTheServerSaysIsBeingDeleted(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		w.orphan("cache")
-		w.Delete(services, "cache")
-		w.Stop()
-		w.Post(resource, `{"apiVersion":"skiff.dev/v1alpha1","kind":"Redis",
-			"metadata":{"name":"cache","finalizers":["a.b/c","skiff.dev/pods"]},"spec":`+three+`}`)
-		w.API.Inject(apiserver.Fault{Verb: "get", Resource: "redis", UserAgent: operatortest.Agent,
-			Reply: &apiserver.Reply{Code: 404, Reason: "NotFound"}})
-		w.Start()
-		w.Pass(5 * time.Second)
-		for _, name := range []string{"cache-0", "cache-1", "cache-2"} {
-			w.Want("owner of "+name, w.pod(name).ControllerUID(), "")
-		}
-	})
-}
-
-// A pod that has lost our label goes with its Redis, in order: the garbage collector would take it anyway.
-func TestAPodThatHasLostOurLabelGoesWithItsRedis(t *testing.T) {
-	story(t, func(w *env) {
-		w.ready("cache", three)
-		w.Stop()
-		w.Patch(pods, "cache-1", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`)
-		w.Delete(resource, "cache")
-		w.Start()
-		w.Pass(10 * time.Second)
-		w.wantPods("")
-		w.Want("the Redis", w.redis("cache"), (*Redis)(nil))
 	})
 }

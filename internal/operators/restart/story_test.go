@@ -145,39 +145,6 @@ func TestAPendingRestartSurvivesASpecThatIsInvalidForAWhile(t *testing.T) {
 	})
 }
 
-func TestManyChangesMakeOneRestartAfterTheLast(t *testing.T) {
-	story(t, func(w *env) {
-		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"20s"`)
-		w.Pass(time.Second)
-		for range 4 {
-			w.replace("redis-0") // takes four seconds
-			w.Pass(6 * time.Second)
-			w.wantRestarts(0)
-		}
-		w.Stop() // the wait survives a restart of the process
-		w.Start()
-		w.Pass(10 * time.Second)
-		w.wantRestarts(0)
-		w.Pass(5 * time.Second)
-		w.wantRestarts(1)
-		w.Want("suppressed", w.status("rt", "suppressed"), 3)
-	})
-}
-
-func TestASourceThatNeverRestsIsWaitedForTenTimesAsLong(t *testing.T) {
-	story(t, func(w *env) {
-		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"5s"`)
-		w.Pass(time.Second)
-		for range 12 { // 48 s
-			w.replace("redis-0")
-		}
-		w.wantRestarts(0)
-		w.replace("redis-0")
-		w.replace("redis-0")
-		w.wantRestarts(1)
-	})
-}
-
 func TestCooldownAndBudgetSurviveARestartOfTheController(t *testing.T) {
 	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+","+toPredixy+`,"debounce":"0s","cooldown":"5m","budget":{"max":2,"per":"1h"}`)

@@ -183,3 +183,23 @@ func TestAPodThatLostALabelIsFound(t *testing.T) {
 		})
 	}
 }
+
+// Rules: WRT-24
+func TestChildrenOfADeletedOwnerGoOneAfterTheOtherAlsoWithoutOurLabel(t *testing.T) {
+	onPods(t, func(b *bench) {
+		b.want("first", b.apply(b.pods("1", 3)...), "created created created POST POST POST")
+		b.know()
+		b.patch(podsV1, "p-1", `{"metadata":{"labels":{"`+ManagedByLabel+`":null}}}`)
+		b.restart(Own())
+		for _, left := range []string{"p-0 p-1", "p-0", ""} {
+			if rest, err := b.engine.Teardown(b.Context(), b.owner); err != nil || len(rest) == 0 {
+				t.Errorf("%v, %v with pods left", rest, err)
+			}
+			synctest.Wait()
+			b.want("pods", b.names(), left)
+		}
+		if rest, err := b.engine.Teardown(b.Context(), b.owner); err != nil || len(rest) > 0 {
+			t.Errorf("%v, %v in the end", rest, err)
+		}
+	})
+}

@@ -136,8 +136,8 @@ type Kind struct {
 }
 
 // Owns is a kind of children that are changed in place. T is an *apply.Live with what the operator reads of the
-// status: for a type parameter that is a pointer one mirror is compiled for all kinds. It reads reads, if given, in the
-// body (see apply.Read).
+// status: for a type parameter that is a pointer one mirror is compiled for all kinds. It reads reads, if given, in
+// the body (see apply.Read).
 func Owns[T apply.LiveObject](r kube.Resource, reads ...func() any) Kind {
 	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
 		m := controller.Mirror[T](s, r, apply.ManagedBySelector)

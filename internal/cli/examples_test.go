@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,36 +17,18 @@ import (
 	"skiff/internal/testcluster/apiserver"
 )
 
-// exampleDocuments returns the objects of a file of the examples.
-func exampleDocuments(t *testing.T, name string) []object {
+// documents returns the objects of a YAML text.
+func documents(t *testing.T, text string) (out []object) {
 	t.Helper()
-	var out []object
-	for d := yaml.NewDecoder(bytes.NewReader([]byte(examples.Text(name)))); ; {
+	for d := yaml.NewDecoder(bytes.NewReader([]byte(text))); ; {
 		var body object
 		if err := d.Decode(&body); errors.Is(err, io.EOF) {
-			break
+			return out
 		} else if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatal(err)
 		}
 		out = append(out, body)
 	}
-	if len(out) == 0 {
-		t.Fatalf("%s is empty", name)
-	}
-	return out
-}
-
-// exampleKinds are those of the examples.
-var exampleKinds = []kube.Resource{webServers, redises, triggers, deployments,
-	{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true},
-	{Version: "v1", Plural: "serviceaccounts", Kind: "ServiceAccount"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "roles", Kind: "Role"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "rolebindings", Kind: "RoleBinding"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterroles",
-		Kind: "ClusterRole", ClusterScoped: true},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: "clusterrolebindings",
-		Kind: "ClusterRoleBinding", ClusterScoped: true},
-	{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget"},
 }
 
 // Strict, as kubectl is: a typo in an example is refused and not dropped. Each file goes into a namespace of its own.
@@ -58,28 +40,24 @@ func TestTheServerTakesEveryExample(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for i, file := range files {
-		name := filepath.Base(file)
-		home := "example-" + string(rune('a'+i))
-		c.create(exampleKinds[4], "", named(home, nil))
-		for _, body := range exampleDocuments(t, name) {
-			at := slices.IndexFunc(exampleKinds, func(r kube.Resource) bool {
-				return r.Kind == body["kind"] &&
-					r.APIVersion() == body["apiVersion"]
-			})
-			if at < 0 {
-				t.Errorf("%s: %v of %v is not in the table of this test", name, body["kind"], body["apiVersion"])
-				continue
-			}
+		name, home := filepath.Base(file), "example-"+string(rune('a'+i))
+		c.create(namespaces, "", named(home, nil))
+		all := documents(t, examples.Text(name))
+		if len(all) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+		for _, body := range all {
+			group, _, _ := strings.Cut(body["apiVersion"].(string), "/")
+			r := must(resolve(t.Context(), c.client, strings.TrimSuffix(body["kind"].(string)+"."+group, ".v1")))(t)
 			namespace := home
 			if own, _ := body["metadata"].(object)["namespace"].(string); own != "" {
 				namespace = own
 			}
-			if exampleKinds[at].ClusterScoped {
+			if r.ClusterScoped {
 				namespace = ""
 			}
-			err := c.client.Create(t.Context(), exampleKinds[at], namespace, body, nil,
-				kube.WriteOptions{FieldValidation: "Strict"})
-			if err != nil {
+			if err := c.client.Create(t.Context(), r, namespace, body, nil,
+				kube.WriteOptions{FieldValidation: "Strict"}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	"gopkg.in/yaml.v3"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -27,13 +23,7 @@ func printed(t *testing.T, args ...string) string {
 func installed(t *testing.T, args ...string) map[string]object {
 	t.Helper()
 	out := map[string]object{}
-	for d := yaml.NewDecoder(strings.NewReader(printed(t, append([]string{"manifests"}, args...)...))); ; {
-		var body object
-		if err := d.Decode(&body); errors.Is(err, io.EOF) {
-			return out
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, body := range documents(t, printed(t, append([]string{"manifests"}, args...)...)) {
 		meta := body["metadata"].(object)
 		namespace, _ := meta["namespace"].(string)
 		id := body["kind"].(string) + " " + namespace + "/" + meta["name"].(string)
@@ -42,6 +32,7 @@ func installed(t *testing.T, args ...string) map[string]object {
 		}
 		out[id] = body
 	}
+	return out
 }
 
 func wantInstalled(t *testing.T, have map[string]object, want ...string) {

@@ -123,7 +123,8 @@ func differenceText(differences []definitions.Difference) string {
 	var text strings.Builder
 	for _, d := range differences {
 		if d.Missing {
-			text.WriteString(d.Name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows it\n")
+			text.WriteString(d.Name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows " +
+				"it\n")
 		}
 		for _, path := range d.Changed {
 			fmt.Fprintf(&text, "%s: %s\n", d.Name, path)

@@ -189,7 +189,8 @@ func (p *parent) child(name, members string) apply.Child {
 	p.Helper()
 	r := p.mirror.Resource()
 	body := map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind, "metadata": map[string]any{"name": name,
-		"namespace": p.NS, "labels": map[string]any{apply.ManagedByLabel: apply.ManagedBy},
+		"namespace": p.NS, "labels": map[string]any{apply.ManagedByLabel: apply.ManagedBy,
+			"app.kubernetes.io/name": "x"},
 		"ownerReferences": []any{p.owner.Reference()}}}
 	v, err := patch.Decode([]byte("{" + members + "}"))
 	if err != nil {

@@ -138,7 +138,7 @@ func describe(r *apply.Result) string {
 	what := r.Resource.Kind + " " + r.Key.Name
 	switch r.Outcome {
 	case apply.Applied:
-		if r.Unheld {
+		if r.Uncached {
 			return what + ", which is not held in memory"
 		}
 		return what + ", which differed in " + apply.List(r.Differences)

@@ -76,7 +76,7 @@ type Definition[T object[Status], Status any] struct {
 	Children []Kind
 	Inputs   []Input[T]   // what Desired reads beside the custom resource
 	Extra    []kube.Right // beyond those that follow from all of the above
-	// Desired returns the children that should exist, the one that matters most first: Degraded tells of that one, and
+	// Desired returns the children that should exist, the one that matters most first: Degraded is about that one, and
 	// without it there is no progress. The cr that it gets has an identity, a spec and the inputs; all else in it is
 	// zero, so that nothing else can change a child. An error names the field of the spec that is wrong.
 	Desired func(cr T) ([]Child, error)

@@ -193,7 +193,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 	report := r.children.Apply(ctx, owner, want, hold)
 	r.see(cr, &report, f)
 	if !conditions.IsPaused(cr.meta().Annotations) {
-		f.held = "" // it was held because of the finalizer, which is reported
+		f.paused = "" // nothing was changed because of the finalizer, which is reported
 	}
 	return cr
 }
@@ -246,7 +246,7 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 		}
 		for i := range f.seen {
 			f.add(&f.seen[i], nil)
-			f.stale = f.stale || f.seen[i].Unheld
+			f.stale = f.stale || f.seen[i].Uncached
 		}
 		if len(f.seen) > 0 {
 			return

@@ -18,14 +18,14 @@ type findings struct {
 	about   *apply.Result       // the child that problem, or failed, is about; nil: none
 	failed  error               // of the first child that failed; it becomes problem if there is no other
 	note    string              // something that could not be done as declared, and is all right; "": nothing
-	held    string              // what differs and is left so because the custom resource is paused; "": nothing
+	paused  string              // what differs and is left so because the custom resource is paused; "": nothing
 	wait    time.Duration
 	removed bool // the finalizer is off
 	stale   bool // what was seen is out of date already: do not write it down
 	errs    []error
 }
 
-// good says that children were written, as all of them are declared, and that there is nothing else to tell. The
+// good says that children were written, as all of them are declared, and that there is nothing else to report. The
 // status can then wait for the children of other custom resources: a thousand that are created at once have them all
 // the earlier, and what the Deployment controller and the like do meanwhile makes one status of several.
 func (f *findings) good() bool {
@@ -34,15 +34,15 @@ func (f *findings) good() bool {
 		o := f.seen[i].Outcome
 		written = written || o == apply.Created || o == apply.Applied
 	}
-	return written && f.problem == nil && f.failed == nil && f.note == "" && f.held == "" && !f.stale
+	return written && f.problem == nil && f.failed == nil && f.note == "" && f.paused == "" && !f.stale
 }
 
 func (f *findings) err() error { return errors.Join(f.errs...) }
 
 // add takes in what came of one child. special replaces the usual problem if it is not nil.
 func (f *findings) add(r *apply.Result, special *conditions.Problem) {
-	if r.Outcome == apply.Paused && f.held == "" {
-		f.held = r.Message
+	if r.Outcome == apply.Paused && f.paused == "" {
+		f.paused = r.Message
 	}
 	if r.Outcome == apply.Created && r.Message != "" {
 		f.note = r.Message
@@ -128,8 +128,8 @@ func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition,
 	case was.Reason == nodePortChanged && was.ObservedGeneration == generation:
 		set.Degraded = conditions.New(conditions.Degraded, false, was.Reason, was.Message) // it is still news
 	}
-	if f.held != "" {
-		message := f.held + "; " + paused.Message
+	if f.paused != "" {
+		message := f.paused + "; " + paused.Message
 		set.Ready = conditions.New(conditions.Ready, false, conditions.Paused, message)
 		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, message)
 	}

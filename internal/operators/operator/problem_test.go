@@ -50,7 +50,7 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 			"False/Waiting", "True/Waiting", none, none},
 		{"another node port", findings{seen: there, note: "m"}, true, "True/Children", "False/Children",
 			"False/NodePortChanged", none},
-		{"paused", findings{seen: there, held: "differs"}, true, "False/Paused", "False/Paused", none, none},
+		{"paused", findings{seen: there, paused: "differs"}, true, "False/Paused", "False/Paused", none, none},
 	} {
 		_, got := judged(&test.f, test.well, nil, 5)
 		want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,

@@ -68,7 +68,7 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	case err == nil && source.allows(r.t.Namespace):
 		r.allowed = r.now
 		return d, nil
-	case err == nil, kube.IsNotFound(err): // it is not told whether the namespace exists
+	case err == nil, kube.IsNotFound(err): // whether the namespace exists stays a secret
 		d = refuse(r.t.Status.State, stalled("SourceNotAllowed", "spec.source.namespace: namespace %s does not allow "+
 			"RestartTriggers of namespace %s, or does not exist; annotate it with %s: %[2]q"+lookAgain,
 			rl.namespace, r.t.Namespace, AllowAnnotation))

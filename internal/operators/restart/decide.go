@@ -201,7 +201,7 @@ const retryRefused = "retries the refused restart"
 
 // refused notes that the server has refused a restart. It is tried again after an eighth of the time that it was
 // tried for already, but at least every few minutes: the reason may be a missing right, a quota or a webhook, and
-// no event tells when it is gone.
+// no event says when it is gone.
 func (d *decision) refused(l reading, err error, now time.Time) reading {
 	tried := now.Sub(d.state.Round.Time)
 	wait := min(max(tried/8, minPoll), controller.SlowDelay)

@@ -18,7 +18,7 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
-// recheck is how often a target that does not exist is looked for: no event tells when it does.
+// recheck is how often a target that does not exist is looked for: no event says when it does.
 const recheck = time.Minute
 
 // manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.

@@ -21,7 +21,7 @@ func (c *child) adoptable() bool {
 	case reason != "":
 		wait := recheck
 		if t := c.mem.wrong; t != nil && c.other == t.foreign {
-			wait = max(recheck-time.Since(t.met), soon)
+			wait = max(recheck-time.Since(t.readAt), soon)
 		}
 		c.conclude(Foreign, wait, "%s %s", c, reason)
 	case c.paused:

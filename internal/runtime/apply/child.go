@@ -32,7 +32,7 @@ type child struct {
 	other    kube.Object // an object of that name that is not a child of the owner; nil: none is known
 	deleting bool        // live is being deleted, whether this copy shows it already or not
 	stub     kube.Object // what the cache knows of a child that it may not hold; nil: nothing
-	unheld   bool        // the cache does not hold the child
+	uncached bool        // the cache does not hold the child
 	health   health      // of live, if it is made from a template
 	managed  *managed    // what was read of managedFields; nil: nothing was
 
@@ -72,8 +72,8 @@ func (c *child) asDeclared() bool {
 func (c *child) result() Result {
 	r := Result{Resource: c.kind.resource, Key: c.key, Outcome: c.outcome, Live: c.live, Differences: c.differences,
 		Message: c.message, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()), Deleting: c.deleting,
-		Unheld: c.unheld}
-	if c.err != nil && !c.unheld {
+		Uncached: c.uncached}
+	if c.err != nil && !c.uncached {
 		r.Outcome = Failed
 	}
 	if c.kind.template != nil {
@@ -209,7 +209,7 @@ type Result struct {
 	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
 	Err         error         // Failed: kube.IsRefused says whether trying again can help
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
-	Unheld      bool          // the cache does not hold the child: of Live, if any, only the metadata is known
+	Uncached    bool          // the cache does not hold the child: of Live, if any, only the metadata is known
 
 	// Of children that are replaced:
 	Declared      string // the revision that is declared; "": Live is to go

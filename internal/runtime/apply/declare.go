@@ -12,7 +12,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// ManagedByLabel is the label by which the children of an engine are told from the rest of the cluster; ManagedBy is
+// ManagedByLabel is the label by which the children of an engine are known in the cluster; ManagedBy is
 // its value for the children of skiff's own operators, and ManagedBySelector selects them. Where a watch does so, the
 // rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
 const (

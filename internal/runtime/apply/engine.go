@@ -24,12 +24,12 @@ type Engine struct {
 	owners map[kube.Key]*owned
 }
 
-// Options say how the children of an engine are told from other objects.
+// Options say how the children of an engine are known among other objects.
 type Options struct {
 	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared no
 	// longer only from the manager that declared it.
 	Manager string
-	// ManagedBy is the value of ManagedByLabel on every child; "": children are not told by a label, and there is none
+	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and there is none
 	// that one could lose.
 	ManagedBy string
 	// OtherOwners lets children declare owners beside the one that controls them.
@@ -45,7 +45,7 @@ func Own() Options { return Options{Manager: Manager, ManagedBy: ManagedBy} }
 // keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
 func (o Options) keeper() string { return o.Manager + "-handover" }
 
-// labelled says that an object has the label by which children are told.
+// labelled says that an object has the label by which children are known.
 func (o Options) labelled(object kube.Object) bool {
 	v, _ := object.ObjectMeta().Labels.Get(ManagedByLabel)
 	return o.ManagedBy == "" || v == o.ManagedBy
@@ -65,7 +65,7 @@ type owned struct {
 	syncedFor any
 
 	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
-	// not hold; 0: none. See applyUnheld.
+	// not hold; 0: none. See applyUncached.
 	tried int64
 }
 

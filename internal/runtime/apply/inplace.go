@@ -39,7 +39,7 @@ func (s inPlace) plan(children []*child, _ time.Time) []step {
 // next returns what is to be done next about a child; false: nothing.
 func (s inPlace) next(c *child) (does Outcome, ok bool) {
 	switch {
-	case c.unheld:
+	case c.uncached:
 		return Applied, c.want != nil && !c.paused && !s.onDelete && c.application.mem.tried != c.owner.Generation
 	case c.err != nil:
 	case c.want == nil && !c.stays(): // its end comes as an event
@@ -99,8 +99,8 @@ func (s inPlace) act(ctx context.Context, st step) error {
 	case Released:
 		return c.release(ctx)
 	}
-	if c.unheld {
-		return c.applyUnheld(ctx)
+	if c.uncached {
+		return c.applyUncached(ctx)
 	}
 	return c.apply(ctx)
 }
@@ -165,7 +165,7 @@ func (c *child) apply(ctx context.Context) error {
 		c.nodePorts.found()
 	}
 	t.lost, t.foreign = 0, nil
-	c.mem.held = c.declaredOf(c.want.keep)
+	c.mem.kept = c.declaredOf(c.want.keep)
 	after := fingerprint(c.want, answer)
 	if after != before {
 		c.outcome = Applied

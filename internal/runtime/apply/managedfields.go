@@ -38,7 +38,7 @@ type managedFields struct {
 // declared.
 func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	declares := c.declaredOf(c.want.keep)
-	if c.mem.prepared == live.UID && len(without(c.mem.held, declares)) == 0 {
+	if c.mem.prepared == live.UID && len(without(c.mem.kept, declares)) == 0 {
 		return nil
 	}
 	if c.managed == nil || c.managed.Metadata.ResourceVersion != live.ResourceVersion {
@@ -68,7 +68,7 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	if err := c.handOver(ctx, m, without(ours, declares)); err != nil {
 		return err
 	}
-	c.mem.prepared, c.mem.held = live.UID, ours // until an apply succeeds, which may declare others
+	c.mem.prepared, c.mem.kept = live.UID, ours // until an apply succeeds, which may declare others
 	return nil
 }
 

@@ -18,7 +18,7 @@ type memory struct {
 	written  written
 	synced   synced
 	prepared string   // uid of the child that has been made ready for our applies
-	held     []string // fields of Child.Keep that are ours
+	kept     []string // fields of Child.Keep that are ours
 	wrong    *trouble // nil at rest; see trouble
 }
 
@@ -28,7 +28,7 @@ type trouble struct {
 	port    portWait
 	hidden  bool        // the child exists on the server, but the cache does not show it: it lacks our label
 	foreign kube.Object // an object of the child's name that is not a child, as last read
-	met     time.Time   // when that was
+	readAt  time.Time   // when that was
 	// removed is the uid of a child that is being deleted or gone, by the server's word. It can never be anything
 	// else again, even if an old copy shows it without that. asked is when the server was last asked about it.
 	removed string
@@ -237,7 +237,7 @@ func (c *contest) fight() string {
 
 // Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
 // writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever:
-// what refused it may be a webhook, a quota or an allocation. A request is told from others by a text. The zero value
+// what refused it may be a webhook, a quota or an allocation. A request is known by a text. The zero value
 // remembers nothing.
 type Refusal struct {
 	of    string

@@ -110,7 +110,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 			ask = append(ask, c)
 		}
 	}
-	ask = append(ask, lostUnheld(all)...)
+	ask = append(ask, lostUncached(all)...)
 	sideBySide(len(ask), func(i int) {
 		if err := ask[i].ask(ctx); err != nil {
 			ask[i].err = err
@@ -125,7 +125,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 func (c *child) look() (ask bool) {
 	live, ask, err := c.known()
 	if cache.AsShed(err) != nil {
-		c.lookUnheld(err)
+		c.lookUncached(err)
 		return false
 	}
 	if c.err = err; err != nil || ask {
@@ -133,7 +133,7 @@ func (c *child) look() (ask bool) {
 	}
 	t := c.mem.wrong
 	switch {
-	case live == nil && t != nil && t.foreign != nil && time.Since(t.met) < recheck:
+	case live == nil && t != nil && t.foreign != nil && time.Since(t.readAt) < recheck:
 		live = t.foreign
 	case live == nil && c.mayBeHidden():
 		return true
@@ -260,7 +260,7 @@ func (c *child) read(ctx context.Context) (kube.Object, error) {
 		c.mem.written.set(live)
 	default:
 		c.mem.written.clear()
-		c.mem.trouble().foreign, c.mem.trouble().met = live, time.Now()
+		c.mem.trouble().foreign, c.mem.trouble().readAt = live, time.Now()
 	}
 	return live, nil
 }

@@ -90,7 +90,7 @@ func (c *child) describe(r *Result) {
 	available, missing := c.available(now)
 	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.health.made, missing > 0
 	if c.want == nil {
-		if c.unheld {
+		if c.uncached {
 			r.Wait = cmp.Or(r.Wait, recheck) // its end comes as an event
 		}
 		return
@@ -128,7 +128,7 @@ func (r replace) plan(children []*child, now time.Time) []step {
 		return removal(children, "its "+children[0].owner.Resource.Kind+" is being deleted")
 	}
 	surplus := slices.DeleteFunc(slices.Clone(children), func(c *child) bool { return c.want != nil })
-	if slices.ContainsFunc(children, func(c *child) bool { return c.unheld }) {
+	if slices.ContainsFunc(children, func(c *child) bool { return c.uncached }) {
 		return removal(surplus, fmt.Sprintf("%d are declared", len(children)-len(surplus)))
 	}
 	var steps []step
@@ -219,7 +219,7 @@ func (c *child) try(ctx context.Context) error {
 // not sent, has not met the object that is there. Unless the status goes on naming it, nothing finds it later.
 func (a *application) findLost(ctx context.Context, all []*child) {
 	for _, c := range all {
-		if c.kind.template == nil || c.want == nil || c.live != nil || c.other != nil || c.unheld || !c.isKnown() {
+		if c.kind.template == nil || c.want == nil || c.live != nil || c.other != nil || c.uncached || !c.isKnown() {
 			continue
 		}
 		err := c.ask(ctx)

@@ -128,7 +128,7 @@ func Flag(annotations kube.Labels, name string) (bool, error) {
 
 // IsPaused says whether an object with these annotations is paused.
 func IsPaused(annotations kube.Labels) bool {
-	paused, _ := Flag(annotations, PausedAnnotation) // PausedFor tells of the error
+	paused, _ := Flag(annotations, PausedAnnotation) // PausedFor has the error
 	return paused
 }
 

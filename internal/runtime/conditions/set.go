@@ -114,7 +114,7 @@ type News struct {
 }
 
 // NewsOf returns what the conditions after say that those before did not: that something is wrong, that all is well,
-// that changes are not made any more, or made again. Told where a status was written, it is told once.
+// that changes are not made any more, or made again. An Event is recorded where the status was written, so once.
 func NewsOf(before, after []Condition) []News {
 	turned := func(conditionType string, to Status) (now Condition, was Status, news bool) {
 		old, _ := Get(before, conditionType)

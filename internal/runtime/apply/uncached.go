@@ -11,10 +11,10 @@ import (
 // This file is about children that exist and that the cache does not hold, because they, or all of their namespace,
 // take too much memory (cache.ShedError). A change of their owner is what makes them smaller, so it must reach them.
 
-// lookUnheld takes what is known of a child that the cache does not hold: whether it is there and is being deleted.
+// lookUncached takes what is known of a child that the cache does not hold: whether it is there and is being deleted.
 // That is enough to remove it.
-func (c *child) lookUnheld(shed error) {
-	c.unheld, c.err = true, shed
+func (c *child) lookUncached(shed error) {
+	c.uncached, c.err = true, shed
 	if c.kind.template == nil {
 		c.outcome = Failed
 	} else if c.stub != nil {
@@ -22,25 +22,25 @@ func (c *child) lookUnheld(shed error) {
 	}
 }
 
-// lostUnheld returns the children of an owner that is being deleted that the status names and the cache does not know:
+// lostUncached returns the children of an owner that is being deleted that the status names and the cache does not know:
 // they may have lost our label. They are looked for when all others are gone.
-func lostUnheld(all []*child) []*child {
+func lostUncached(all []*child) []*child {
 	var lost []*child
 	for _, c := range all {
 		switch {
 		case !c.teardown || c.live != nil:
 			return nil
-		case c.unheld && c.isKnown():
+		case c.uncached && c.isKnown():
 			lost = append(lost, c)
 		}
 	}
 	return lost
 }
 
-// applyUnheld applies what is declared to a child that the cache does not hold, if there is one of ours: once for each
+// applyUncached applies what is declared to a child that the cache does not hold, if there is one of ours: once for each
 // generation of the owner, because nothing shows whether it is needed. It reads the child's metadata alone, and
 // compares nothing: the child may be as large as the server takes. Its result always has the ShedError.
-func (c *child) applyUnheld(ctx context.Context) error {
+func (c *child) applyUncached(ctx context.Context) error {
 	m := new(managed)
 	err := c.client.Get(ctx, c.kind.resource, c.key, m)
 	live := &m.Metadata.Meta
@@ -48,7 +48,7 @@ func (c *child) applyUnheld(ctx context.Context) error {
 	case kube.IsNotFound(err): // it has just been deleted, and is created when the cache says so
 		return nil
 	case err != nil:
-		c.unheld = false
+		c.uncached = false
 		return err
 	case !c.ours(live) || live.Deleting():
 		return nil
@@ -63,10 +63,10 @@ func (c *child) applyUnheld(ctx context.Context) error {
 		kube.Meta `json:"metadata"`
 	}
 	if err := c.sendApply(ctx, live, &answer); err != nil {
-		c.unheld = false
+		c.uncached = false
 		return fmt.Errorf("apply %s, which is not held in memory: %w", c, err)
 	}
-	c.mem.held = c.declaredOf(c.want.keep)
+	c.mem.kept = c.declaredOf(c.want.keep)
 	if c.outcome = Unchanged; answer.ResourceVersion != live.ResourceVersion {
 		c.outcome = Applied
 	}
@@ -82,7 +82,7 @@ func (a *application) triedFor(all []*child) int64 {
 		case a.paused:
 			return a.mem.tried
 		case c.want == nil || c.kind.template != nil:
-		case c.unheld:
+		case c.uncached:
 			generation = a.owner.Generation
 		case cache.AsShed(c.err) != nil:
 			return 0

@@ -23,10 +23,9 @@ type deleteOptions struct {
 	grace        *int64
 	dryRun       bool
 	dryRuns      []string      // as sent
-	unknown      bool          // there is no such policy
-	both         bool          // the policy and orphanDependents are set, which is refused
 	accepted     bool          // orphanDependents=false: 202 instead of 200 while the object is still there
 	ahead        time.Duration // how far the server's clock is ahead
+	causes       []kinds.Cause // what is wrong with them
 }
 
 var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
@@ -100,25 +99,36 @@ func deleteQuery(q url.Values) (map[string]any, error) {
 	return out, nil
 }
 
-// read reads the options of a body.
+// read reads the options of a body, and notes what is wrong with them.
 func (o *deleteOptions) read(in map[string]any) {
 	o.uid, o.version = obj.String(in, "preconditions", "uid"), obj.String(in, "preconditions", "resourceVersion")
-	policy, given := in["propagationPolicy"].(string)
-	o.policy, o.unknown = policy, given && !slices.Contains([]kube.Propagation{kube.Background, kube.Foreground,
-		kube.Orphan}, kube.Propagation(policy))
 	if n, ok := obj.Int(in, "gracePeriodSeconds"); ok {
 		o.grace = &n
 	}
-	orphan, ok := in["orphanDependents"].(bool)
-	if o.both = ok && given; ok && !o.both {
-		o.policy, o.accepted = string(kube.Background), !orphan
-		if orphan {
-			o.policy = string(kube.Orphan)
-		}
+	policy, given := in["propagationPolicy"].(string)
+	orphan, old := in["orphanDependents"].(bool) // which the policy has replaced
+	switch o.policy = policy; {
+	case old && given:
+		o.causes = append(o.causes, obj.Invalid("propagationPolicy", policy,
+			"orphanDependents and deletionPropagation cannot be both set"))
+	case old && orphan:
+		o.policy = string(kube.Orphan)
+	case old:
+		o.policy, o.accepted = string(kube.Background), true
 	}
-	o.dryRuns = append(slices.Clone(o.dryRuns), obj.Texts(in, "dryRun")...)
+	known := []kube.Propagation{kube.Foreground, kube.Background, kube.Orphan}
+	if given && !slices.Contains(known, kube.Propagation(policy)) {
+		o.causes = append(o.causes, obj.NotSupported("propagationPolicy", policy, append(known, "nil")...))
+	}
+	o.dryRuns = append(o.dryRuns, obj.Texts(in, "dryRun")...)
 	o.dryRun = o.dryRun || slices.Contains(o.dryRuns, "All")
+	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
+		o.causes = append(o.causes, obj.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
+	}
 }
+
+// check refuses options that are wrong.
+func (o *deleteOptions) check() error { return httpd.InvalidOptions("DeleteOptions", o.causes...) }
 
 // object returns the options as an object.
 func (o deleteOptions) object() map[string]any {
@@ -138,20 +148,4 @@ func (o deleteOptions) object() map[string]any {
 		}
 	}
 	return out
-}
-
-func (o deleteOptions) check() error {
-	var causes []kinds.Cause
-	if o.both {
-		causes = append(causes, obj.Invalid("propagationPolicy", o.policy,
-			"orphanDependents and deletionPropagation cannot be both set"))
-	}
-	if o.unknown {
-		causes = append(causes, obj.NotSupported("propagationPolicy", o.policy, "Foreground", "Background", "Orphan",
-			"nil"))
-	}
-	if slices.ContainsFunc(o.dryRuns, func(v string) bool { return v != "All" }) {
-		causes = append(causes, obj.NotSupported("dryRun", obj.Anys(o.dryRuns), "All"))
-	}
-	return httpd.InvalidOptions("DeleteOptions", causes...)
 }

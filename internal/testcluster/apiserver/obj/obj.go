@@ -109,12 +109,7 @@ func Strings(m map[string]any, path ...string) map[string]string {
 
 // Keys returns the keys of an object in byte order.
 func Keys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(m))
 }
 
 // Set sets the value at path, and creates the objects on the way.

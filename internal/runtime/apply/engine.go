@@ -29,8 +29,8 @@ type Options struct {
 	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared no
 	// longer only from the manager that declared it.
 	Manager string
-	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and there is none
-	// that one could lose.
+	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and there is
+	// none that one could lose.
 	ManagedBy string
 	// OtherOwners lets children declare owners beside the one that controls them.
 	OtherOwners bool

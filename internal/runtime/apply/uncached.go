@@ -22,8 +22,8 @@ func (c *child) lookUncached(shed error) {
 	}
 }
 
-// lostUncached returns the children of an owner that is being deleted that the status names and the cache does not know:
-// they may have lost our label. They are looked for when all others are gone.
+// lostUncached returns the children of an owner that is being deleted that the status names and the cache does not
+// know: they may have lost our label. They are looked for when all others are gone.
 func lostUncached(all []*child) []*child {
 	var lost []*child
 	for _, c := range all {
@@ -37,8 +37,8 @@ func lostUncached(all []*child) []*child {
 	return lost
 }
 
-// applyUncached applies what is declared to a child that the cache does not hold, if there is one of ours: once for each
-// generation of the owner, because nothing shows whether it is needed. It reads the child's metadata alone, and
+// applyUncached applies what is declared to a child that the cache does not hold, if there is one of ours: once for
+// each generation of the owner, because nothing shows whether it is needed. It reads the child's metadata alone, and
 // compares nothing: the child may be as large as the server takes. Its result always has the ShedError.
 func (c *child) applyUncached(ctx context.Context) error {
 	m := new(managed)

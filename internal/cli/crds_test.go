@@ -48,7 +48,7 @@ func TestCRDsInstallInstallsTheDefinitionsAndIsIdempotent(t *testing.T) {
 	}
 }
 
-func TestCRDsDiffTellsADifferenceFromAFailureByItsExitCode(t *testing.T) {
+func TestCRDsDiffHasAnExitCodeForADifferenceAndOneForAFailure(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	r := skiff(t, "crds", "diff", "--server", c.url())
 	if r.Code != ExitDiffer || r.Stderr != "" || !strings.Contains(r.Stdout,

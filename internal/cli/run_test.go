@@ -134,7 +134,7 @@ func TestACertificateThatIsExpiredOrNotYetValidSaysToLookAtTheClock(t *testing.T
 }
 
 // Its holder went away, and has the lease for an hour.
-func TestALeaseThatNobodyRenewsIsToldWithItsHolderAndUntilWhen(t *testing.T) {
+func TestALeaseThatIsNotRenewedIsShownWithItsHolderAndItsEnd(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	c.create(kube.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease"}, "default",

@@ -233,7 +233,7 @@ func TestOneNamespaceLeavesTheOthersAndTheDefinitions(t *testing.T) {
 	})
 }
 
-func TestAFinalizerOfSomebodyElseIsNamedAndLeft(t *testing.T) {
+func TestAForeignFinalizerIsNamedAndLeft(t *testing.T) {
 	inCluster(t, func(w *cluster) {
 		t := w.T
 		w.redis("default", "a", "skiff.dev/pods", "example.com/mine")

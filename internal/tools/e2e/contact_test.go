@@ -117,7 +117,7 @@ func grepLines(page string, prefixes ...string) []string {
 
 // A network that drops everything, a credential plugin that hangs, and an etcd that is stopped: probes stay green, and
 // skiff says within half a minute that nothing can be changed.
-func TestASilentServerIsToldWhereverAPersonLooks(t *testing.T) {
+func TestASilentServerIsShownInTheStatusAndTheLog(t *testing.T) {
 	c := ownCluster(t)
 	noError(t, applyFiles(c, filepath.Join(repository, "crds")))
 	t.Run("both", func(t *testing.T) {

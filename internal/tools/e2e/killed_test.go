@@ -25,7 +25,7 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	}
 	t.Logf("again with -kill-seed=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	life := startLives(t, s)
+	run := startRuns(t, s)
 
 	// In the way of a scale-up, and not ours.
 	s.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: stranger-0, labels: {app.kubernetes.io/managed-by: " +
@@ -47,9 +47,9 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 		s.Kubectl("patch", "redis", "cache", "--type=merge", "-p",
 			fmt.Sprintf(`{"spec":{"image":%q,"num":%d}}`, cacheImage, cacheNum))
 		// From before the first request to after the last one: a roll of four pods takes about two seconds here.
-		life.endAfter(time.Duration(random.Int64N(int64(2 * time.Second))))
+		run.endAfter(time.Duration(random.Int64N(int64(2 * time.Second))))
 	}
-	if n := len(s.skiffRequests(life.began, s.writesHere)); n < 2*killedOperations {
+	if n := len(s.skiffRequests(run.began, s.writesHere)); n < 2*killedOperations {
 		t.Errorf("only %d writes before the last kill: skiff was killed before it did anything, and this has shown "+
 			"nothing", n)
 	} else {
@@ -62,7 +62,7 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 		now.At("metadata", "deletionTimestamp") != nil {
 		t.Errorf("the foreign pod was touched: %v", now)
 	}
-	wrong := s.skiffRequests(life.began, func(r Request) bool {
+	wrong := s.skiffRequests(run.began, func(r Request) bool {
 		return s.writesHere(r) && r.Verb == "delete" && (r.Resource != "pods" || r.Name == "stranger-0")
 	})
 	if len(wrong) > 0 {
@@ -74,7 +74,7 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	s.waitRedis("cache", cacheImage, 4)
 	s.Kubectl("delete", "redis,webserver", "--all", "--wait=false")
 	for range 3 {
-		life.endAfter(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+		run.endAfter(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
 	}
 	Eventually(t, 2*limit, "only the foreign pod is left", func() (bool, string) {
 		left := s.Kubectl("get", "redis,webservers,deployments,services,pods", "-o", "name")
@@ -82,8 +82,8 @@ func TestSkiffIsKilledAtRandomTimes(t *testing.T) {
 	})
 }
 
-// lives is one skiff after the other.
-type lives struct {
+// runs is one skiff after the other.
+type runs struct {
 	t          *testing.T
 	s          *Scope
 	binary     string
@@ -92,12 +92,12 @@ type lives struct {
 	now        *Skiff
 }
 
-// startLives starts the first one, and stops the last when the test is over.
-func startLives(t *testing.T, s *Scope) *lives {
+// startRuns starts the first one, and stops the last when the test is over.
+func startRuns(t *testing.T, s *Scope) *runs {
 	t.Helper()
 	binary := must(skiffBinary())(t)
 	kubeconfig := must(s.c.Kubeconfig(operator))(t)
-	l := &lives{t: t, s: s, binary: binary, kubeconfig: kubeconfig, began: time.Now()}
+	l := &runs{t: t, s: s, binary: binary, kubeconfig: kubeconfig, began: time.Now()}
 	l.start()
 	t.Cleanup(func() {
 		if err := l.now.Terminate(); err != nil {
@@ -110,7 +110,7 @@ func startLives(t *testing.T, s *Scope) *lives {
 	return l
 }
 
-func (l *lives) start() {
+func (l *runs) start() {
 	l.t.Helper()
 	sk, err := l.s.c.StartSkiff(l.binary, "skiff-"+l.s.NS, l.kubeconfig, withRedis...)
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *lives) start() {
 }
 
 // endAfter kills the present skiff after a time, and starts the next.
-func (l *lives) endAfter(d time.Duration) {
+func (l *runs) endAfter(d time.Duration) {
 	l.t.Helper()
 	select {
 	case <-time.After(d):

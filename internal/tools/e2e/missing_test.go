@@ -200,7 +200,7 @@ func follow(t testing.TB, s *Scope, command string) {
 }
 
 // Rights that are lost at run time are told with the first request that is refused.
-func TestStatusTellsOfRightsThatWereLost(t *testing.T) {
+func TestStatusShowsRightsThatWereLost(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
 	sk := startSkiffWith(t, s, "webserver", webserver.Rights)
@@ -212,7 +212,7 @@ func TestStatusTellsOfRightsThatWereLost(t *testing.T) {
 }
 
 // A server that refuses the token for writes, and for nothing else.
-func TestStatusTellsOf401OnEachWrite(t *testing.T) {
+func TestStatusShows401OnEachWrite(t *testing.T) {
 	t.Parallel()
 	s := newScope(t)
 	binary := must(skiffBinary())(t)

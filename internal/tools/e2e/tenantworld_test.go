@@ -21,7 +21,7 @@ type tenantWorld struct {
 	victim   string
 	group    *MemoryGroup // nil: not permitted here
 	skiff    *Skiff
-	lives    int
+	starts   int
 	stop     context.CancelFunc // of the flapping
 	flapping sync.WaitGroup
 	refused  atomic.Int64 // writes of the attacker
@@ -114,13 +114,13 @@ func (w *tenantWorld) start() time.Duration {
 	binary := must(skiffBinary())(w)
 	kubeconfig := must(w.c.Kubeconfig(admin))(w)
 	port := must(freePort())(w)
-	w.lives++
+	w.starts++
 	argv := []string{binary, "run", "--kubeconfig", kubeconfig, "--health-probe-bind-address=" + loopback(port)}
 	if w.group != nil {
 		argv = w.group.Command(argv...)
 	}
 	began := time.Now()
-	p := must(w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.lives),
+	p := must(w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.starts),
 		[]string{"KUBECONFIG=", "HOME=" + w.c.Dir, tenantGo}, argv...))(w)
 	w.skiff = &Skiff{Process: p, probes: "http://" + loopback(port)}
 	Eventually(w, 2*time.Minute, "skiff is ready", func() (bool, string) {

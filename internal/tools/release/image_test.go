@@ -338,7 +338,7 @@ func rootOf(t *testing.T, r release, p program) (root string, env []string) {
 }
 
 // What is in the image runs with nothing else, as its user, and works against a server.
-func TestTheImageOfSkiffRunsAsNobodyInAnEmptyRoot(t *testing.T) {
+func TestTheImageOfSkiffRunsAsAUserOfNoNameInAnEmptyRoot(t *testing.T) {
 	r, p := tested(t), programs[0]
 	root, env := rootOf(t, r, p)
 	entries, err := os.ReadDir(root)
@@ -374,7 +374,7 @@ func TestTheImageOfSkiffRunsAsNobodyInAnEmptyRoot(t *testing.T) {
 }
 
 // The tour needs all of it: a directory for its kubeconfig, a port, the server, the simulation and the controllers.
-func TestTheImageOfSkiffDevRunsAsNobodyInAnEmptyRoot(t *testing.T) {
+func TestTheImageOfSkiffDevRunsAsAUserOfNoNameInAnEmptyRoot(t *testing.T) {
 	r, p := tested(t), programs[1]
 	root, env := rootOf(t, r, p)
 	out, err := inImage(t, p, root, env, "demo").CombinedOutput()

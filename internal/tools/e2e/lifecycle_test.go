@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// living is a kind whose objects can be created, changed and deleted.
-type living struct {
+// lifecycle is a kind whose objects can be created, changed and deleted.
+type lifecycle struct {
 	kind, path string
 	scripts    []Script
 }
 
-// livingKinds reads testdata/lives: kinds.txtar has the kinds, and each other file is a script that is run for each of
+// lifecycleKinds reads testdata/lifecycle: kinds.txtar has the kinds, and each other file is a script that is run for each of
 // them, on an object of its own, so that one that fails says nothing about the others. Of a kind it has
 //
 //	body     what an object has besides apiVersion, kind and metadata
@@ -23,13 +23,13 @@ type living struct {
 //	bad      a merge patch that makes it an object that is refused
 //	name     of the object, where the kind asks for a certain one; # is the number of the script
 //	settled  in its status when the server's own controllers have written what they write for a new object
-func livingKinds(t *testing.T) (kinds []living) {
+func lifecycleKinds(t *testing.T) (kinds []lifecycle) {
 	t.Helper()
-	_, sections, shared := testdata(t, "lives/kinds.txtar", nil)
+	_, sections, shared := testdata(t, "lifecycle/kinds.txtar", nil)
 	files := []string{"create", "invalid", "update", "merge-patch", "JSON-patch", "strategic-patch", "apply",
 		"dry-run", "table", "subresources", "watch", "delete"}
-	if all, err := filepath.Glob("testdata/lives/*.txtar"); err != nil || len(all) != len(files)+1 {
-		t.Fatalf("%d files in testdata/lives, want those of %v and the kinds: %v", len(all), files, err)
+	if all, err := filepath.Glob("testdata/lifecycle/*.txtar"); err != nil || len(all) != len(files)+1 {
+		t.Fatalf("%d files in testdata/lifecycle, want those of %v and the kinds: %v", len(all), files, err)
 	}
 	for _, f := range sections {
 		kind, path, _ := strings.Cut(shared.expand(f.Name), " ")
@@ -39,7 +39,7 @@ func livingKinds(t *testing.T) (kinds []living) {
 				name = kind + "." + strings.ReplaceAll(versionOf(path), "/", ".")
 			}
 		}
-		k := living{kind: kind, path: path}
+		k := lifecycle{kind: kind, path: path}
 		for i, file := range files {
 			vars := Vars{"settled": "", "gone": "", "end": "DELETED"}
 			maps.Copy(vars, fieldsOf(string(f.Data), shared))
@@ -55,7 +55,7 @@ func livingKinds(t *testing.T) (kinds []living) {
 			case "CustomResourceDefinition":
 				vars["gone"] = "not found" // after any policy: it waits for its objects only
 			}
-			s := readScript(t, "lives/"+file+".txtar", vars)
+			s := readScript(t, "lifecycle/"+file+".txtar", vars)
 			s.Name = name + "/" + file
 			k.scripts = append(k.scripts, s)
 		}
@@ -65,7 +65,7 @@ func livingKinds(t *testing.T) (kinds []living) {
 }
 
 // What happens to an object of any kind is the same on the embedded server as on a real one, script by script.
-func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
+func TestEachKindHasTheLifecycleOfTheRealServer(t *testing.T) {
 	long(t)
 	// Without what controllers have to undo, or write at a time of their own.
 	cluster := ownCluster(t, "--disable-admission-plugins", "TaintNodesByCondition",
@@ -74,7 +74,7 @@ func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
 	for _, api := range []*API{cluster.Admin, plain, withCEL} {
 		installForScripts(t, api)
 	}
-	for _, kind := range livingKinds(t) {
+	for _, kind := range lifecycleKinds(t) {
 		fake := plain
 		if strings.Contains(kind.kind, "AdmissionPolicy") {
 			fake = withCEL
@@ -82,7 +82,7 @@ func TestEachKindLivesOnTheEmbeddedServerAsOnTheRealOne(t *testing.T) {
 		for _, script := range kind.scripts {
 			t.Run(script.Name, func(t *testing.T) {
 				t.Parallel()
-				runDifferential(t, script, cluster.Admin, fake, allowedInLives())
+				runDifferential(t, script, cluster.Admin, fake, allowedInLifecycles())
 			})
 		}
 	}
@@ -94,7 +94,7 @@ func TestEachServedKindHasScripts(t *testing.T) {
 		"apiregistration.k8s.io/v1 apiservices": "there are no aggregated API servers: each is refused",
 	}
 	with := map[string]int{}
-	for _, kind := range livingKinds(t) {
+	for _, kind := range lifecycleKinds(t) {
 		with[resourceOf(kind.path)] += len(kind.scripts)
 	}
 	for _, kind := range reviewKinds {
@@ -121,7 +121,7 @@ func resourceOf(path string) string {
 	return strings.Join(parts[2:len(parts)-1], "/") + " " + parts[len(parts)-1]
 }
 
-func allowedInLives() []*Allowance {
+func allowedInLifecycles() []*Allowance {
 	return []*Allowance{
 		{Script: "*", Step: "*", Path: "*columnDefinitions.*description",
 			Why: "The embedded server has the first sentence of a description."},

@@ -3,8 +3,8 @@
 //
 // It contains the commands with their help, the connection flags (read by package kubeconfig), the list of
 // controllers, logging and the output of `skiff watch`; and, exported, what the command line of skiff-dev (package
-// devcli) shares with it: signals and exit codes, the flags of the controllers and what runs them, and the
-// installation of the custom resource definitions. It has nothing that is of use without a command line.
+// cli of the test cluster) shares with it: signals and exit codes, the flags of the controllers and what runs them. It
+// has nothing that is of use without a command line.
 //
 // Main runs the command on its caller's goroutine. The package is not on the event path, except that `skiff watch`
 // prints on the goroutine of the Reflector.

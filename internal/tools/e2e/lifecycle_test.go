@@ -15,8 +15,8 @@ type lifecycle struct {
 	scripts    []Script
 }
 
-// lifecycleKinds reads testdata/lifecycle: kinds.txtar has the kinds, and each other file is a script that is run for each of
-// them, on an object of its own, so that one that fails says nothing about the others. Of a kind it has
+// lifecycleKinds reads testdata/lifecycle: kinds.txtar has the kinds, and each other file is a script that is run for
+// each of them, on an object of its own, so that one that fails says nothing about the others. Of a kind it has
 //
 //	body     what an object has besides apiVersion, kind and metadata
 //	change   a merge patch that a client would send, whether the kind takes it or not

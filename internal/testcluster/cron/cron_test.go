@@ -92,7 +92,8 @@ func TestTheLatestTimeIsFoundHoweverLongAgoTheLastWas(t *testing.T) {
 		}
 		began := time.Now()
 		latest, missed := s.Latest(time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), now)
-		if took := time.Since(began); latest.IsZero() || latest.After(now) || missed < 40 || took > time.Second {
+		if took := time.Since(began); latest.IsZero() || latest.After(now) || missed < 40 ||
+			took > 10*time.Second { // to look at each time takes minutes
 			t.Errorf("%s: %v, %d missed, after %v", text, latest, missed, took)
 		}
 	}

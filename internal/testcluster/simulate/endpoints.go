@@ -62,22 +62,23 @@ const (
 
 // endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
 type endpoints struct {
-	*shared
-	services *cache.Store[*service]
-	pods     *cache.Store[*setPod]
-	nodes    *cache.Store[*node]
-	whole    *cache.Store[*published] // Endpoints
-	slices   *cache.Store[*published]
-	skipped  recordFunc
-	known    sync.Map // keys of Services that exist: their Endpoints are deleted with them, also those of users
+	controllerOf[*service]
+	pods    *cache.Store[*setPod]
+	nodes   *cache.Store[*node]
+	whole   *cache.Store[*published] // Endpoints
+	slices  *cache.Store[*published]
+	skipped recordFunc
+	known   sync.Map // keys of Services that exist: their Endpoints are deleted with them, also those of users
 }
 
 func newEndpoints(s *shared) runner {
-	c := &endpoints{shared: s, services: mirrorOf[*service](s, serviceResource), pods: mirrorOf[*setPod](s,
-		podResource), nodes: mirrorOf[*node](s, nodeResource), whole: mirrorOf[*published](s, endpointsResource),
-		slices: mirrorOf[*published](s, sliceResource), skipped: s.recorder("endpoint-slice-mirroring-controller")}
-	return s.controller("endpoints", c.reconcile, controller.For(c.services), controller.Watches(c.pods,
-		selecting(c.services)), controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.services) }),
+	c := &endpoints{controllerOf: newController[*service](s, serviceResource, ""),
+		pods: mirrorOf[*setPod](s, podResource), nodes: mirrorOf[*node](s, nodeResource),
+		whole: mirrorOf[*published](s, endpointsResource), slices: mirrorOf[*published](s, sliceResource),
+		skipped: s.recorder("endpoint-slice-mirroring-controller")}
+	c.gone = c.removeWhole
+	return c.forEach("endpoints", c.sync, controller.Watches(c.pods, selecting(c.mirror)),
+		controller.Watches(c.nodes, func(*node) []kube.Key { return everyKey(c.mirror) }),
 		controller.Watches(c.whole, func(e *published) []kube.Key { return []kube.Key{e.Key()} }),
 		controller.Owns(c.slices, serviceResource.Kind), controller.Owns(c.slices, endpointsResource.Kind))
 }
@@ -114,31 +115,21 @@ func (s *service) backends(pods []*setPod, zone func(node string) string) (backe
 	return backends, since
 }
 
-func (c *endpoints) reconcile(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-	s, ok, err := c.services.Get(k)
-	if err != nil {
-		return controller.Done, err
-	}
-	if !ok {
-		return controller.Done, c.removeWhole(ctx, k)
-	}
+func (c *endpoints) sync(ctx context.Context, s *service) (time.Duration, error) {
+	k := s.Key()
 	c.known.Store(k, true)
 	switch {
 	case k == apiService:
-		return controller.Done, c.publishAPI(ctx)
+		return 0, c.publishAPI(ctx)
 	case s.Deleting() || s.Spec.Type == "ExternalName":
-		return controller.Done, nil
-	case len(s.Spec.Selector) == 0: // others make its Endpoints
-		return controller.Done, c.mirrorSubsets(ctx, k, false)
+		return 0, nil
+	case len(s.Spec.Selector) == 0: // its Endpoints are written by users
+		return 0, c.mirrorSubsets(ctx, k, false)
 	}
-	pods, err := c.pods.List(k.Namespace)
-	if err != nil {
-		return controller.Done, err
+	if err := c.publish(ctx, s); err != nil {
+		return 0, err
 	}
-	if err := c.publish(ctx, s, pods); err != nil {
-		return controller.Done, err
-	}
-	return controller.Done, c.mirrorSubsets(ctx, k, true)
+	return 0, c.mirrorSubsets(ctx, k, true)
 }
 
 // removeWhole deletes the Endpoints of a Service that is gone, even those that the mirror does not have yet. The
@@ -156,7 +147,11 @@ func (c *endpoints) removeWhole(ctx context.Context, k kube.Key) error {
 }
 
 // publish writes the Endpoints and the slices of a Service that selects pods.
-func (c *endpoints) publish(ctx context.Context, s *service, pods []*setPod) error {
+func (c *endpoints) publish(ctx context.Context, s *service) error {
+	pods, err := c.pods.List(s.Namespace)
+	if err != nil {
+		return err
+	}
 	backends, since := s.backends(pods, func(name string) string {
 		n, ok, err := c.nodes.Get(kube.Key{Name: name})
 		if !ok || err != nil {

@@ -83,10 +83,11 @@ func newKubelet(s *shared) runner {
 	k := &kubelet{controllerOf: newController[*kubeletPod](s, podResource, "kubelet"), nodes: mirrorOf[*node](s,
 		nodeResource), scheduled: s.recorder("default-scheduler"), boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
 		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}}
-	k.gone = func(key kube.Key) {
+	k.gone = func(_ context.Context, key kube.Key) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.boxes, key)
+		return nil
 	}
 	k.mirror.OnChange(func(c cache.Change[*kubeletPod]) {
 		if p := c.Object(); c.Type == cache.Gone {

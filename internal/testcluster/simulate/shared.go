@@ -99,7 +99,7 @@ type controllerOf[T kube.Object] struct {
 	resource kube.Resource
 	mirror   *cache.Store[T]
 	events   recordFunc
-	gone     func(kube.Key) // is called for objects that are gone, if it is set before forEach
+	gone     func(context.Context, kube.Key) error // is called for objects that are gone, if it is set before forEach
 }
 
 // newController returns the controller of a resource. source is that of its Events.
@@ -114,7 +114,7 @@ func (c *controllerOf[T]) forEach(name string, sync func(ctx context.Context, o 
 	f := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
 		o, ok, err := c.mirror.Get(k)
 		if err == nil && !ok && c.gone != nil {
-			c.gone(k)
+			err = c.gone(ctx, k)
 		}
 		if err != nil || !ok {
 			return controller.Done, err

@@ -42,7 +42,7 @@ const orphans = "orphans"
 func (k workloadKind) controller(s *shared) runner {
 	c := &workloads{workloadKind: k, controllerOf: newController[*workload](s, k.of, k.source),
 		pods: mirrorOf[*setPod](s, podResource)}
-	c.gone = func(key kube.Key) { c.written.Delete(key) }
+	c.gone = func(_ context.Context, key kube.Key) error { c.written.Delete(key); return nil }
 	c.pods.Index(orphans, func(p *setPod) []string {
 		if p.ControllerUID() == "" {
 			return []string{orphans}

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r.User = subject.name()
+	r.User = subject.user
 	if r.Definitions, err = compareAll(ctx, o); err != nil {
 		return Report{}, err
 	}

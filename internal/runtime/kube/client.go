@@ -6,7 +6,7 @@
 // connections, it does not resume, back off or cache (see package cache), and it does not know where the
 // server is or who we are (see package kubeconfig).
 //
-// It starts no goroutine of its own that outlives a call: Stream.Next runs on the goroutine of its caller,
+// It starts no goroutine that outlives a call: Stream.Next runs on the goroutine of its caller,
 // the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next,
 // which reads one frame.
 package kube

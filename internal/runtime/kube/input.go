@@ -54,7 +54,7 @@ func newInput(r io.Reader) input { return input{r: r, start: -1} }
 func (b *input) offset() int64 { return b.passed + int64(b.pos) }
 
 // shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not
-// cost 4 MiB for all that time. It is called between two frames; more says that the reader holds memory of its own,
+// cost 4 MiB for all that time. It is called between two frames; more says that the reader holds further memory,
 // and the result whether it is to be given back too.
 func (b *input) shrink(more bool) bool {
 	if len(b.buf) <= bulkBuffer && !more {

@@ -49,11 +49,11 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err != nil {
 		return listMeta{}, readError(ctx, err)
 	}
-	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a connection of its own
+	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a new connection
 	return meta, nil
 }
 
-// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in whatever order the fields come: built-in
+// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in any order of the fields: built-in
 // lists have kind and metadata first, lists of custom resources the items.
 func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
 	meta, listKind, err := decodeList(s, all)

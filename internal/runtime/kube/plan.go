@@ -12,7 +12,7 @@ import (
 )
 
 // A plan decodes the value that is next in a stream into a Go value of one type: structs, pointers, slices, strings,
-// integers and booleans by itself, with the results of encoding/json (FuzzDecodeAsStandard), except that the case of
+// integers and booleans directly, with the results of encoding/json (FuzzDecodeAsStandard), except that the case of
 // names counts; all else, such as maps and types with methods of their own, by handing that the value's text.
 //
 // What does not fit comes back as a *misfit. The scanner is then behind the value, and the rest has been
@@ -64,7 +64,7 @@ var methods = []reflect.Type{
 	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }
 
-// ownMethods says whether a type decides by itself how it is decoded.
+// ownMethods says whether a type has methods that decode it.
 func ownMethods(t reflect.Type) bool {
 	for _, m := range methods {
 		if t.Implements(m) || reflect.PointerTo(t).Implements(m) {
@@ -99,7 +99,7 @@ func wrongKind(want byte, v []byte) error {
 }
 
 // keep returns the error to go on with after part of a value has failed with err: the first misfit, with the
-// part's name ahead of its path, or whatever has broken the stream.
+// part's name ahead of its path, or the error that has broken the stream.
 func keep(first *misfit, err error, part string) (*misfit, error) {
 	bad, ok := err.(*misfit)
 	switch {

@@ -30,8 +30,8 @@ var (
 	errVarint = errors.New("a number in the protobuf message has more than 64 bits")
 )
 
-// nextField returns the first field of a message and what is behind it. It takes no memory, whatever length a field
-// announces.
+// nextField returns the first field of a message and what is behind it. It takes no memory for the length that a
+// field announces.
 func nextField(m []byte) (f protoField, rest []byte, err error) {
 	tag, m, err := uvarint(m)
 	if err != nil {

@@ -25,7 +25,7 @@ var messages = map[string]string{
 	"Status":                   "metadata=1:ListMeta status=2 message=3 reason=4 details=5*:StatusDetails code=6:int",
 	"StatusDetails":            "name=1 group=2 kind=3 causes=4:[]StatusCause retryAfterSeconds=5:int uid=6",
 	"StatusCause":              "reason=1 message=2 field=3",
-	"bookmark":                 "metadata=1:ObjectMeta", // whatever its kind
+	"bookmark":                 "metadata=1:ObjectMeta", // of any kind
 	"LabelSelector":            "matchLabels=1:map matchExpressions=2:[]LabelSelectorRequirement",
 	"LabelSelectorRequirement": "key=1 operator=2 values=3:[]string",
 

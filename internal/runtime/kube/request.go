@@ -33,7 +33,7 @@ type request struct {
 	subresource string
 	path        string
 	query       url.Values
-	body        []byte // kept as bytes: each try needs a reader of its own
+	body        []byte // kept as bytes: each try needs a new reader
 	contentType string
 	accept      string
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401

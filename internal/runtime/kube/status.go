@@ -104,7 +104,7 @@ func readStatus(resp *http.Response) *Status {
 	if s == nil {
 		s = &Status{Message: foreignMessage(resp, body), foreign: true}
 	}
-	// The HTTP code is what was answered, whatever the body says.
+	// The HTTP code counts, not the one in the body.
 	s.Status, s.Code = "Failure", resp.StatusCode
 	s.withReason()
 	s.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())

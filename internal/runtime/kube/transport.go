@@ -84,7 +84,7 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// sendStream sends a list or a watch, which has no body. Each has a connection of its own over HTTP/1.1, which the
+// sendStream sends a list or a watch, which has no body. Each has its own connection over HTTP/1.1, which the
 // goroutine that wants the answer reads; over HTTP/2 another one reads, in frames of 16 KiB, and answers with window
 // updates, which takes up to half as much CPU again (BenchmarkListOverTLS). Those beyond maxOwn share HTTP/2.
 func (c *Client) sendStream(req *http.Request) (*http.Response, error) {
@@ -106,7 +106,7 @@ func (c *Client) sendStream(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ownBody is the body of an answer over a connection of its own, until it is closed.
+// ownBody is the body of an answer over such a connection, until it is closed.
 type ownBody struct {
 	io.ReadCloser
 	release func()
@@ -144,7 +144,7 @@ func newTransport(cfg Config, http2 bool) *http.Transport {
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     maxIdleTime,
-		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two of them: more workers than
+		// Over HTTP/1.1 each request has its own connection, and net/http keeps two of them: more workers than
 		// that would shake hands for each request.
 		MaxIdleConnsPerHost: maxIdle,
 		Protocols:           protocols,

@@ -302,8 +302,8 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	return nil, s.skip()
 }
 
-// bookmark makes the event a bookmark that has been decoded with err. One that does not decode ends the watch: it might
-// have been the end of the initial events.
+// bookmark makes the event a bookmark that has been decoded with err. One that does not decode ends the watch: it
+// might have been the end of the initial events.
 func (ev *Event[T]) bookmark(b *bookmark, err error) error {
 	if err != nil {
 		return broken("bookmark", err)

@@ -58,7 +58,7 @@ func EndPlugins() {
 }
 
 // endGroup kills what cmd has left running in its process group when it has ended: it would outlive skiff. A daemon
-// that is meant to stay has a session of its own.
+// that is meant to stay has its own session.
 func endGroup(cmd *exec.Cmd) {
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // there is none, most of the time

@@ -207,8 +207,8 @@ const (
 	// leastToken is the length from which letters and digits without a break are taken for a token: the shortest that
 	// providers issue have 20 characters, and few words, paths and hosts have so many without a separator.
 	leastToken = 20
-	// leastSecret is the length from which the value of an argument or a variable of a plugin is looked for, whatever
-	// its name is: a shorter one is a word such as "login" or "dev".
+	// leastSecret is the length from which the value of an argument or a variable of a plugin is redacted under any
+	// name: a shorter one is a word such as "login" or "dev".
 	leastSecret = 8
 	// leastNamed is the same of those whose name says that they are secrets: three letters are in too many words.
 	leastNamed = 4

@@ -5,9 +5,9 @@
 // Not its job: requests (kube makes them) and flag registration (cli does).
 //
 // Load runs once, on the caller's goroutine. What it leaves behind runs on kube's request goroutines: tokenFile and
-// plugin are asked for each request, caFile and keyPair for each TLS handshake. A run of an exec plugin has a
-// goroutine of its own, for a minute at most; the requests that need its result wait for it. It is not on the event
-// path.
+// plugin are asked for each request, caFile and keyPair for each TLS handshake; rotated reads their files in the
+// background. A run of an exec plugin has its own goroutine, for a minute at most; the requests that need its result
+// wait for it. It is not on the event path.
 package kubeconfig
 
 import (
@@ -68,7 +68,7 @@ func (e Env) warnf(format string, args ...any) {
 	}
 }
 
-// contained calls f, which has a goroutine of its own and reads what others write. A panic in it is a warning; what
+// contained calls f, which runs on its own goroutine and reads files of others. A panic in it is a warning; what
 // was read before stays in use.
 func (e Env) contained(where string, f func()) {
 	defer func() {

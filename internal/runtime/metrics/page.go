@@ -4,7 +4,7 @@
 // families go_* and process_* under the names that dashboards know. It does not know what the program counts (package
 // manager asks the parts of the program and fills the Page) and it serves nothing. There is no registry: what is
 // counted belongs to the package that counts it, as atomics or under a lock that is taken anyway, and is read when
-// somebody scrapes.
+// Prometheus scrapes.
 //
 // It has no goroutine. Observe may be called from any; a Page belongs to the goroutine that scrapes.
 package metrics
@@ -175,16 +175,8 @@ func NewHistogram(bounds []float64) *Histogram {
 
 // Observe counts a duration. It takes two atomic additions and a search of the bounds.
 func (h *Histogram) Observe(d time.Duration) {
-	seconds := d.Seconds()
-	low, high := 0, len(h.bounds)
-	for low < high {
-		if mid := (low + high) / 2; h.bounds[mid] < seconds {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	h.counts[low].Add(1)
+	bucket, _ := slices.BinarySearch(h.bounds, d.Seconds())
+	h.counts[bucket].Add(1)
 	h.nanos.Add(int64(d))
 }
 

@@ -28,8 +28,8 @@ func Covered(n *Node, desired, live any) (ok bool, path string) {
 	return false, c.paths[0]
 }
 
-// Differences is Covered for whoever wants to know all: the paths of the first differences, at most max of them, and
-// how many there are.
+// Differences returns the paths of the first differences that Covered would find, at most max of them, and how many
+// there are.
 func Differences(n *Node, desired, live any, max int) (paths []string, count int) {
 	c := comparison{max: max, all: true}
 	c.compare(n, desired, live, nil)

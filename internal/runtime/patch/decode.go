@@ -51,7 +51,7 @@ func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 	return v, d.duplicates, nil
 }
 
-// DecodeStored reads an object that Encode wrote, whatever it takes. The owners of fields in its managedFields stay
+// DecodeStored reads an object that Encode wrote, without limits. The owners of fields in its managedFields stay
 // text. It panics when the text is not what Encode wrote.
 func DecodeStored(data []byte) map[string]any {
 	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, stored: true}

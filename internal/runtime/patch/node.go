@@ -18,7 +18,7 @@ type Node struct {
 	// Struct: a field that is not in Fields is declared all the same. It is set for the built-in kinds, whose table
 	// names only what deserves it, and is not for maps, whose keys are data. Server-side apply tells the two apart.
 	Struct bool
-	Closed bool // a field that is not in Fields does not exist, whatever Struct says; an apply that has one is refused
+	Closed bool // a field that is not in Fields does not exist, despite Struct; an apply that has one is refused
 	Atomic bool // an object that server-side apply owns as one value
 
 	Items *Node // the items of a list

@@ -476,7 +476,8 @@ func TestAnEventThatTheServerRefusesIsDropped(t *testing.T) {
 			r.Record(event("B", "x"))
 			time.Sleep(10 * time.Minute)
 			if s.count() != requests || r.Dropped() != 2 {
-				t.Errorf("%s: %d requests, %d dropped; want %d and both dropped", reason, s.count(), r.Dropped(), requests)
+				t.Errorf("%s: %d requests, %d dropped; want %d and both dropped", reason, s.count(), r.Dropped(),
+					requests)
 			}
 		})
 	}

@@ -84,8 +84,8 @@ func realisticList(n int) []byte {
 	return b.Bytes()
 }
 
-// BenchmarkDecodePods reads a list of 10,000 pods of 9 KB into a struct of some ten fields, in each encoding. B/op is what
-// one list allocates in all.
+// BenchmarkDecodePods reads a list of 10,000 pods of 9 KB into a struct of some ten fields, in each encoding. B/op is
+// what one list allocates in all.
 func BenchmarkDecodePods(b *testing.B) {
 	const n = 10_000
 	run := func(name string, body []byte, decode func(r io.Reader, all *ListResult[*smallPod]) (listMeta, error)) {

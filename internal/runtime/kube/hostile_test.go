@@ -77,11 +77,12 @@ func TestObjectsThatWereNotAskedForAreBad(t *testing.T) {
 		if tc.q.LabelSelector != "" {
 			tc.q.Selects = func(l Labels) bool { app, _ := l.Get("app"); return app == "web" }
 		}
-		list, err := List[*pod](t.Context(), pipeClient(t, answer(200, podList("20", "", tc.object))), tc.q, ListOptions{})
+		c := pipeClient(t, answer(200, podList("20", "", tc.object)))
+		list, err := List[*pod](t.Context(), c, tc.q, ListOptions{})
 		if err != nil || len(list.Bad) > 0 != (tc.why != "") || tc.why != "" && list.Bad[0].Err.Error() != tc.why {
 			t.Errorf("a list with %s: bad %v, %v, want %q", tc.object, list.Bad, err, tc.why)
 		}
-		c := pipeClient(t, answer(200, frame("ADDED", tc.object)+frame("DELETED", tc.object)))
+		c = pipeClient(t, answer(200, frame("ADDED", tc.object)+frame("DELETED", tc.object)))
 		st, err := Watch[*pod](t.Context(), c, tc.q, WatchOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +92,8 @@ func TestObjectsThatWereNotAskedForAreBad(t *testing.T) {
 			if typ == Deleted && want == unselected { // it has left the selector, and may come with its new labels
 				want = ""
 			}
-			if _, err := st.Next(); (err != nil) != (want != "") || err != nil && !strings.HasSuffix(err.Error(), ": "+want) {
+			_, err := st.Next()
+			if (err != nil) != (want != "") || err != nil && !strings.HasSuffix(err.Error(), ": "+want) {
 				t.Errorf("%s of %s: got %v, want %q", typ, tc.object, err, want)
 			}
 		}

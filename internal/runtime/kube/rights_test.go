@@ -96,6 +96,10 @@ func TestALimitIsNeverWidened(t *testing.T) {
 		if err := attempts["list"](t, c.Limit(get).Limit(both)); !errors.Is(err, kube.ErrNotDeclared) {
 			t.Errorf("list: %v, want the first limit to hold", err)
 		}
+		deployments := kube.Resource{Group: "apps", Version: "v2", Plural: "deployments", Kind: "Deployment"}
+		if got := c.Limit(get).OtherVersions(t.Context(), deployments); len(got) != 1 || got[0] != "v1" {
+			t.Errorf("discovery, which needs no right, has %v, want v1", got)
+		}
 		if _, err := c.Limit(both).Raw(t.Context(), http.MethodGet, "/version",
 			nil); !errors.Is(err, kube.ErrNotDeclared) {
 			t.Errorf("a path that is no resource: %v", err)

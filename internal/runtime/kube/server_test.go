@@ -331,7 +331,8 @@ func TestAReadOfTheMirrorCannotBeTakenForOneOfTheServer(t *testing.T) {
 func TestASelectorReachesTheServerAsItIsWritten(t *testing.T) {
 	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
 		for name, labels := range map[string]map[string]string{
-			"a": {"app": "web", "example.com/part-of": "shop"}, "b": {"app": "db-1", "tier": ""}, "c": {"tier": "v1.2_3"},
+			"a": {"app": "web", "example.com/part-of": "shop"}, "b": {"app": "db-1", "tier": ""},
+			"c": {"tier": "v1.2_3"},
 		} {
 			body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
 				"metadata": map[string]any{"name": name, "labels": labels}}
@@ -345,7 +346,8 @@ func TestASelectorReachesTheServerAsItIsWritten(t *testing.T) {
 			{"example.com/part-of=shop"}: "a", {"tier=v1.2_3,!app"}: "c", {"", "metadata.name!=b"}: "a c",
 			{"app", "metadata.name=b,metadata.namespace=default"}: "b",
 		} {
-			q := kube.Query{Resource: configMaps, Namespace: "default", LabelSelector: selectors[0], FieldSelector: selectors[1]}
+			q := kube.Query{Resource: configMaps, Namespace: "default", LabelSelector: selectors[0],
+				FieldSelector: selectors[1]}
 			list, err := kube.List[*configMap](t.Context(), c, q, kube.ListOptions{})
 			var got []string
 			for _, m := range list.Items {

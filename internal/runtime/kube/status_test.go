@@ -88,9 +88,12 @@ func TestAnAnswerThatIsNoStatusKeepsItsCode(t *testing.T) {
 		len(msg) > 1000 {
 		t.Errorf("got %d bytes: %.200s", len(msg), msg)
 	}
-	if err := get(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }); AsStatus(err) == nil ||
-		AsStatus(err).Code != 503 {
-		t.Errorf("an empty 503 gave %v", err)
+	for code, reason := range map[int]string{401: "Unauthorized", 404: "NotFound", 409: "Conflict", 410: "Gone",
+		422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"} {
+		err := get(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+		if s := AsStatus(err); s == nil || s.Code != code || s.Reason != reason {
+			t.Errorf("an empty %d gave %v, want the reason %s", code, err, reason)
+		}
 	}
 }
 

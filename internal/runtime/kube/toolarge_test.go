@@ -236,6 +236,24 @@ func TestALargeAnswerThatWaitsForAnotherIsNoSilenceOfTheServer(t *testing.T) {
 	})
 }
 
+func TestALargeAnswerIsGivenUpBeforeItsRequestIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := pipeClient(t, scripted(answer(200, `{"kind":"Status","status":"Failure","code":429,"details":`+
+			`{"retryAfterSeconds":50},"x":"`+strings.Repeat("x", 1<<20)+`"}`), answer(200, item("a", "5"))))
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := getPod(t, c); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		if len(c.large) > 0 {
+			t.Error("no other large answer can be read while it waits")
+		}
+		running.Wait()
+	})
+}
+
 func TestALargeAnswerThatStandsStillHoldsUpOthersForOneTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stands := true

@@ -114,6 +114,10 @@ func TestErrorsAndBrokenObjectsComeOutAsWhatTheyAre(t *testing.T) {
 	if got := tell(strings.NewReader(in)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	// It might have been the end of the initial events.
+	if got := tell(strings.NewReader(frame("BOOKMARK", `{"metadata":[]}`))); !strings.HasPrefix(got, "broken: ") {
+		t.Errorf("a bookmark that does not decode: got %s", got)
+	}
 }
 
 // Rules: WCH-02

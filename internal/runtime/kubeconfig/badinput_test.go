@@ -65,7 +65,8 @@ func TestEachBadFlagIsNamedWithWhatIsWrong(t *testing.T) {
 		{Flags{Server: "h", As: "a", AsGroups: []string{""}}, `--as-group: is empty`},
 		{Flags{Server: "h", AsGroups: []string{"g"}}, "--as-group: needs the user to impersonate (as, or --as)"},
 		{Flags{Server: "http://127.0.0.1", Token: NewSecret("t")},
-			"--token: credentials are not sent over plain http to 127.0.0.1: use https, or a user without credentials"},
+			"--token: credentials are not sent over plain http to 127.0.0.1: use https, or a user without " +
+				"credentials"},
 		{Flags{Server: "http://h", Token: NewSecret("t"), InsecureLoopbackHTTP: true},
 			"--token: credentials are not sent over plain http to h: use https, or a user without credentials"},
 	} {

@@ -136,8 +136,9 @@ func reading(b *box, f Flags) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out := []any{c.Server, string(pem), c.TLSServerName, c.Insecure, c.ProxyURL.reveal(), base.namespace, u.Token.reveal(),
-		filepath.Base(u.TokenFile), u.Username.reveal(), u.Password.reveal(), u.As, u.AsUID, u.AsGroups, u.AsExtra}
+	out := []any{c.Server, string(pem), c.TLSServerName, c.Insecure, c.ProxyURL.reveal(), base.namespace,
+		u.Token.reveal(), filepath.Base(u.TokenFile), u.Username.reveal(), u.Password.reveal(), u.As, u.AsUID,
+		u.AsGroups, u.AsExtra}
 	for _, file := range []struct {
 		name, path string
 		data       Secret

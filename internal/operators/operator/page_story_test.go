@@ -129,7 +129,7 @@ func TestChildrenThatAreNotDeclaredAnyMoreAreDeletedAfterTheOthersAreInPlace(t *
 		remove()
 		w.Pass(3 * time.Minute)
 		w.Want("Service", get(w, services, "a") == nil, true)
-		w.Want("somebody else's Service", get(w, services, "other") != nil, true)
+		w.Want("the foreign Service", get(w, services, "other") != nil, true)
 		w.Want("DELETEs", w.Count("DELETE"), 1)
 		w.Stop()
 		w.Patch(pages, "a", `{"spec":{"internal":false}}`)
@@ -159,7 +159,7 @@ func TestAChildThatIsNotDeclaredAnyMoreAndLostOurLabelIsReleased(t *testing.T) {
 		w.Want("uid", at(svc, "metadata", "uid"), uid)
 		references, _ := at(svc, "metadata", "ownerReferences").([]any)
 		if len(references) != 1 || at(references[0], "uid") != "7" {
-			t.Errorf("owner references %v, want that of somebody else alone", references)
+			t.Errorf("owner references %v, want the foreign one alone", references)
 		}
 		w.Forget()
 		w.Pass(time.Hour)

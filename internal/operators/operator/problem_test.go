@@ -11,8 +11,8 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// judged returns the conditions that f makes of children that are all well, or missing, in short.
-func judged(f *findings, well bool, before []conditions.Condition, generation int64) ([]conditions.Condition,
+// conditionsOf returns the conditions that f makes of children that are all well, or missing, in short.
+func conditionsOf(f *findings, well bool, before []conditions.Condition, generation int64) ([]conditions.Condition,
 	map[string]string) {
 	set := conditions.NewSet(nil)
 	set.Ready, set.Progressing = conditions.New(conditions.Ready, well, "Children", "m"),
@@ -52,7 +52,7 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 			"False/NodePortChanged", none},
 		{"paused", findings{seen: there, paused: "differs"}, true, "False/Paused", "False/Paused", none, none},
 	} {
-		_, got := judged(&test.f, test.well, nil, 5)
+		_, got := conditionsOf(&test.f, test.well, nil, 5)
 		want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
 			conditions.Degraded: test.degraded, conditions.Stalled: test.stalled,
 			conditions.Paused: "False/NotAnnotated"}
@@ -64,13 +64,13 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 
 func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 	there := Seen{{Live: &apply.Live[struct{}]{}}}
-	first, _ := judged(&findings{seen: there, note: "node port 1 became 2"}, true, nil, 5)
-	again, _ := judged(&findings{seen: there}, true, first, 5)
+	first, _ := conditionsOf(&findings{seen: there, note: "node port 1 became 2"}, true, nil, 5)
+	again, _ := conditionsOf(&findings{seen: there}, true, first, 5)
 	if c, _ := conditions.Get(again, conditions.Degraded); c.Reason != nodePortChanged ||
 		c.Message != "node port 1 became 2" {
 		t.Errorf("in the next round: %+v", c)
 	}
-	if _, got := judged(&findings{seen: there}, true, again, 6); got[conditions.Degraded] != "False/AsExpected" {
+	if _, got := conditionsOf(&findings{seen: there}, true, again, 6); got[conditions.Degraded] != "False/AsExpected" {
 		t.Errorf("after a change of the spec: %v", got)
 	}
 }

@@ -36,7 +36,7 @@ func TestPodsThatWereOrphanedAreAdoptedByARedisOfTheSameName(t *testing.T) {
 		for _, name := range []string{"cache-0", "cache-1", "cache-2"} {
 			w.Want("controller of "+name, w.pod(name).ControllerUID(), uid)
 		}
-		w.Want("owners of cache-1, one of them somebody else's", len(w.pod("cache-1").OwnerReferences), 2)
+		w.Want("owners of cache-1, one of them foreign", len(w.pod("cache-1").OwnerReferences), 2)
 		w.Patch(resource, "cache", `{"spec":{"image":"redis:8"}}`)
 		w.Pass(20 * time.Second)
 		w.Want("replaced by a roll", w.replaced(before), "cache-0 cache-1 cache-2")

@@ -43,7 +43,7 @@ func exampleText(t *testing.T) []byte {
 
 var named = operatortest.Named
 
-// foreignPod is a pod that nobody controls.
+// foreignPod is a pod without a controller.
 func foreignPod(name, labels string) string {
 	return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","labels":` + labels + `},
 		"spec":{"containers":[{"name":"own","image":"own"}]}}`

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and nobody
-// else's pod was touched.
+// Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and no
+// foreign pod was touched.
 //
 // Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23, WRT-27
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {

@@ -118,7 +118,7 @@ func TestAPodThatGoesOrEndsComesBackOnce(t *testing.T) {
 		w.Want("replaced", w.replaced(before), "cache-2")
 		w.WantReady("cache")
 
-		w.Stop() // vanished while nobody looked
+		w.Stop() // it vanishes while skiff is down
 		w.Delete(pods, "cache-0")
 		w.Delete(services, "cache")
 		w.Pass(5 * time.Second)

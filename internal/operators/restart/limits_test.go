@@ -209,7 +209,7 @@ func TestOfMoreThan200TriggersTheOldestWorkAndOthersAreRefused(t *testing.T) {
 	})
 }
 
-func TestATriggerCannotGoBelowTheFloorsOfWhoeverRunsSkiff(t *testing.T) {
+func TestATriggerCannotGoBelowTheFloorsThatFlagsSet(t *testing.T) {
 	for _, floors := range []bool{false, true} {
 		o := options
 		o.Quiet = true

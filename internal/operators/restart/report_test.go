@@ -54,7 +54,7 @@ func TestManyPodsThatAreReplacedAtOnceMakeFewWrites(t *testing.T) {
 	})
 }
 
-func TestATriggerWithoutPodsIsNotArmedAndArmsByItself(t *testing.T) {
+func TestATriggerWithoutPodsIsArmedWhenItHasSome(t *testing.T) {
 	story(t, func(w *env) {
 		w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"later"}}},`+toPredixy)
 		w.trigger("exists", `"source":{"selector":{"matchExpressions":[{"key":"late","operator":"Exists"}]}},`+toPredixy)

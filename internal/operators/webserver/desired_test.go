@@ -84,7 +84,7 @@ func TestInvalidSpecNamesTheField(t *testing.T) {
 		_, err := desired(decode(t, `{`+identity+`,"spec":`+spec+`}`))
 		if field == "" {
 			if err != nil {
-				t.Errorf("%s: %v; what the server can judge better is left to it", spec, err)
+				t.Errorf("%s: %v; what the server can check better is left to it", spec, err)
 			}
 			continue
 		}

@@ -117,7 +117,7 @@ func TestAllocatedNodePortIsKept(t *testing.T) {
 	})
 }
 
-// taker is a Service of somebody else.
+// taker is a Service that has a node port.
 func taker(name, port string) string {
 	return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"` + name + `"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":` + port + `}]}}`
 }

@@ -274,7 +274,7 @@ func TestEarlier(t *testing.T) {
 
 // Where resource versions cannot be compared, the mirror counts as having reached a write only while it shows just
 // that version. What was written is expected then, as with the expectations of Kubernetes' own controllers: nothing is
-// written twice meanwhile, a lost event blocks nobody for longer than the trust, and the owner's end clears it.
+// written twice meanwhile, a lost event blocks nothing for longer than the trust, and the owner's end clears it.
 //
 // Rules: CCH-14
 func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
@@ -288,7 +288,7 @@ func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
 		answer.Namespace, answer.Name, answer.ResourceVersion = "default", "web", "opaque-7"
 		var w written
 		w.set(answer)
-		for _, mirror = range []string{"opaque-1", "opaque-9", "opaque-6"} { // behind or ahead: nobody can say
+		for _, mirror = range []string{"opaque-1", "opaque-9", "opaque-6"} { // behind or ahead: that cannot be known
 			if got := w.trusted(reached); got != fromAnswer {
 				t.Errorf("the mirror is at %s and the copy is taken from source %d, not from the answer", mirror, got)
 			}
@@ -328,7 +328,7 @@ func TestTheRivalIsWhoOwnsTheFieldThatDiffers(t *testing.T) {
 	for path, want := range map[string]string{
 		`spec.template.spec.containers[name="web"].image`: "kubectl-edit",
 		`metadata.labels.app.example.com/x`:               "labeler",
-		`spec.template.spec.containers[name="db"].image`:  "labeler", // nobody owns it: the one that wrote last
+		`spec.template.spec.containers[name="db"].image`:  "labeler", // unowned: the one that wrote last
 		`spec.templates`: "labeler",
 	} {
 		if got := rivalOf(all, Manager, []string{path}); got != want {

@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 		{3, "o+ o+ n?", "", 0},
 		{3, "o+ o+ _", "Create2", 0},
 		{3, "o+ o+ o.", "", 0},
-		{3, "o+ n- o+", "", 0}, // wherever the new one that is not ready stands
+		{3, "o+ n- o+", "", 0}, // at any place of the new one that is not ready
 		{3, "o+ f o+", "Roll2", 0},
 		// Old pods that do not serve go first.
 		{3, "o- o+ o+", "Roll0", 0},

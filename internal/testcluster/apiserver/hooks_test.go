@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skiff/internal/runtime/patch"
@@ -102,6 +103,7 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // called returns the calls since the last time, which it forgets.
 func (h *hooks) called() string {
+	synctest.Wait() // a watch may still be asking for a conversion
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := strings.Join(h.calls, ", ")

@@ -62,7 +62,7 @@ func (f *electionFlags) elector(cfg kube.Config, namespace, scope string, log lo
 		}
 	}
 	if err := o.Check(); err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, usageError{flagOf(err)}
 	}
 	if !f.on {
 		return nil, func() {}, nil

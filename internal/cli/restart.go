@@ -160,7 +160,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	limitMemory(log)
 	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
 		WatchIdleTimeout: f.watchIdleTimeout, MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
-		Log: log}, spec)
+		Advice: advice, Log: log}, spec)
 	if err != nil {
 		return err
 	}
@@ -178,5 +178,5 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err == nil {
 		log.Info("stopped")
 	}
-	return err
+	return flagOf(err)
 }

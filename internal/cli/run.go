@@ -239,7 +239,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 			Elected:        elector != nil,
 			MinDebounce:    f.floors.minDebounce,
 			MinCooldown:    f.floors.minCooldown,
-			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Log: log})
+			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice, Log: log})
 	var installed skew
 	var electionLog *events.Recorder
 	if elector != nil {
@@ -257,7 +257,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	if err == nil {
 		log.Info("stopped")
 	}
-	return err
+	return flagOf(err)
 }
 
 // limitMemory makes the memory limit of the process's control group that of the Go runtime, less a tenth for what Go

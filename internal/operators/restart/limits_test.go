@@ -257,7 +257,7 @@ func TestATriggerWhosePodsTakeTooMuchMemorySaysSoAndRestartsNothing(t *testing.T
 		}
 		w.Pass(2 * time.Minute)
 		w.WantCondition("rt", "Ready", "Unknown/OverBudget", "the pods of namespace default take",
-			"raise --mirror-memory-mib")
+			"make them smaller")
 		w.WantCondition("rt", "Stalled", "True/OverBudget")
 		revision := w.revision("predixy")
 		w.replace("redis-0")

@@ -137,8 +137,8 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		return s
 	}
 	if common(err) {
-		o := r.store.o
-		o.contact.log(o.Client, o.Log, err, time.Since(s.since) >= logAfter && r.alone())
+		o := &r.store.o
+		o.contact.log(o, err, time.Since(s.since) >= logAfter && r.alone())
 		return s
 	}
 	if class := problemClass(err); class != s.logged {

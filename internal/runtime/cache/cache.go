@@ -57,11 +57,19 @@ type Options struct {
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
 	// missing grant may concern several mirrors.
 	QuietParking bool
+	Advice       Advice
 
 	// What the mirrors of a process share; nil: this one shares it with none.
 	lists   *limiter
 	contact *contact
 	memory  *memory
+}
+
+// Advice is what a user of the program can do, as the end of a message; "" adds nothing.
+type Advice struct {
+	ObjectBytes string // an object is larger than one may be: "raise ..."
+	MirrorBytes string // a namespace takes more than there is: "raise ..."
+	Server      string // the API server has never answered
 }
 
 // New returns an empty Store. It sends nothing before Run.

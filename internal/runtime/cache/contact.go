@@ -45,7 +45,7 @@ func (c *contact) lost(sc *scope) {
 // log logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
 // it lasts: package manager logs a server that answers nothing, and lasting says that only watches are concerned. What
 // that has logged already is no warning again.
-func (c *contact) log(client *kube.Client, log logr.Logger, err error, lasting bool) {
+func (c *contact) log(o *Options, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
@@ -58,7 +58,7 @@ func (c *contact) log(client *kube.Client, log logr.Logger, err error, lasting b
 	case next != "":
 		message, class = "cannot reach the API server, trying again", problemClass(err)
 	case !c.made:
-		message, class, next = "cannot reach the API server, trying again", "start", "check --server or the kubeconfig"
+		message, class, next = "cannot reach the API server, trying again", "start", o.Advice.Server
 	case lasting:
 		message, class = "cannot renew "+watches(len(c.away))+", trying again", "lasting"
 		outage = false
@@ -73,18 +73,18 @@ func (c *contact) log(client *kube.Client, log logr.Logger, err error, lasting b
 	}
 	c.logged[class] = true
 	if quiet {
-		log.Info(message, "reason", err.Error())
+		o.Log.Info(message, "reason", err.Error())
 		return
 	}
 	values := []any{"error", err}
 	if next != "" {
 		values = append([]any{"hint", next}, values...)
 	}
-	if !outage || client.FirstToLog() {
+	if !outage || o.Client.FirstToLog() {
 		c.logged[loud] = true
 		values = kube.Warn(values...)
 	}
-	log.Info(message, values...)
+	o.Log.Info(message, values...)
 }
 
 // loud is in contact.logged when one of them was logged at level WARN: then its end is logged, too.
@@ -101,19 +101,19 @@ func (c *contact) back(log logr.Logger, sc *scope) {
 
 // answered notes what came of a request that is neither a list nor a watch. While all watches are open, only such a
 // request shows that a credential is not accepted any more.
-func (c *contact) answered(client *kube.Client, log logr.Logger, err error) {
+func (c *contact) answered(o *Options, err error) {
 	if err != nil {
 		c.mu.Lock()
 		c.refused = true
 		c.mu.Unlock()
-		c.log(client, log, err, false)
+		c.log(o, err, false)
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refused {
 		c.refused = false
-		c.wellLocked(log)
+		c.wellLocked(o.Log)
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *contact) wellLocked(log logr.Logger) {
 // says that there is no credential, or that the server refuses it.
 func (s *Store[T]) Answered(err error) {
 	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
-		s.o.contact.answered(s.o.Client, s.o.Log, err)
+		s.o.contact.answered(&s.o, err)
 	}
 }
 

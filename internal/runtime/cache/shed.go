@@ -111,8 +111,16 @@ func (s *Store[T]) shedErrorLocked(k kube.Key) *ShedError {
 
 // tooLarge says what is wrong with an object that is too large, and what to do.
 func (s *Store[T]) tooLarge(k kube.Key, key shedKey) string {
-	return fmt.Sprintf("%s %s takes %s of memory, one object may take %s: make it smaller, or raise --max-object-kib",
-		s.o.Resource.Kind, k, kib(key.size), kib(s.o.MaxObjectBytes))
+	return fmt.Sprintf("%s %s takes %s of memory, one object may take %s: make it smaller", s.o.Resource.Kind, k,
+		kib(key.size), kib(s.o.MaxObjectBytes)) + or(s.o.Advice.ObjectBytes)
+}
+
+// or adds another thing to do.
+func or(advice string) string {
+	if advice == "" {
+		return ""
+	}
+	return ", or " + advice
 }
 
 func kib(bytes int64) string {
@@ -272,7 +280,7 @@ func (s *Store[T]) whyShed(namespace string, v victim) string {
 	if most > 0 {
 		what += fmt.Sprintf("; the largest is %s with %s", kube.Printable(name, maxName), kib(most))
 	}
-	what += ": delete some or make them smaller, or raise --mirror-memory-mib and the memory limit; until then "
+	what += ": delete some or make them smaller" + or(s.o.Advice.MirrorBytes) + "; until then "
 	if s.o.Owners {
 		return what + "skiff leaves them as they are"
 	}

@@ -88,6 +88,7 @@ type Options struct {
 	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
 	InFlight         *InFlight     // shared by all controllers of a process; nil: no bound
+	Advice           Advice
 	Log              logr.Logger
 }
 

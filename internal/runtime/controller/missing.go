@@ -5,8 +5,19 @@ import (
 	"fmt"
 	"strings"
 
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 )
+
+// Advice is what a user of the program can do, as the end of a message; "" adds nothing.
+type Advice struct {
+	cache.Advice
+	Install string // a definition of the program's own resources is missing
+	Version string // it is there in another version
+	// Grant is how an administrator gives a user, "" where it is not known, what a controller needs in namespaces, or
+	// everywhere if the first is ""; nil: no advice.
+	Grant func(controller, user string, namespaces []string) string
+}
 
 // lack is what keeps a controller from working on a part. The same lack of several namespaces is one sentence.
 type lack struct {
@@ -31,7 +42,7 @@ func (c *Controller) lackOf(one *part) lack {
 				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
 					", "), version.Resource.Version)
 				if m.Resource().Group == ownGroup {
-					text += "; run the skiff that these definitions belong to, or `skiff crds install` for this one"
+					text += then(c.o.Advice.Version)
 				}
 				other = append(other, text)
 			case kube.IsNotFound(s.Err) && m.Resource().Group == ownGroup:
@@ -48,9 +59,9 @@ func (c *Controller) lackOf(one *part) lack {
 	switch len(absent) {
 	case 0:
 	case 1:
-		other = append([]string{absent[0] + " is not installed; run `skiff crds install`"}, other...)
+		other = append([]string{absent[0] + " is not installed" + then(c.o.Advice.Install)}, other...)
 	default:
-		other = append([]string{strings.Join(absent, ", ") + " are not installed; run `skiff crds install`"},
+		other = append([]string{strings.Join(absent, ", ") + " are not installed" + then(c.o.Advice.Install)},
 			other...)
 	}
 	return lack{strings.Join(forbidden, ", "), user, strings.Join(other, "; ")}
@@ -59,15 +70,17 @@ func (c *Controller) lackOf(one *part) lack {
 // problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does.
 func (c *Controller) problemOf(one *part) string { return c.describeLack(c.lackOf(one), one.namespace) }
 
-// describeLack says what namespaces lack, and the next step. It is a command that an administrator
-// can paste: it asks with skiff's name, and so grants what is missing to skiff.
+// describeLack says what namespaces lack, and the next step.
 func (c *Controller) describeLack(l lack, namespaces ...string) string {
 	if l == (lack{}) {
 		return ""
 	}
 	text := l.rest
 	if l.forbidden != "" {
-		text = "may not list and watch " + l.forbidden + "; " + c.grant(l.user, namespaces)
+		text = "may not list and watch " + l.forbidden
+		if grant := c.o.Advice.Grant; grant != nil {
+			text += then(grant(c.name, l.user, namespaces))
+		}
 		if l.rest != "" {
 			text += "; " + l.rest
 		}
@@ -81,26 +94,12 @@ func (c *Controller) describeLack(l lack, namespaces ...string) string {
 	return "namespaces " + few(namespaces) + ": " + text
 }
 
-// maxGranted bounds the namespaces of one command.
-const maxGranted = 20
-
-// grant is how an administrator gives a user what the controller needs in namespaces.
-func (c *Controller) grant(user string, namespaces []string) string {
-	if c.kind == noKind { // of flags: its rights are not those of a custom resource
-		return "grant it as examples/sidecar.yaml does"
+// then adds the next step.
+func then(advice string) string {
+	if advice == "" {
+		return ""
 	}
-	command := "skiff check --controllers " + c.name
-	if user != "" {
-		command += " --as " + user
-	}
-	if namespaces[0] != "" {
-		command += " --watch-namespaces " + strings.Join(namespaces[:min(len(namespaces), maxGranted)], ",")
-	}
-	text := "an administrator grants it with `" + command + " -o yaml | kubectl apply -f -`"
-	if user == "" {
-		text += " and, for --as, the user that skiff runs as"
-	}
-	return text
+	return "; " + advice
 }
 
 // notWorking says which namespaces are not worked on, those with the same problem in one line.

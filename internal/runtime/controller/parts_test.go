@@ -42,7 +42,8 @@ func twoNamespaces(w *world, log *logLines) (*runs, *Controller) {
 	for _, name := range []string{"a", "b"} {
 		w.createIn("", namespaces, name)
 	}
-	s := Setup{Client: w.skiff, Namespaces: []string{"a", "b"}, Mirrors: cache.NewMirrors(), Log: log.logger()}
+	s := Setup{Client: w.skiff, Namespaces: []string{"a", "b"}, Mirrors: cache.NewMirrors(),
+		Advice: advice, Log: log.logger()}
 	r := &runs{}
 	return r, s.New("test", r.count, For(Mirror[*configMap](s, configMaps, "role=x")),
 		Owns(Mirror[*configMap](s, secrets, ""), "ConfigMap"))
@@ -90,9 +91,8 @@ func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		expect(t, "ready with b parked", c.Ready(), nil)
-		const problem = "namespace b: may not list and watch configmaps, secrets; an administrator grants it with " +
-			"`skiff check --controllers test --as system:serviceaccount:skiff:skiff --watch-namespaces b -o yaml | " +
-			"kubectl apply -f -`"
+		const problem = "namespace b: may not list and watch configmaps, secrets; " +
+			"grant test to system:serviceaccount:skiff:skiff in b"
 		expect(t, "status names it", strings.Contains(status(c), "not working: "+problem), true)
 		expect(t, "log lines of it", len(log.with(problem)), 1)
 		expect(t, "log lines of the mirrors", len(log.with("cannot list or watch")), 0)
@@ -162,3 +162,8 @@ func TestAServerThatIsAwayIsNoReasonToBeReady(t *testing.T) {
 		stop()
 	})
 }
+
+// advice is that of a program.
+var advice = Advice{Install: "install it", Grant: func(name, user string, namespaces []string) string {
+	return "grant " + name + " to " + user + " in " + strings.Join(namespaces, ",")
+}}

@@ -161,6 +161,7 @@ type Setup struct {
 	MinDebounce, MinCooldown time.Duration
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
+	Advice         Advice
 	Log            logr.Logger
 }
 
@@ -187,12 +188,14 @@ func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*c
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
-		MaxObjectBytes: s.ObjectBytes, QuietParking: true, Log: s.Log}
+		MaxObjectBytes: s.ObjectBytes, QuietParking: true, Advice: s.Advice.Advice,
+		Log: s.Log}
 }
 
 // New returns a controller of an operator.
 func (s Setup) New(name string, f Func, sources ...Source) *Controller {
-	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, Log: s.Log}, sources...)
+	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, Advice: s.Advice,
+		Log: s.Log}, sources...)
 }
 
 // namespace is what is read of a namespace: only its name.
@@ -204,14 +207,15 @@ var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind:
 
 // SelectRights are what SelectNamespaces needs.
 var SelectRights = []kube.Right{{Resource: namespaceResource, Verbs: []string{"list", "watch"},
-	Why: "which namespaces --watch-namespace-selector selects"}}
+	Why: "which namespaces a label selector selects"}}
 
 // SelectNamespaces returns a controller that has the other controllers of s, which have to be made with the same
 // Mirrors, work in the namespaces that s.NamespaceSelector selects now. It works on standbys, too, so that their
 // mirrors are warm. A namespace that is no longer selected is left as it is.
 func SelectNamespaces(s Setup) *Controller {
 	all := cache.New[*namespace](cache.Options{Resource: namespaceResource, LabelSelector: s.NamespaceSelector,
-		Client: s.Client.Limit(SelectRights), WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true, Log: s.Log})
+		Client: s.Client.Limit(SelectRights), WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true,
+		Advice: s.Advice.Advice, Log: s.Log})
 	var c *Controller
 	c = New("namespaces", func(context.Context, kube.Key) (Outcome, error) {
 		selected, err := all.List("")
@@ -226,7 +230,7 @@ func SelectNamespaces(s Setup) *Controller {
 			c.log.Info("selected namespaces", "selector", s.NamespaceSelector, "namespaces", few(names))
 		}
 		return Done, nil
-	}, Options{Workers: 1, Log: s.Log}, Once(kube.Key{}), Watches(all, func(*namespace) []kube.Key {
+	}, Options{Workers: 1, Advice: s.Advice, Log: s.Log}, Once(kube.Key{}), Watches(all, func(*namespace) []kube.Key {
 		return []kube.Key{{}} // all of them together
 	}))
 	return c

@@ -370,13 +370,13 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 	}{
 		{webServers, &apiserver.Reply{Code: 404, Reason: "NotFound",
 			Message: "the server could not find the requested resource"},
-			[]string{"not working: webservers.skiff.dev is not installed; run `skiff crds install`"}},
+			[]string{"not working: webservers.skiff.dev is not installed; install it"}},
 		{things, &apiserver.Reply{Code: 404, Body: "404 page not found\n", ContentType: "text/plain"},
 			[]string{"not working: things.example.com: ", "the server does not have this resource; install its CRD"}},
 		{pods, &apiserver.Reply{Code: 403, Reason: "Forbidden",
 			Message: `pods is forbidden: User "skiff" cannot list resource "pods"`},
 			[]string{"not working: namespace default: may not list and watch pods; " +
-				"an administrator grants it with `skiff check ",
+				"grant test to skiff in default",
 				"pods in default: backing off, 0 objects, last contact never"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -400,7 +400,8 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			c := New("test", func(context.Context, kube.Key) (Outcome, error) {
 				ran++
 				return Done, nil
-			}, Options{Log: log.logger(), Workers: 1}, For(cache.New[*configMap](o)), For(w.store("role=other")))
+			}, Options{Log: log.logger(), Workers: 1, Advice: advice},
+				For(cache.New[*configMap](o)), For(w.store("role=other")))
 			if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "not listed yet") {
 				t.Fatalf("before the start: %v", err)
 			}

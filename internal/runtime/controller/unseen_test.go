@@ -49,7 +49,8 @@ func parkB(t *testing.T, u *told, then func(w *world, log *logLines, r *runs, c 
 			w.createIn(name, configMaps, "one")
 			w.createIn(name, configMaps, "two")
 		}
-		s := Setup{Client: w.skiff, Namespaces: []string{"a", "b"}, Mirrors: cache.NewMirrors(), Log: log.logger()}
+		s := Setup{Client: w.skiff, Namespaces: []string{"a", "b"}, Mirrors: cache.NewMirrors(),
+			Advice: advice, Log: log.logger()}
 		r := &runs{}
 		c := s.New("test", r.count, For(Mirror[*configMap](s, configMaps, "role=x")).Unseen(u.tell),
 			Owns(Mirror[*configMap](s, secrets, ""), "ConfigMap"))
@@ -69,9 +70,8 @@ func TestTheObjectsOfANamespaceThatCannotBeWatchedAreToldAfterTwoMinutes(t *test
 		time.Sleep(unseenAfter - 10*time.Second)
 		expect(t, "told at first", u.all(), "map[]")
 		time.Sleep(time.Minute)
-		why := "namespace b: may not list and watch secrets; an administrator grants it with `skiff check " +
-			"--controllers test --as system:serviceaccount:skiff:skiff --watch-namespaces b -o yaml | kubectl apply " +
-			"-f -`"
+		why := "namespace b: may not list and watch secrets; " +
+			"grant test to system:serviceaccount:skiff:skiff in b"
 		expect(t, "told", u.all(), "map[b/one: "+why+":1 b/two: "+why+":1]")
 		r.expect(t, "runs in b", "b/one", 0)
 		expect(t, "status says so", strings.Contains(status(c),

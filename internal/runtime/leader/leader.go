@@ -60,7 +60,7 @@ const (
 
 // Rights are what an Elector needs in the namespace of its lease. Without watch it asks every few seconds instead.
 var Rights = []kube.Right{{Resource: leases, Verbs: []string{"get", "watch", "create", "patch"},
-	Why: "leader election (--leader-elect), in skiff's own namespace"}}
+	Why: "leader election, in skiff's own namespace"}}
 
 // Options configure an Elector.
 type Options struct {
@@ -132,23 +132,33 @@ func (o *Options) Check() error {
 	slack := time.Duration(float64(o.RetryPeriod)*(1+jitter)) + o.requestTimeout()
 	switch {
 	case o.Namespace == "" || o.Name == "":
-		return errors.New("leader election needs the namespace and the name of a lease: " +
-			"set --leader-election-namespace and --leader-election-id")
+		return &OptionError{"Name", "", "leader election needs the namespace and the name of a lease"}
 	case o.LeaseDuration < time.Second || o.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("--leader-elect-lease-duration %s: want whole seconds, at least 1s", o.LeaseDuration)
+		return wrong("LeaseDuration", o.LeaseDuration, "want whole seconds, at least 1s")
 	case o.LeaseDuration > maxLeaseDuration:
-		return fmt.Errorf("--leader-elect-lease-duration %s: want at most %s", o.LeaseDuration, maxLeaseDuration)
+		return wrong("LeaseDuration", o.LeaseDuration, "want at most %s", maxLeaseDuration)
 	case o.RetryPeriod <= 0:
-		return fmt.Errorf("--leader-elect-retry-period %s: must be more than 0", o.RetryPeriod)
+		return wrong("RetryPeriod", o.RetryPeriod, "must be more than 0")
 	case o.RenewDeadline <= time.Duration(float64(o.RetryPeriod)*(1+jitter)):
-		return fmt.Errorf("--leader-elect-renew-deadline %s: must be more than %g times the retry period of %s",
-			o.RenewDeadline, 1+jitter, o.RetryPeriod)
+		return wrong("RenewDeadline", o.RenewDeadline, "must be more than %g times the retry period of %s",
+			1+jitter, o.RetryPeriod)
 	case o.LeaseDuration <= o.RenewDeadline+slack:
-		return fmt.Errorf("--leader-elect-lease-duration %s: must be more than %s (the renew deadline of %s and %s "+
+		return wrong("LeaseDuration", o.LeaseDuration, "must be more than %s (the renew deadline of %s and %s "+
 			"for a retry and its request): otherwise two processes could lead at once",
-			o.LeaseDuration, o.RenewDeadline+slack, o.RenewDeadline, slack)
+			o.RenewDeadline+slack, o.RenewDeadline, slack)
 	}
 	return nil
+}
+
+// OptionError is an option with which an Elector does not work.
+type OptionError struct{ Option, Value, Problem string }
+
+func (e *OptionError) Error() string {
+	return strings.TrimSpace(e.Option+" "+e.Value) + ": " + e.Problem
+}
+
+func wrong(option string, value time.Duration, problem string, args ...any) error {
+	return &OptionError{option, value.String(), fmt.Sprintf(problem, args...)}
 }
 
 // requestTimeout bounds one request: a renewal that hangs must leave time for another.

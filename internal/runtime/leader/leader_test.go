@@ -153,17 +153,17 @@ func TestDurationsWithWhichTwoCouldLeadAreRefused(t *testing.T) {
 		{0, 0, 0, ""},
 		{15 * s, 10 * s, 2 * s, ""},
 		{60 * s, 40 * s, 5 * s, ""},
-		{15 * s, 14 * s, 2 * s, "--leader-elect-lease-duration 15s: must be more than 18.4s (the renew deadline of " +
+		{15 * s, 14 * s, 2 * s, "LeaseDuration 15s: must be more than 18.4s (the renew deadline of " +
 			"14s and 4.4s for a retry and its request): otherwise two processes could lead at once"},
-		{10 * s, 10 * s, 2 * s, "--leader-elect-lease-duration 10s: must be more than 14.4s (the renew deadline of " +
+		{10 * s, 10 * s, 2 * s, "LeaseDuration 10s: must be more than 14.4s (the renew deadline of " +
 			"10s and 4.4s for a retry and its request): otherwise two processes could lead at once"},
-		{1500 * time.Millisecond, s, s / 10, "--leader-elect-lease-duration 1.5s: want whole seconds, at least 1s"},
-		{s / 2, s / 4, s / 10, "--leader-elect-lease-duration 500ms: want whole seconds, at least 1s"},
-		{-s, 10 * s, 2 * s, "--leader-elect-lease-duration -1s: want whole seconds, at least 1s"},
-		{25 * time.Hour, 10 * s, 2 * s, "--leader-elect-lease-duration 25h0m0s: want at most 24h0m0s"},
-		{15 * s, 2 * s, 2 * s, "--leader-elect-renew-deadline 2s: must be more than 1.2 times the retry period of 2s"},
-		{15 * s, -s, 2 * s, "--leader-elect-renew-deadline -1s: must be more than 1.2 times the retry period of 2s"},
-		{15 * s, 10 * s, -s, "--leader-elect-retry-period -1s: must be more than 0"},
+		{1500 * time.Millisecond, s, s / 10, "LeaseDuration 1.5s: want whole seconds, at least 1s"},
+		{s / 2, s / 4, s / 10, "LeaseDuration 500ms: want whole seconds, at least 1s"},
+		{-s, 10 * s, 2 * s, "LeaseDuration -1s: want whole seconds, at least 1s"},
+		{25 * time.Hour, 10 * s, 2 * s, "LeaseDuration 25h0m0s: want at most 24h0m0s"},
+		{15 * s, 2 * s, 2 * s, "RenewDeadline 2s: must be more than 1.2 times the retry period of 2s"},
+		{15 * s, -s, 2 * s, "RenewDeadline -1s: must be more than 1.2 times the retry period of 2s"},
+		{15 * s, 10 * s, -s, "RetryPeriod -1s: must be more than 0"},
 	} {
 		_, err := New(Options{Namespace: "n", Name: "l", LeaseDuration: tt.lease, RenewDeadline: tt.renew,
 			RetryPeriod: tt.retry})
@@ -172,7 +172,7 @@ func TestDurationsWithWhichTwoCouldLeadAreRefused(t *testing.T) {
 		}
 	}
 	_, err := New(Options{Namespace: "n"})
-	if err == nil || !strings.Contains(err.Error(), "set --leader-election-namespace and --leader-election-id") {
+	if err == nil || !strings.Contains(err.Error(), "needs the namespace and the name of a lease") {
 		t.Errorf("error %v", err)
 	}
 }

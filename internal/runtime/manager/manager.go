@@ -101,10 +101,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.started = time.Now()
 	failed := make(chan error, 3) // one for each server
 	for _, s := range []served{
-		{what: "probes", flag: "--health-probe-bind-address", address: m.o.HealthAddr, others: m.o.HealthElse,
+		{what: Probes, address: m.o.HealthAddr, others: m.o.HealthElse,
 			handler: m.probes()},
-		{what: "metrics", flag: "--metrics-bind-address", address: m.o.MetricsAddr, handler: m.metrics()},
-		{what: "debug pages", flag: "--pprof-bind-address", address: m.o.DebugAddr, handler: m.debug(), slow: true},
+		{what: Metrics, address: m.o.MetricsAddr, handler: m.metrics()},
+		{what: DebugPages, address: m.o.DebugAddr, handler: m.debug(), slow: true},
 	} {
 		e, err := m.open(s, failed)
 		if err != nil {
@@ -284,7 +284,7 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 // check refuses what cannot run.
 func (m *Manager) check() error {
 	if len(m.o.Controllers) == 0 {
-		return errors.New("--controllers: there is none to run; name at least one")
+		return errors.New("there is no controller to run")
 	}
 	seen := map[string]bool{}
 	for _, c := range m.o.Controllers {

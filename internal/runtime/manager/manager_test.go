@@ -309,7 +309,7 @@ func TestProbesOnARealAddress(t *testing.T) {
 	if err == nil {
 		t.Fatal("a taken address is no error")
 	}
-	expectText(t, "taken address", err.Error(), "--health-probe-bind-address "+addr, "address already in use")
+	expectText(t, "taken address", err.Error(), "serve probes on "+addr, "address already in use")
 
 	m := New(Options{HealthAddr: addr, Controllers: idle()})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -353,19 +353,17 @@ func TestAProbeServerThatFailsStopsTheManager(t *testing.T) {
 	})
 }
 
-func TestAnAddressThatCannotBeUsedIsAnErrorThatNamesItsFlag(t *testing.T) {
+func TestAnAddressThatCannotBeUsedIsAnErrorThatNamesIt(t *testing.T) {
 	idle := []*controller.Controller{controller.New("idle", nothing, controller.Options{})}
 	for _, test := range []struct {
 		o     Options
 		parts []string
 	}{
-		{Options{HealthAddr: "8081", Controllers: idle}, []string{"--health-probe-bind-address 8081: ", "missing port",
-			"0 for none"}},
+		{Options{HealthAddr: "8081", Controllers: idle}, []string{"serve probes on 8081: ", "missing port"}},
 		{Options{HealthAddr: "localhost:http-probe", Controllers: idle},
-			[]string{"--health-probe-bind-address localhost:http-probe: "}},
-		{Options{MetricsAddr: "8080", Controllers: idle}, []string{"--metrics-bind-address 8080: ", "missing port",
-			"0 for none"}},
-		{Options{}, []string{"--controllers: "}},
+			[]string{"serve probes on localhost:http-probe: "}},
+		{Options{MetricsAddr: "8080", Controllers: idle}, []string{"serve metrics on 8080: ", "missing port"}},
+		{Options{}, []string{"no controller to run"}},
 	} {
 		err := New(test.o).Run(t.Context())
 		if err == nil {

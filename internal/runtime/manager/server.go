@@ -31,12 +31,31 @@ type endpoint struct {
 	done   chan struct{}
 }
 
-// served says what a server is, by what it serves and by the flag that has its address.
+// What the servers of a Manager serve.
+const (
+	Probes     = "probes"
+	Metrics    = "metrics"
+	DebugPages = "debug pages"
+)
+
+// ListenError is an address of Options on which the Manager cannot serve.
+type ListenError struct {
+	What    string // Probes, Metrics or DebugPages
+	Address string
+	Err     error
+}
+
+func (e *ListenError) Error() string {
+	return fmt.Sprintf("serve %s on %s: %v", e.What, e.Address, e.Err)
+}
+func (e *ListenError) Unwrap() error { return e.Err }
+
+// served says what a server is.
 type served struct {
-	what, flag, address string
-	others              []string // addresses to take while that one is in use
-	handler             http.Handler
-	slow                bool // answers may take as long as the client asks for: a profile
+	what, address string
+	others        []string // addresses to take while that one is in use
+	handler       http.Handler
+	slow          bool // answers may take as long as the client asks for: a profile
 }
 
 // open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a
@@ -50,7 +69,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 		l, err = m.listen("tcp", s.others[i])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", s.flag, s.address, err)
+		return nil, &ListenError{s.what, s.address, err}
 	}
 	e := &endpoint{
 		server: &http.Server{

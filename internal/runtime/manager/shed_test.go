@@ -38,9 +38,9 @@ func TestWhatIsNotHeldInMemoryIsNamedInReadyzAndCountedInMetrics(t *testing.T) {
 		expectText(t, "/readyz?verbose", all.health.verbose(),
 			"    ! over budget: namespace kube-system: 4 of its configmaps not worked on: ",
 			"; the largest is a with 41 KiB",
-			": delete some or make them smaller, or raise --mirror-memory-mib",
+			": delete some or make them smaller",
 			"    ! too large: namespace default: 1 of its configmaps not worked on: ConfigMap default/huge takes ",
-			"make it smaller, or raise --max-object-kib")
+			"make it smaller")
 		s := all.metrics.samples()
 		of := `{resource="configmaps",selector="",namespace="`
 		expect(t, "objects over budget", s["skiff_shed_objects"+of+`kube-system"}`], 4)

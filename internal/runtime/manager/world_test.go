@@ -124,8 +124,7 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 		code, body = p.get("/readyz?verbose")
 		expect(t, "/readyz?verbose", code, 200)
 		expectText(t, "/readyz?verbose", body,
-			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev is not installed; run `"+
-				"skiff crds install`\n",
+			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev is not installed\n",
 			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never\n",
 			"[+]maps ok\n    configmaps in default: streaming, 1 object, last contact ")
 
@@ -281,8 +280,7 @@ func TestAVersionThatIsNoLongerServedIsNamedWithTheNextStepAndPickedUpAgain(t *t
 		edit(map[string]any{"op": "replace", "path": "/spec/versions/0/served", "value": false})
 		time.Sleep(time.Minute)
 		_, body := p.get("/readyz?verbose")
-		expectText(t, "/readyz", body, "webservers.skiff.dev is served as v1, and this skiff needs v1alpha1; run the "+
-			"skiff that these definitions belong to, or `skiff crds install` for this one")
+		expectText(t, "/readyz", body, "webservers.skiff.dev is served as v1, and this skiff needs v1alpha1")
 		api.ForgetRequests()
 		time.Sleep(10 * time.Minute)
 		if n := len(api.Requests()); n > 10*60/5*3 {

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/leader"
+	"skiff/internal/runtime/manager"
+)
+
+// advice is what messages of the runtime end with: the flag or the command that helps.
+var advice = controller.Advice{
+	Advice: cache.Advice{
+		ObjectBytes: "raise --max-object-kib",
+		MirrorBytes: "raise --mirror-memory-mib and the memory limit",
+		Server:      "check --server or the kubeconfig",
+	},
+	Install: "run `skiff crds install`",
+	Version: "run the skiff that these definitions belong to, or `skiff crds install` for this one",
+	Grant:   grantAdvice,
+}
+
+// maxGranted bounds the namespaces of one command.
+const maxGranted = 20
+
+// grantAdvice is a command that an administrator can paste: it asks with skiff's name, and so grants what is missing
+// to skiff.
+func grantAdvice(name, user string, namespaces []string) string {
+	if !slices.Contains(ControllerNames(), name) { // of flags: its rights are not those of a custom resource
+		return "grant it as examples/sidecar.yaml does"
+	}
+	command := "skiff check --controllers " + name
+	if user != "" {
+		command += " --as " + user
+	}
+	if namespaces[0] != "" {
+		command += " --watch-namespaces " + strings.Join(namespaces[:min(len(namespaces), maxGranted)], ",")
+	}
+	text := "an administrator grants it with `" + command + " -o yaml | kubectl apply -f -`"
+	if user == "" {
+		text += " and, for --as, the user that skiff runs as"
+	}
+	return text
+}
+
+// flagOf names the flag of the option that an error of the runtime is about.
+func flagOf(err error) error {
+	if option, ok := errors.AsType[*leader.OptionError](err); ok {
+		switch option.Option {
+		case "LeaseDuration":
+			return fmt.Errorf("--leader-elect-lease-duration %s: %s", option.Value, option.Problem)
+		case "RenewDeadline":
+			return fmt.Errorf("--leader-elect-renew-deadline %s: %s", option.Value, option.Problem)
+		case "RetryPeriod":
+			return fmt.Errorf("--leader-elect-retry-period %s: %s", option.Value, option.Problem)
+		}
+	}
+	if listen, ok := errors.AsType[*manager.ListenError](err); ok {
+		flag := map[string]string{manager.Probes: "--health-probe-bind-address",
+			manager.Metrics: "--metrics-bind-address", manager.DebugPages: "--pprof-bind-address"}[listen.What]
+		return fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", flag, listen.Address, listen.Err)
+	}
+	return err
+}

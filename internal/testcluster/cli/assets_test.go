@@ -77,7 +77,8 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		skiffDev(t, "kube-apiserver", flag+"=/nowhere").Want(t, cli.ExitFailed, flag+": open /nowhere")
 	}
 	for mode, want := range map[string]bool{"Node,RBAC": true, "AlwaysAllow": false} {
-		if o, err := apiServerOptions(programFlags{"authorization-mode": {mode}}, ""); o.api.RBAC != want || err != nil {
+		o, err := apiServerOptions(programFlags{"authorization-mode": {mode}}, "")
+		if o.api.RBAC != want || err != nil {
 			t.Errorf("--authorization-mode=%s: roles decide: %t, %v", mode, o.api.RBAC, err)
 		}
 	}

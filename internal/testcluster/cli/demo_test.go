@@ -14,7 +14,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-func TestDemoComesTrueAndTellsWhy(t *testing.T) {
+func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 	r := skiffDev(t, "demo")
 	r.Want(t, cli.ExitDone)
 	for _, s := range demoSteps() {
@@ -63,7 +63,7 @@ func TestDemoComesTrueAndTellsWhy(t *testing.T) {
 
 func nothing(context.Context, *kube.Client) error { return nil }
 
-func TestDemoFailsWithTheStepThatDoesNotComeTrue(t *testing.T) { synctest.Test(t, demoFails) }
+func TestDemoFailsWithTheStepThatFails(t *testing.T) { synctest.Test(t, demoFails) }
 
 func demoFails(t *testing.T) {
 	run := func(ctx context.Context, s step) error {
@@ -201,7 +201,7 @@ func withoutSkiff(ctx context.Context, t *testing.T, tour *tour, s step) error {
 		defer cancel()
 		now, missing, err := tour.await(ctx, s, before)
 		if missing != "" {
-			t.Errorf("%s: does not come true: %s\n%s", s.title, missing, strings.Join(now.lines, "\n"))
+			t.Errorf("%s: fails: %s\n%s", s.title, missing, strings.Join(now.lines, "\n"))
 		}
 		return err
 	})

@@ -308,7 +308,7 @@ func TestKubectlTakesOverWhatItAppliedOnTheClientSide(t *testing.T) {
 	live := writer("kubectl-client-side-apply", 1).Update(nil, object)
 	next := patch.Copy(live).(map[string]any)
 	next["data"].(map[string]any)["changed"] = "2"
-	live = writer("somebody", 2).Update(live, next)
+	live = writer("another", 2).Update(live, next)
 
 	var conflict *ConflictError
 	if _, err := writer("other", 3).Apply(live, configMap(t, `{"same":"2"}`), false); !errors.As(err, &conflict) {
@@ -316,8 +316,8 @@ func TestKubectlTakesOverWhatItAppliedOnTheClientSide(t *testing.T) {
 	}
 	_, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2","changed":"3"}`), false)
 	if !errors.As(err, &conflict) ||
-		conflict.Message != `Apply failed with 1 conflict: conflict with "somebody" using v1: .data.changed` {
-		t.Errorf("what somebody else has changed since: %v", err)
+		conflict.Message != `Apply failed with 1 conflict: conflict with "another" using v1: .data.changed` {
+		t.Errorf("what another manager has changed since: %v", err)
 	}
 	merged, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2"}`), false)
 	if err != nil {

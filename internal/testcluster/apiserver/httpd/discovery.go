@@ -14,8 +14,8 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and version, and
-// the OpenAPI schemas.
+// serveKinds answers discovery requests: the aggregated form, the older form of one document per group and version,
+// and the OpenAPI schemas.
 func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) error {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	core := func(k *kinds.Kind) bool { return k.Group == "" }

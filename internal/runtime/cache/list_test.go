@@ -191,6 +191,7 @@ func TestAGoodVersionBeforeABadOneInTheInitialEventsIsKept(t *testing.T) {
 		wait(time.Second)
 		live.send(added("a", "25", 2), event("MODIFIED", object("a", "26", `"x"`)), endMark("30"))
 		m.wantContent("a=2")
+		m.wantHeard("ADDED a initial", "MODIFIED a")
 		if q := m.Quarantined(); len(q) != 1 || q[0].ResourceVersion != "26" {
 			t.Errorf("quarantine holds %v, want a at version 26", q)
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"skiff/internal/runtime/kube"
 )
@@ -70,7 +71,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 }
 
 func budgeted() (*Store[*pod], *scope) {
-	s := New[*pod](Options{Resource: pods, MaxBytes: 20 << 10, MaxObjectBytes: 4 << 10})
+	s := New[*pod](Options{Resource: pods, MaxBytes: 20 << 10, MaxObjectBytes: 4 << 10, Owners: true})
 	sc := s.scopes[0]
 	s.replace(sc, content[*pod]{objects: table[*pod]{}, rv: "2"}, func([]Change[*pod], int) {})
 	return s, sc
@@ -110,6 +111,9 @@ func randomPod(r *rand.Rand, rv string) *pod {
 		size = 5 << 10
 	}
 	p.Labels = kube.Labels{{Key: "l", Value: strings.Repeat("x", size)}}
+	if r.IntN(6) == 0 { // what its deletion needs is held in any case
+		p.DeletionTimestamp, p.Finalizers = time.Unix(1, 0), []string{"skiff.dev/test"}
+	}
 	return p
 }
 
@@ -134,7 +138,11 @@ func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map
 	sums := map[string]portion{}
 	for e := range s.objects.entries("") {
 		of := sums[e.key().Namespace]
-		of.held += sizeOf(e.obj)
+		if f := s.formLocked(e.key()); f.bare() {
+			of.keys += sizeOf(e.obj)
+		} else {
+			of.held += sizeOf(e.obj)
+		}
 		sums[e.key().Namespace] = of
 	}
 	total := int64(0)

@@ -65,7 +65,7 @@ func TestANamespaceThatLeavesWhileItIsReadAgainTakesNothing(t *testing.T) {
 	}
 	s.setNamespaces([]string{"b"})
 	s.account.end("a")
-	if got := s.account.shares["a"]; got != nil || s.Bytes() != 0 {
+	if got := s.account.shares["a"]; got != nil || s.Bytes() != 0 || s.shed["a"] != nil {
 		t.Errorf("it takes %+v of %d bytes", got, s.Bytes())
 	}
 }

@@ -151,6 +151,7 @@ func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 func TestAReplicaSetAdoptsAndReleasesPods(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.pod("stray", "i")
+		b.rest(time.Second) // the watch of pods brings it before that of ReplicaSets brings web
 		b.deploy(replicaSetResource, "web", "i", "{replicas: 2}")
 		owned := func(by string, pods int) {
 			b.rest(time.Minute)

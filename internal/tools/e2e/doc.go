@@ -15,6 +15,6 @@
 // The layout, one job per file: build.go makes the binaries once per version; group.go owns processes and makes sure
 // that none outlives the test; cluster.go, apiserver.go and controllers.go start the control plane; access.go holds
 // users, kubeconfigs and grants; api.go, command.go, audit.go and skiff.go are what tests talk to; wait.go and
-// scope.go keep tests short; memorygroup.go limits a program and reads what it costs; faultproxy.go and hostile.go are bad
-// networks and servers; testdata has the requests of the differential tests.
+// scope.go keep tests short; memorygroup.go limits a program and reads what it costs; faultproxy.go and hostile.go are
+// bad networks and servers; testdata has the requests of the differential tests.
 package e2e

@@ -114,13 +114,6 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// cancelled is a context that has ended.
-func cancelled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
 // Synced reports whether all scopes are.
 func (s *Store[T]) Synced() bool {
 	s.mu.RLock()

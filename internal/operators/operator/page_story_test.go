@@ -183,7 +183,7 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 		allow := w.API.Inject(apiserver.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
 		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
-		why := "the present state is not known: may not list and watch deployments.apps; an administrator"
+		why := "the present state is not known: may not list and watch deployments.apps"
 		for kind, want := range map[string]string{"Ready": "Unknown", "Progressing": "Unknown", "Degraded": "Unknown",
 			"Stalled": "True"} {
 			w.WantCondition("a", kind, want+"/NotWatched", why)

@@ -217,17 +217,17 @@ func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
 	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
 		lists := len(s.seen(pagedList, streamedList))
 		rv := 1000
-		for range 300 { // each takes 100 ms
+		for range 60 { // each takes 500 ms
 			for i := range 50 {
 				rv++
 				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
 			}
-			wait(50 * time.Millisecond)
+			wait(250 * time.Millisecond)
 			for i := range 50 {
 				rv++
 				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
 			}
-			wait(50 * time.Millisecond)
+			wait(250 * time.Millisecond)
 		}
 		if n := len(s.seen(pagedList, streamedList)) - lists; n > 0 {
 			t.Errorf("%d lists in 30 s", n)

@@ -39,7 +39,7 @@ func (m manifest) String() string {
 // isCRD reports whether the object is a custom resource definition.
 func (m manifest) isCRD() bool { return m.object["kind"] == "CustomResourceDefinition" }
 
-// readManifests reads the YAML and JSON files that a flag names, each a file or a directory.
+// readManifests reads the YAML and JSON files that a flag names, each a file or a directory with at least one object.
 func readManifests(flag string, paths []string) ([]manifest, error) {
 	var out []manifest
 	for _, path := range paths {
@@ -47,12 +47,16 @@ func readManifests(flag string, paths []string) ([]manifest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
+		before := len(out)
 		for _, file := range files {
 			objects, err := readManifest(file)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", flag, err)
 			}
 			out = append(out, objects...)
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("%s: %s: there is no object in it", flag, path)
 		}
 	}
 	return out, nil

@@ -122,6 +122,7 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		"map.yaml":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
 		"typo.yaml":    "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_B}}",
 		"item.yaml":    "{apiVersion: v1, kind: List, items: [1]}",
+		"comment.yaml": "# to be written",
 	})
 	for _, tt := range []struct{ flag, file, say string }{
 		{"--load", "missing", "no such file"},
@@ -132,6 +133,8 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		{"--load", "widget.yaml", "the server has no kind Widget in example.com/v1"},
 		{"--load", "typo.yaml", "ConfigMap A_B"},
 		{"--load", "item.yaml", "items[0] is not an object"},
+		{"--load", "comment.yaml", "comment.yaml: there is no object in it"},
+		{"--crds", "comment.yaml", "comment.yaml: there is no object in it"},
 		{"--crds", "map.yaml", "ConfigMap a is not a custom resource definition: pass it with --load"},
 	} {
 		skiffDev(t, "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").Want(t, cli.ExitFailed,

@@ -40,11 +40,16 @@ func grantAdvice(name, user string, namespaces []string) string {
 	if namespaces[0] != "" {
 		command += " --watch-namespaces " + strings.Join(namespaces[:min(len(namespaces), maxGranted)], ",")
 	}
-	text := "an administrator grants it with `" + command + " -o yaml | kubectl apply -f -`"
+	text := grantedBy(command)
 	if user == "" {
 		text += " and, for --as, the user that skiff runs as"
 	}
 	return text
+}
+
+// grantedBy says that what `skiff check` finds missing is granted by applying what it prints.
+func grantedBy(check string) string {
+	return "an administrator grants it with `" + check + " -o yaml | kubectl apply -f -`"
 }
 
 // flagOf names the flag of the option that an error of the runtime is about.

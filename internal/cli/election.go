@@ -84,7 +84,7 @@ func (f *electionFlags) advice(namespace, scope string) func(error) string {
 		if user == "" {
 			return ""
 		}
-		return fmt.Sprintf("an administrator grants it with `skiff check --as %s %s --leader-elect "+
-			"--leader-election-namespace %s -o yaml | kubectl apply -f -`", user, scope, namespace)
+		return grantedBy(fmt.Sprintf("skiff check --as %s %s --leader-elect --leader-election-namespace %s",
+			user, scope, namespace))
 	}
 }

@@ -55,10 +55,14 @@ var rows = []row{
 		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
+	{"hooks/spec", "runtime/kube runtime/labels", []string{yaml},
+		"what a hook controller is: reads and checks, and asks no server"},
+	{hooks, hooks + " " + runtime, []string{logr}, "runs the controllers of others: it knows none of ours"},
+
 	{install, install + " " + runtime + " /crds", []string{yaml}, "asks, writes and deletes what the caller names"},
 
 	{"cli/clitest", "", nil, "runs either program in the process of its tests, and knows neither"},
-	{"cli", runtime + " " + operators + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
+	{"cli", runtime + " " + operators + " " + hooks + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
 		"flags and output: turns flags into the options of packages"},
 
 	{"testcluster/apiserver testcluster/apiserver/*",
@@ -76,6 +80,7 @@ var rows = []row{
 const (
 	runtime     = "runtime/*"
 	operators   = "operators/*"
+	hooks       = "hooks/*"
 	install     = "install/*"
 	testcluster = "testcluster/*"
 )

@@ -1,0 +1,164 @@
+// Package spec is what a hook controller is made of: the CompositeControllers and DecoratorControllers of
+// metacontroller (group metacontroller.k8s.io/v1alpha1), read from files or from a cluster, checked, and with all
+// defaults filled in.
+//
+// Its job ends with a [Controller] that is valid by itself. Whether its resources exist is the server's to say (package
+// supervise), and what a hook does is its author's (package call). Pure functions on the caller's goroutine; it is on
+// no event path.
+package spec
+
+import (
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+)
+
+// The group, version and kinds of hook controllers.
+const (
+	Group      = "metacontroller.k8s.io"
+	Version    = "v1alpha1"
+	APIVersion = Group + "/" + Version
+
+	Composite = "CompositeController"
+	Decorator = "DecoratorController"
+)
+
+// Controller is one CompositeController or DecoratorController.
+type Controller struct {
+	Kind   string // Composite or Decorator
+	Name   string
+	Source string // FILE:LINE that it comes from; "": a cluster
+	UID    string // of the object in a cluster; "" from a file
+
+	// Object is the whole object as hooks get it: with the defaults filled in, and with "status":{}.
+	Object kube.Raw
+
+	Parents  []Parent // of a CompositeController exactly one; of a DecoratorController one or more
+	Children []Child  // childResources, or attachments; no two of one group and resource
+
+	// GenerateSelector has the children selected by the uid of their parent, instead of by its spec.selector.
+	GenerateSelector bool
+	// Resync is how often all parents are reconciled without a change; 0: never.
+	Resync time.Duration
+	// Paused holds all of the controller's writes, and no hook is called.
+	Paused bool
+
+	Sync      *Hook // nil only where Finalize is not
+	Finalize  *Hook // nil: parents get no finalizer
+	Customize *Hook // nil: no related objects
+}
+
+// IsComposite says that c is a CompositeController.
+func (c *Controller) IsComposite() bool { return c.Kind == Composite }
+
+// Type is a resource as a rule names it: its lower-case plural, and the version to read and write it in. What its kind
+// is, and whether it is namespaced, only the server knows.
+type Type struct {
+	APIVersion string // "apps/v1", or "v1" for the core group
+	Resource   string // "deployments"
+}
+
+// Parent is what hooks are called for.
+type Parent struct {
+	Type
+	Labels              labels.Requirements // of the parents; empty: all
+	Annotations         labels.Requirements // of a DecoratorController's parents; empty: all
+	IgnoreStatusChanges bool
+	// FieldPaths are what a ControllerRevision holds of a parent; ["spec"] by default.
+	FieldPaths []string
+}
+
+// Method says what happens to a child that differs from what is declared.
+type Method string
+
+// The methods of updateStrategy.
+const (
+	OnDelete        Method = "OnDelete"
+	Recreate        Method = "Recreate"
+	InPlace         Method = "InPlace"
+	RollingRecreate Method = "RollingRecreate"
+	RollingInPlace  Method = "RollingInPlace"
+)
+
+// Child is a kind of children.
+type Child struct {
+	Type
+	Method Method
+	// Checks are the conditions that a child has to have before a roll goes on.
+	Checks []StatusCheck
+}
+
+// StatusCheck is a condition that has to exist, with this status and reason where they are not "".
+type StatusCheck struct {
+	Type, Status, Reason string
+}
+
+// Hook is one hook of a controller. Exactly one of Webhook and Exec is not nil.
+type Hook struct {
+	Version int // of the request and the answer: 1 or 2
+	Webhook *Webhook
+	Exec    *Exec
+}
+
+// Webhook is an HTTP endpoint.
+type Webhook struct {
+	URL     string // complete, also where the spec names a Service
+	Timeout time.Duration
+	// Strict refuses unknown and repeated fields in an answer.
+	Strict bool
+	ETag   *ETag // nil: off
+	// Access is how to reach the endpoint; the zero value is without credentials. An entry of endpointConfigs that
+	// fits has been filled in.
+	Access Access
+}
+
+// ETag says how long answers are kept for If-None-Match.
+type ETag struct {
+	Timeout time.Duration
+}
+
+// Access is how an endpoint is reached and convinced. At most one of Bearer and Basic is not nil.
+type Access struct {
+	CA        *Reference // nil with CAInline "": the system's roots
+	CAInline  string     // PEM
+	ClientTLS *Pair      // the secret's certificate and private key
+	Bearer    *Reference
+	Basic     *Pair // user name and password
+}
+
+// IsZero says that nothing is set.
+func (a Access) IsZero() bool { return a == Access{} }
+
+// Reference is one key of a Secret, or of a ConfigMap.
+type Reference struct {
+	ConfigMap       bool
+	Namespace, Name string
+	Key             string
+}
+
+// Pair is two keys of one Secret.
+type Pair struct {
+	Namespace, Name string
+	First, Second   string // tls.crt and tls.key; username and password
+}
+
+// Mode says how an exec hook gets its calls.
+type Mode string
+
+// The modes of an exec hook.
+const (
+	Oneshot Mode = "oneshot" // a process for each call
+	Lines   Mode = "lines"   // a process for each worker, a line for each call
+)
+
+// Exec is a program on the machine where skiff runs.
+type Exec struct {
+	Command []string
+	Mode    Mode
+	Timeout time.Duration
+	Env     map[string]string
+	Dir     string // absolute; of a file's controller by default the directory of that file
+	// Strict refuses unknown and repeated fields in an answer: in version 2.
+	Strict bool
+}

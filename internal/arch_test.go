@@ -45,7 +45,7 @@ var rows = []row{
 
 	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy", "", nil,
 		"the ground of the runtime: the wire on net/http alone, and pure functions"},
-	{"runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels " +
+	{"runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels runtime/discovery " +
 		"runtime/kubeconfig", "runtime/kube", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},

@@ -13,6 +13,7 @@ import (
 
 	"skiff/examples"
 	"skiff/internal/install/definitions"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -48,7 +49,8 @@ func TestTheServerTakesEveryExample(t *testing.T) {
 		}
 		for _, body := range all {
 			group, _, _ := strings.Cut(body["apiVersion"].(string), "/")
-			r := must(resolve(t.Context(), c.client, strings.TrimSuffix(body["kind"].(string)+"."+group, ".v1")))(t)
+			kind := strings.TrimSuffix(body["kind"].(string)+"."+group, ".v1")
+			r := must(discovery.Resolve(t.Context(), c.client, kind))(t)
 			namespace := home
 			if own, _ := body["metadata"].(object)["namespace"].(string); own != "" {
 				namespace = own
@@ -56,7 +58,7 @@ func TestTheServerTakesEveryExample(t *testing.T) {
 			if r.ClusterScoped {
 				namespace = ""
 			}
-			if err := c.client.Create(t.Context(), r, namespace, body, nil,
+			if err := c.client.Create(t.Context(), r.Resource, namespace, body, nil,
 				kube.WriteOptions{FieldValidation: "Strict"}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

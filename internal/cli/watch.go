@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
@@ -94,10 +95,11 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	}
 	defer client.Close()
 	ctx := cmd.Context()
-	r, err := resolve(ctx, client, resource)
+	found, err := discovery.Resolve(ctx, client, resource)
 	if err != nil {
 		return Ended(ctx, err)
 	}
+	r := found.Resource
 	if o.allNamespaces || r.ClusterScoped {
 		namespace = ""
 	}

@@ -16,6 +16,7 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/install/definitions"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
@@ -232,12 +233,12 @@ func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (k
 	if !ok {
 		group, version = "", apiVersion
 	}
-	r, found, err := cli.Find(ctx, c, group, version, strings.ToLower(kind))
-	if kube.IsNotFound(err) || err == nil && (!found || r.Kind != kind) {
+	r, found, err := discovery.Find(ctx, c, group, version, strings.ToLower(kind))
+	if err == nil && (!found || r.Kind != kind) {
 		return kube.Resource{}, fmt.Errorf("the server has no kind %s in %s: if it is a custom resource, pass its "+
 			"definition with --crds", kind, apiVersion)
 	}
-	return r, err
+	return r.Resource, err
 }
 
 // readFaults reads the file of --faults; "" has none.

@@ -1,4 +1,8 @@
-package cli
+// Package discovery finds resources by the names that users and rules give them, in what the server says it serves.
+//
+// Its job is one question and one answer: it keeps nothing, does not follow what is installed later, and does not know
+// what the user may do with a resource. It runs on the goroutine of the caller, and is on no event path.
+package discovery
 
 import (
 	"context"
@@ -11,6 +15,12 @@ import (
 
 	"skiff/internal/runtime/kube"
 )
+
+// Resource is a resource as the server serves it.
+type Resource struct {
+	kube.Resource
+	Status bool // it has a status subresource
+}
 
 // apiResource is one entry of a discovery document (meta/v1 APIResource).
 type apiResource struct {
@@ -28,10 +38,10 @@ func (r apiResource) is(name string) bool {
 		slices.Contains(r.ShortNames, name)
 }
 
-// resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP". As
+// Resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP". As
 // in kubectl, the core group comes first, then the other groups in the server's order, each in its preferred version.
 // A group that does not answer (an extension server that is down) does not hide the others.
-func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, error) {
+func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
 	var broken []error
 	if !qualified {
@@ -49,7 +59,7 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 		} `json:"groups"`
 	}
 	if err := discover(ctx, c, "/apis", &groups); err != nil {
-		return kube.Resource{}, err
+		return Resource{}, err
 	}
 	for _, g := range groups.Groups {
 		if qualified && g.Name != group {
@@ -60,23 +70,24 @@ func resolve(ctx context.Context, c *kube.Client, name string) (kube.Resource, e
 			return r, nil
 		}
 		if ctx.Err() != nil || found {
-			return kube.Resource{}, err
+			return Resource{}, err
 		}
 		if err != nil {
 			broken = append(broken, err)
 		}
 	}
 	if len(broken) > 0 {
-		return kube.Resource{}, fmt.Errorf("find resource %q: no API group that answered has it: %w",
+		return Resource{}, fmt.Errorf("find resource %q: no API group that answered has it: %w",
 			name, errors.Join(broken...))
 	}
-	return kube.Resource{}, fmt.Errorf("the server has no resource %q: see `kubectl api-resources`",
+	return Resource{}, fmt.Errorf("the server has no resource %q: see `kubectl api-resources`",
 		name)
 }
 
-// Find looks for a resource in one group version. An error with found set is about the resource itself.
-func Find(ctx context.Context, c *kube.Client, group, version, want string) (r kube.Resource, found bool, err error) {
-	r = kube.Resource{Group: group, Version: version}
+// Find looks for a resource in one group version, which need not exist. An error with found set is about the resource
+// itself.
+func Find(ctx context.Context, c *kube.Client, group, version, want string) (r Resource, found bool, err error) {
+	r = Resource{Resource: kube.Resource{Group: group, Version: version}}
 	var list struct {
 		Resources []apiResource `json:"resources"`
 	}
@@ -84,21 +95,24 @@ func Find(ctx context.Context, c *kube.Client, group, version, want string) (r k
 	if group == "" {
 		path = "/api/" + version
 	}
-	if err := discover(ctx, c, path, &list); err != nil {
-		return kube.Resource{}, false, err
+	if err := discover(ctx, c, path, &list); kube.IsNotFound(err) && group != "" {
+		return Resource{}, false, nil // of the core group, a 404 says that this is no API server
+	} else if err != nil {
+		return Resource{}, false, err
 	}
 	for _, a := range list.Resources {
 		if strings.Contains(a.Name, "/") || !a.is(want) { // a slash: a subresource
 			continue
 		}
 		r.Plural, r.Kind, r.ClusterScoped = a.Name, a.Kind, !a.Namespaced
+		r.Status = slices.ContainsFunc(list.Resources, func(s apiResource) bool { return s.Name == a.Name+"/status" })
 		if !slices.Contains(a.Verbs, "list") || !slices.Contains(a.Verbs, "watch") {
 			return r, true, fmt.Errorf("%s cannot be listed and watched: the server offers only %s", r,
 				strings.Join(a.Verbs, ", "))
 		}
 		return r, true, nil
 	}
-	return kube.Resource{}, false, nil
+	return Resource{}, false, nil
 }
 
 // discover reads one discovery document.

@@ -152,17 +152,17 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	return "", nil
 }
 
-// release makes an object that is not declared any more, and that has lost our label, free of the owner: what took the
-// label off wants to keep it. The version protects references that others add meanwhile, the uid another
+// release makes an object free of the owner: what took our label off a child that is not declared any more wants to
+// keep it. The version protects references that others add meanwhile, the uid another
 // object of that name. Nothing remains remembered of it.
-func (c *child) release(ctx context.Context) error {
+func (c *child) release(ctx context.Context, why string) error {
 	m := c.live.ObjectMeta()
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
 		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, c.owner.UID)}}, nil,
 		kube.WriteOptions{FieldManager: c.options.Manager})
 	switch {
 	case err == nil:
-		c.conclude(Released, 0, "it is not declared any more and has lost the label %s", ManagedByLabel)
+		c.conclude(Released, 0, "%s", why)
 	case kube.IsNotFound(err), kube.IsInvalid(err), kube.IsConflict(err): // gone or changed: look again
 		c.mem.written.clear()
 		c.requeue(soon)
@@ -171,6 +171,9 @@ func (c *child) release(ctx context.Context) error {
 	}
 	return nil
 }
+
+// unlabelled says why a child is released.
+const unlabelled = "it is not declared any more and has lost the label " + ManagedByLabel
 
 // referencesBut returns the owner references of an object but for that to one uid.
 func referencesBut(m *kube.Meta, uid string) []any {

@@ -103,7 +103,7 @@ func (c *child) markSynced() {
 		}
 	}
 	s.minReady = c.want.minReady
-	if content == nil || s.read == nil && c.kind.reads != nil {
+	if content == nil || c.kind.whole || s.read == nil && c.kind.reads != nil {
 		return // it has no body, or one that cannot be read: Read returns the error
 	}
 	c.live = c.live.(object).withoutBody(s.read)

@@ -34,6 +34,13 @@ type Options struct {
 	ManagedBy string
 	// OtherOwners lets children declare owners beside the one that controls them.
 	OtherOwners bool
+	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are nobody's
+	// surplus: another engine has the same owner.
+	Ours func(live kube.Object) bool
+	// InOrder writes children one after the other as they are declared, instead of several at a time.
+	InOrder bool
+	// RemoveFirst removes what is not declared before all else, and also where a declared child is not in place.
+	RemoveFirst bool
 }
 
 // Manager is the field manager of all that skiff's own operators write.

@@ -97,7 +97,7 @@ func (s inPlace) act(ctx context.Context, st step) error {
 	case Deleted:
 		return c.remove(ctx, st)
 	case Released:
-		return c.release(ctx)
+		return c.release(ctx, unlabelled)
 	}
 	if c.uncached {
 		return c.applyUncached(ctx)

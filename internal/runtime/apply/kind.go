@@ -92,6 +92,7 @@ type Kind struct {
 	mirror     mirror
 	reads      func() any // nil: nothing
 	strategy   Strategy
+	whole      bool      // children are kept with their body
 	template   *template // of kinds made by Replace, whose children are made from one template; nil: of others
 }
 
@@ -111,6 +112,12 @@ func kindOf[T kube.Object](m *cache.Store[T], blank func() kube.Object, strategy
 // new one.
 func (k Kind) Reading(to func() any) Kind {
 	k.reads = to
+	return k
+}
+
+// Whole has the engine keep children with their bodies, for a caller that passes on what it sees.
+func (k Kind) Whole() Kind {
+	k.whole = true
 	return k
 }
 

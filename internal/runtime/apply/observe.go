@@ -238,7 +238,7 @@ func (c *child) see(live kube.Object) {
 }
 
 func (a *application) ours(live kube.Object) bool {
-	return live.ObjectMeta().ControllerUID() == a.owner.UID
+	return live.ObjectMeta().ControllerUID() == a.owner.UID && (a.options.Ours == nil || a.options.Ours(live))
 }
 
 // read gets the object of the child's name from the server, nil if there is none, and remembers it.

@@ -2,26 +2,24 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
-// recreate is a strategy as hooks have it: a child that differs is deleted, and created by a later Apply. With one at
-// a time it is that of a roll: the next child waits until the one before is there again.
-type recreate struct {
-	inPlace
-	oneAtATime bool
-}
+// oneAtATime is Recreate with another plan: the next child waits until the one before is there again.
+type oneAtATime struct{ recreate }
 
-func (r recreate) plan(children []*child, now time.Time) []step {
+func (r oneAtATime) plan(children []*child, now time.Time) []step {
 	var steps []step
 	missing := false
-	for _, s := range r.inPlace.plan(children, now) {
+	for _, s := range r.recreate.plan(children, now) {
 		missing = missing || s.does == Created
-		if s.does == Applied {
-			s.does, s.note = Replaced, "it differs"
-		}
-		if s.does == Replaced && r.oneAtATime {
+		if s.does == Replaced {
 			if missing {
 				continue
 			}
@@ -32,37 +30,110 @@ func (r recreate) plan(children []*child, now time.Time) []step {
 	return steps
 }
 
-func (r recreate) act(ctx context.Context, s step) error {
-	if s.does == Replaced {
-		return s.child.remove(ctx, s)
-	}
-	return r.inPlace.act(ctx, s)
-}
-
 // A strategy only plans other steps of the same engine.
 func TestAStrategyThatDeletesWhatDiffersIsTwoFunctions(t *testing.T) {
 	for _, test := range []struct {
-		oneAtATime bool
-		want       []string
+		strategy Strategy
+		want     []string
 	}{
-		{false, []string{"replaced replaced DELETE DELETE", "created created POST POST", "unchanged unchanged"}},
-		{true, []string{"replaced unchanged DELETE", "created unchanged POST", "unchanged replaced DELETE",
-			"unchanged created POST", "unchanged unchanged"}},
+		{Recreate, []string{"replaced replaced GET GET PATCH PATCH PATCH PATCH DELETE DELETE",
+			"created created POST POST", "unchanged unchanged"}},
+		{oneAtATime{}, []string{"replaced unchanged GET PATCH PATCH DELETE", "created unchanged POST",
+			"unchanged replaced GET PATCH PATCH DELETE", "unchanged created POST", "unchanged unchanged"}},
 	} {
-		on(t, recreate{oneAtATime: test.oneAtATime}, func(b *bench) {
-			declare := func(replicas int64) []Child {
-				var out []Child
-				for _, name := range []string{"a", "b"} {
-					child := b.deployment(replicas)
-					child.Body["metadata"].(map[string]any)["name"] = name
-					out = append(out, child)
-				}
-				return out
-			}
-			b.want("first", b.apply(declare(1)...), "created created POST POST")
+		on(t, test.strategy, func(b *bench) {
+			b.want("first", b.apply(b.two(1)...), "created created POST POST")
 			for _, want := range test.want {
-				b.want(want, b.apply(declare(2)...), want)
+				b.want(want, b.apply(b.two(2)...), want)
 			}
 		})
 	}
+}
+
+// two are two declared Deployments.
+func (b *bench) two(replicas int64) (out []Child) {
+	for _, name := range []string{"a", "b"} {
+		child := b.deployment(replicas)
+		child.Body["metadata"].(map[string]any)["name"] = name
+		out = append(out, child)
+	}
+	return out
+}
+
+// A child that would only be stored in another form, or that the server would refuse, is not deleted.
+func TestAChildIsRecreatedOnlyIfTheServerSeesADifferenceAndWouldTakeTheNewOne(t *testing.T) {
+	on(t, Recreate, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		uid := b.at(deploymentsV1, "web", "metadata", "uid")
+		refused := b.deployment(1)
+		refused.Body["spec"].(map[string]any)["selector"] = map[string]any{"matchLabels": map[string]any{"a": "b"}}
+		got := b.apply(refused)
+		if !strings.HasPrefix(got, "failed ") || b.at(deploymentsV1, "web", "metadata", "uid") != uid {
+			t.Errorf("refused by the server: %s", got)
+		}
+		same := b.deployment(1)
+		same.Body["spec"].(map[string]any)["paused"] = false // the default
+		if got := b.apply(same); !strings.HasPrefix(got, "applied ") ||
+			b.at(deploymentsV1, "web", "metadata", "uid") != uid {
+			t.Errorf("only in another form: %s", got)
+		}
+		b.want("as declared", b.apply(same), "unchanged")
+	})
+}
+
+// What is found by labels is taken over before it is declared, and let go.
+func TestAnObjectIsAdoptedAndReleasedByItsCaller(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "hooks"})
+		b.create(configMapsV1, `{"metadata":{"name":"orphan"},"data":{"a":"1"}}`)
+		synctest.Wait()
+		get := func() kube.Object {
+			live := new(Live[kube.Raw])
+			key := kube.Key{Namespace: "default", Name: "orphan"}
+			if err := b.client.Get(context.Background(), configMapsV1, key, live); err != nil {
+				t.Fatal(err)
+			}
+			return live
+		}
+		adopted, err := b.engine.Adopt(context.Background(), b.owner, configMapsV1, []kube.Object{get()})
+		if err != nil || len(adopted) != 1 || get().ObjectMeta().ControllerUID() != b.owner.UID {
+			t.Fatalf("adopted %v, %v", adopted, err)
+		}
+		owned, err := b.engine.Owned(context.Background(), b.owner)
+		if err != nil || len(owned) != 1 {
+			t.Errorf("owned %v, %v", owned, err)
+		}
+		if err := b.engine.Release(context.Background(), b.owner, configMapsV1, owned[0].Live); err != nil {
+			t.Error(err)
+		}
+		if uid := get().ObjectMeta().ControllerUID(); uid != "" {
+			t.Errorf("still a child of %s", uid)
+		}
+		gone := b.owner
+		gone.UID = "another"
+		if adopted, err := b.engine.Adopt(context.Background(), gone, configMapsV1, []kube.Object{get()}); err != nil ||
+			len(adopted) != 0 || get().ObjectMeta().ControllerUID() != "" {
+			t.Errorf("adopted %v for an owner that is not there, %v", adopted, err)
+		}
+	})
+}
+
+// What is not declared goes first, also while a declared child is not in place, and children come in their order.
+func TestAnEngineRemovesFirstAndCreatesInOrder(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "hooks", RemoveFirst: true, InOrder: true,
+			Ours: func(live kube.Object) bool { return live.ObjectMeta().Name != "other" }})
+		b.want("first", b.apply(b.two(1)...), "created created POST POST")
+		reference, _ := patch.Encode(b.owner.Reference())
+		b.create(configMapsV1, `{"metadata":{"name":"other","ownerReferences":[`+string(reference)+`]}}`)
+		b.create(deploymentsV1, `{"metadata":{"name":"c"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":`+
+			`{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"c"}]}}}}`)
+		synctest.Wait()
+		taken := b.two(1)[1:]
+		taken[0].Body["metadata"].(map[string]any)["name"] = "c"
+		b.want("with a name that is taken", b.apply(append(taken, b.two(1)[1])...), "foreign unchanged deleted DELETE")
+		if b.at(configMapsV1, "other", "metadata", "name") != "other" {
+			t.Error("the child of another engine was removed")
+		}
+	})
 }

@@ -176,7 +176,7 @@ func (r replace) act(ctx context.Context, s step) error {
 	case Adopted:
 		return c.adoptLabelled(ctx)
 	case Released:
-		return c.release(ctx)
+		return c.release(ctx, unlabelled)
 	case Unchanged:
 		return c.relabel(ctx)
 	case Rolled:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,7 @@ func (a *application) plan(all []*child, r *Report) [][]step {
 }
 
 // take takes the steps: about independent children side by side, then about those that are made from a template, and
-// then, if all declared children are in place, the removals of independent ones.
+// then, if all declared children are in place, the removals of independent ones. Options may want another order.
 func (a *application) take(ctx context.Context, steps [][]step, inPlace func() bool) {
 	var writes, removals []step
 	for i, of := range steps {
@@ -76,7 +77,18 @@ func (a *application) take(ctx context.Context, steps [][]step, inPlace func() b
 			}
 		}
 	}
-	sideBySide(len(writes), func(i int) { writes[i].act(ctx) })
+	if a.options.RemoveFirst {
+		sideBySide(len(removals), func(i int) { removals[i].act(ctx) })
+		removals = nil
+	}
+	if a.options.InOrder {
+		slices.SortStableFunc(writes, func(x, y step) int { return x.child.at - y.child.at })
+		for _, s := range writes {
+			s.act(ctx)
+		}
+	} else {
+		sideBySide(len(writes), func(i int) { writes[i].act(ctx) })
+	}
 	for i, of := range steps {
 		if a.kinds[i].template != nil {
 			takeAlike(ctx, of)

@@ -1,0 +1,78 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Adopt makes objects of one kind that have no controller children of an owner, whatever they are like, and returns
+// those that are children now. One that has changed or gone meanwhile is left out. Nothing is adopted for an owner
+// that is gone or being deleted, by the server's word.
+func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphans []kube.Object) (
+	adopted []kube.Object, err error) {
+	a := e.application(owner, false)
+	for _, orphan := range orphans {
+		c, err := a.claimed(r, orphan)
+		if err != nil {
+			return adopted, err
+		}
+		if gone, err := c.goneWithOwner(ctx); gone || err != nil {
+			return adopted, err
+		}
+		m := orphan.ObjectMeta()
+		err = c.patch(ctx, map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
+			"ownerReferences": append(referencesBut(m, ""), owner.Reference())})
+		if err != nil {
+			return adopted, fmt.Errorf("adopt %s: %w", c, err)
+		}
+		if c.live != nil {
+			a.remember(c)
+			adopted = append(adopted, c.live)
+		}
+	}
+	return adopted, nil
+}
+
+// Release takes the owner's reference off a child, which is then an object without a controller. That it has changed
+// or gone meanwhile is no error.
+func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live kube.Object) error {
+	c, err := e.application(owner, false).claimed(r, live)
+	if err != nil {
+		return err
+	}
+	c.live = live
+	if err := c.release(ctx, "its labels do not fit any more"); err != nil {
+		return fmt.Errorf("release %s: %w", c, err)
+	}
+	return nil
+}
+
+// claimed returns an object as a child with what is remembered of it.
+func (a *application) claimed(r kube.Resource, object kube.Object) (*child, error) {
+	kind := a.kindOf(r.APIVersion(), r.Kind)
+	if kind == nil {
+		return nil, fmt.Errorf("%s is of a kind that the engine was not made for", r.Kind)
+	}
+	c := &child{application: a, kind: kind, key: object.ObjectMeta().Key()}
+	for _, m := range a.mem.children {
+		if m.kind == kind && m.key == c.key {
+			c.mem = m
+		}
+	}
+	if c.mem == nil {
+		c.mem = &memory{kind: kind, key: c.key}
+	}
+	return c, nil
+}
+
+// remember keeps what is remembered of a child for the next call.
+func (a *application) remember(c *child) {
+	for _, m := range a.mem.children {
+		if m == c.mem {
+			return
+		}
+	}
+	a.mem.children = append(a.mem.children, c.mem)
+}

@@ -101,7 +101,7 @@ outside: ## run controller-runtime's own test suites (SUITES: some) against skif
 
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
-	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^TestFigures$$' -v . -figures
+	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^$$' -bench . -benchtime 1x .
 
 .PHONY: attacks
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)

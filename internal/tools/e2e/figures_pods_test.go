@@ -9,14 +9,12 @@ import (
 	"time"
 )
 
-// figureUnrelatedPods measures what 10,000 pods that skiff has nothing to do with cost it: memory and CPU until it is
-// ready, then what follows from their changes.
-func figureUnrelatedPods(t *testing.T) {
-	s := figureScope(t)
-	kubeconfig := must(s.c.Kubeconfig(admin))(t)
-	start := time.Now()
-	size := fillPods(t, s)
-	t.Logf("%d pods of %d bytes made in %s", figurePods, size, seconds(time.Since(start)))
+// BenchmarkUnrelatedPods measures what 10,000 pods that skiff has nothing to do with cost it: memory and CPU until it
+// is ready, then what follows from their changes.
+func BenchmarkUnrelatedPods(b *testing.B) {
+	s := figureScope(b)
+	kubeconfig := must(s.c.Kubeconfig(admin))(b)
+	figure(b, "pods", map[string]float64{"pods": figurePods, "bytes/pod": float64(fillPods(b, s))})
 	s.Apply(workloadManifest("Deployment", "predixy", 1) + "---\n" + workloadManifest("Deployment", "proxy", 1))
 	for i := range 3 {
 		s.replacePod(fmt.Sprintf("redis-%d", i))
@@ -25,44 +23,38 @@ func figureUnrelatedPods(t *testing.T) {
 	s.Kubectl("rollout", "status", "deployment/proxy", "--timeout=4m")
 	s.Apply(restartTriggerManifest("predixy", "targets: [{kind: Deployment, name: predixy}]"))
 
-	what := fmt.Sprintf(", %d unrelated pods of %.1f KB", figurePods, float64(size)/1000)
-	run, took := startMeasured(t, s.c, kubeconfig, "run", "run")
+	run, start := startMeasured(b, s.c, kubeconfig, "run", "run")
 	s.waitTrigger("predixy", "Ready", "True/Armed")
-	before := usageOf(t, run)
-	figure("`skiff run`, one RestartTrigger"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
-		seconds(took), seconds(before.CPU), megabytes(before.RSS), megabytes(before.Peak))
-	restart, took := startMeasured(t, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector",
+	before := usageOf(b, run)
+	figure(b, "run-ready", took(start, before.CPU), memory(before))
+	restart, start := startMeasured(b, s.c, kubeconfig, "restart", "restart", "-n", s.NS, "--selector",
 		"app=redis-cluster", "--target", "deployment/proxy")
-	Eventually(t, limit, "skiff restart has stored its state", func() (bool, string) {
+	Eventually(b, limit, "skiff restart has stored its state", func() (bool, string) {
 		d := s.workload("deployments", "proxy")
 		return d.Str("metadata", "annotations", "skiff.dev/restart-state") != "", d.String()
 	})
-	restartBefore := usageOf(t, restart)
-	figure("`skiff restart --selector`"+what+": ready", "after %s with %s of CPU; RSS %s, peak %s",
-		seconds(took), seconds(restartBefore.CPU), megabytes(restartBefore.RSS), megabytes(restartBefore.Peak))
+	restartBefore := usageOf(b, restart)
+	figure(b, "restart-ready", took(start, restartBefore.CPU), memory(restartBefore))
 
 	s.waitMoment(5 * time.Second) // the echo of the last writes, and a garbage collection or two
 	begin := time.Now()
-	before, restartBefore = usageOf(t, run), usageOf(t, restart)
-	changes := churnPods(t, s)
+	before, restartBefore = usageOf(b, run), usageOf(b, restart)
+	changes := churnPods(b, s)
 	elapsed := time.Since(begin)
-	requests := countRequests(s.skiffRequests(begin, func(Request) bool { return true }))
-	what = fmt.Sprintf(", %d of these pods change in %.0f s", changes, elapsed.Seconds())
+	requests := s.skiffRequests(begin, func(Request) bool { return true })
 	for _, m := range []struct {
 		name   string
 		sk     *Skiff
 		before Usage
-	}{{"`skiff run`", run, before}, {"`skiff restart`", restart, restartBefore}} {
-		now := usageOf(t, m.sk)
-		figure(m.name+what, "%s of CPU (%.0f µs for each); RSS %s before, %s after, peak %s",
-			seconds(now.CPU-m.before.CPU),
-			float64((now.CPU-m.before.CPU).Microseconds())/float64(changes), megabytes(m.before.RSS),
-			megabytes(now.RSS), megabytes(now.Peak))
+	}{{"run-changes", run, before}, {"restart-changes", restart, restartBefore}} {
+		now := usageOf(b, m.sk)
+		figure(b, m.name, took(elapsed, now.CPU-m.before.CPU), memory(now),
+			map[string]float64{"changes": float64(changes)})
 	}
-	figure("requests of both meanwhile", "%s", requests)
+	figure(b, "requests-of-both-meanwhile", requestsFor(1, requests))
 	for _, sk := range []*Skiff{run, restart} {
 		if err := sk.Terminate(); err != nil {
-			t.Error(err)
+			b.Error(err)
 		}
 	}
 }
@@ -122,7 +114,7 @@ func unrelatedStatus(i int, ready string) Object {
 }
 
 // fillPods makes the unrelated pods, and returns how large one of them is in JSON.
-func fillPods(t *testing.T, s *Scope) (size int) {
+func fillPods(t testing.TB, s *Scope) (size int) {
 	t.Helper()
 	owner := must(s.c.Admin.Create(t.Context(), "/api/v1/namespaces/"+s.NS+"/configmaps",
 		Object{"metadata": Object{"name": "owner"}}))(t)
@@ -145,7 +137,7 @@ func setUnrelated(ctx context.Context, s *Scope, i int, ready string) error {
 
 // churnPods changes the status of figureChurn unrelated pods a second for figureWindow, and returns how many it
 // changed.
-func churnPods(t *testing.T, s *Scope) int {
+func churnPods(t testing.TB, s *Scope) int {
 	t.Helper()
 	tick := time.NewTicker(time.Second / figureChurn)
 	defer tick.Stop()

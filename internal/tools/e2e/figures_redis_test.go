@@ -17,74 +17,69 @@ import (
 	"skiff/internal/testcluster/simulate"
 )
 
-// figureRedisReal measures 1,000 Redis of one pod each on the real control plane: until they are there, while they
+// BenchmarkManyRedis measures 1,000 Redis of one pod each on the real control plane: until they are there, while they
 // rest, and when their pods are deleted.
-func figureRedisReal(t *testing.T) {
-	s := figureScope(t)
-	makeRedises(t, s.c.Admin, s.NS)
-	kubeconfig := must(s.c.Kubeconfig(admin))(t)
+func BenchmarkManyRedis(b *testing.B) {
+	s := figureScope(b)
+	makeRedises(b, s.c.Admin, s.NS)
+	kubeconfig := must(s.c.Kubeconfig(admin))(b)
 	start := time.Now()
-	sk, _ := startMeasured(t, s.c, kubeconfig, "redis", "run")
-	waitRedises(t, s.c.Admin, s.NS)
-	requests := quiet(t, start, func() []Request { return s.skiffRequests(start, func(Request) bool { return true }) })
-	rowsOfRedis("the real server", start, requests, usageOf(t, sk))
+	sk, _ := startMeasured(b, s.c, kubeconfig, "redis", "run")
+	waitRedises(b, s.c.Admin, s.NS)
+	requests := quiet(b, start, func() []Request { return s.skiffRequests(start, func(Request) bool { return true }) })
+	rowsOfRedis(b, start, requests, usageOf(b, sk))
 
-	begin, before := time.Now(), usageOf(t, sk)
+	begin, before := time.Now(), usageOf(b, sk)
 	s.waitMoment(figureWindow)
-	now := usageOf(t, sk)
-	figure(fmt.Sprintf("the same at rest for %.0f s", figureWindow.Seconds()),
-		"requests: %s; %s of CPU; RSS %s, peak %s",
-		countRequests(s.skiffRequests(begin, func(Request) bool { return true })), seconds(now.CPU-before.CPU),
-		megabytes(now.RSS), megabytes(now.Peak))
+	now := usageOf(b, sk)
+	figure(b, "at-rest", took(figureWindow, now.CPU-before.CPU), memory(now),
+		requestsFor(1, s.skiffRequests(begin, func(Request) bool { return true })))
 
 	begin = time.Now()
-	seen := deletePods(t, s)
-	what := fmt.Sprintf("a pod is deleted, %d times: ", len(seen))
-	figure(what+"DELETED to ADDED on a watch", "%s", distribution(seen))
-	figure(what+"end of the DELETE to arrival of skiff's POST, in the audit log", "%s",
-		distribution(deleteToPost(t, s, begin)))
+	figure(b, "from-DELETED-to-ADDED-on-a-watch", distribution(deletePods(b, s)))
+	figure(b, "from-the-end-of-DELETE-to-skiffs-POST", distribution(deleteToPost(b, s, begin)))
 	if err := sk.Terminate(); err != nil {
-		t.Error(err)
+		b.Error(err)
 	}
 }
 
-// figureRedisFake measures the same beginning on the embedded API server, with simulated nodes.
-func figureRedisFake(t *testing.T) {
+// BenchmarkManyRedisOnTheEmbeddedServer measures the same beginning on the embedded API server, with simulated nodes.
+func BenchmarkManyRedisOnTheEmbeddedServer(b *testing.B) {
 	server := apiserver.New(apiserver.Options{Token: admin.Token})
-	t.Cleanup(server.Close)
-	tls := must(server.ListenTLS("127.0.0.1:0"))(t)
-	t.Cleanup(func() {
+	b.Cleanup(server.Close)
+	tls := must(server.ListenTLS("127.0.0.1:0"))(b)
+	b.Cleanup(func() {
 		if err := tls.Close(); err != nil {
-			t.Error(err)
+			b.Error(err)
 		}
 	})
-	dir := t.TempDir()
+	dir := b.TempDir()
 	ca, path := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "kubeconfig")
-	writeFile(t, ca, string(tls.CA))
-	noError(t, (Kubeconfig{Server: tls.URL, CAFile: ca, Token: admin.Token}).Write(path))
-	startNodes(t, path)
-	api := must(NewAPI(tls.URL, ca, admin.Token))(t)
-	group := must(NewGroup())(t)
-	t.Cleanup(group.Close)
+	writeFile(b, ca, string(tls.CA))
+	noError(b, (Kubeconfig{Server: tls.URL, CAFile: ca, Token: admin.Token}).Write(path))
+	startNodes(b, path)
+	api := must(NewAPI(tls.URL, ca, admin.Token))(b)
+	group := must(NewGroup())(b)
+	b.Cleanup(group.Close)
 	c := &Cluster{Dir: dir, group: group} // a place to run skiff in; the control plane is in this process
-	binary := must(skiffBinary())(t)
-	if r, err := runCommand(t.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil ||
+	binary := must(skiffBinary())(b)
+	if r, err := runCommand(b.Context(), nil, "", binary, "crds", "install", "--kubeconfig", path); err != nil ||
 		r.Code != 0 {
-		t.Fatalf("install the CRDs: %v %v", err, r)
+		b.Fatalf("install the CRDs: %v %v", err, r)
 	}
-	makeRedises(t, api, "default")
+	makeRedises(b, api, "default")
 	start := time.Now()
-	sk, _ := startMeasured(t, c, path, "redis", "run")
-	waitRedises(t, api, "default")
-	requests := quiet(t, start, func() []Request { return fakeRequests(server, start) })
-	rowsOfRedis("apiserver", start, requests, usageOf(t, sk))
+	sk, _ := startMeasured(b, c, path, "redis", "run")
+	waitRedises(b, api, "default")
+	requests := quiet(b, start, func() []Request { return fakeRequests(server, start) })
+	rowsOfRedis(b, start, requests, usageOf(b, sk))
 	if err := sk.Terminate(); err != nil {
-		t.Error(err)
+		b.Error(err)
 	}
 }
 
 // startNodes simulates nodes on the server of the kubeconfig until the test is over.
-func startNodes(t *testing.T, path string) {
+func startNodes(t testing.TB, path string) {
 	t.Helper()
 	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
 	if err != nil {
@@ -107,7 +102,7 @@ func startNodes(t *testing.T, path string) {
 func redisName(i int) string { return fmt.Sprintf("r%04d", i) }
 
 // makeRedises makes all Redis, before there is a controller.
-func makeRedises(t *testing.T, api *API, namespace string) {
+func makeRedises(t testing.TB, api *API, namespace string) {
 	t.Helper()
 	parallel(t, figureRedises, func(ctx context.Context, i int) error {
 		_, err := api.Create(ctx, "/apis/skiff.dev/v1alpha1/namespaces/"+namespace+"/redis",
@@ -122,7 +117,7 @@ func makeRedises(t *testing.T, api *API, namespace string) {
 const figureLook = 2 * time.Second
 
 // waitRedises returns when all Redis are Ready.
-func waitRedises(t *testing.T, api *API, namespace string) {
+func waitRedises(t testing.TB, api *API, namespace string) {
 	t.Helper()
 	tick := time.NewTicker(figureLook)
 	defer tick.Stop()
@@ -141,7 +136,7 @@ func waitRedises(t *testing.T, api *API, namespace string) {
 
 // quiet returns the requests once none but watches has come for ten seconds: what follows from the last change is then
 // through, Events included.
-func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Request) {
+func quiet(t testing.TB, since time.Time, requests func() []Request) (all []Request) {
 	t.Helper()
 	tick := time.NewTicker(figureLook)
 	defer tick.Stop()
@@ -161,7 +156,7 @@ func quiet(t *testing.T, since time.Time, requests func() []Request) (all []Requ
 }
 
 // rowsOfRedis says how 1,000 Redis came to be.
-func rowsOfRedis(where string, start time.Time, requests []Request, u Usage) {
+func rowsOfRedis(b *testing.B, start time.Time, requests []Request, u Usage) {
 	made, lastPod, lastWrite := 0, start, start
 	for _, r := range requests {
 		if r.Verb == "create" && r.Resource == "pods" && r.Code == http.StatusCreated {
@@ -172,12 +167,9 @@ func rowsOfRedis(where string, start time.Time, requests []Request, u Usage) {
 			lastWrite = r.Answered
 		}
 	}
-	what := fmt.Sprintf("%d Redis with num 1 on %s: ", figureRedises, where)
-	figure(what+"all pods made", "%d after %s, the last status after %s", made, seconds(lastPod.Sub(start)),
-		seconds(lastWrite.Sub(start)))
-	figure(what+"requests for each", "%.2f: %s", float64(len(requests))/figureRedises,
-		countRequests(requests).perObject(figureRedises))
-	figure(what+"`skiff run`", "%s of CPU; RSS %s, peak %s", seconds(u.CPU), megabytes(u.RSS), megabytes(u.Peak))
+	figure(b, "made", took(lastWrite.Sub(start), u.CPU), memory(u),
+		map[string]float64{"pods": float64(made), "to-last-pod-s": lastPod.Sub(start).Seconds()})
+	figure(b, "requests-for-each", requestsFor(figureRedises, requests))
 }
 
 // fakeRequests are skiff's requests to the embedded server in the words of the audit log.
@@ -216,7 +208,7 @@ func fakeRequests(server *apiserver.Server, since time.Time) (out []Request) {
 
 // deletePods deletes the pod of one Redis after the other, and returns the times from DELETED to ADDED as a watch
 // shows them.
-func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
+func deletePods(t testing.TB, s *Scope) (latencies []time.Duration) {
 	t.Helper()
 	type seen struct {
 		kind, name string
@@ -268,7 +260,7 @@ func deletePods(t *testing.T, s *Scope) (latencies []time.Duration) {
 
 // deleteToPost is the same from inside: from when the API server had answered the DELETE to when skiff's POST of that
 // pod arrived.
-func deleteToPost(t *testing.T, s *Scope, since time.Time) (latencies []time.Duration) {
+func deleteToPost(t testing.TB, s *Scope, since time.Time) (latencies []time.Duration) {
 	t.Helper()
 	requests, err := s.c.Requests(since, func(r Request) bool {
 		return r.Resource == "pods" && r.Namespace == s.NS &&
@@ -295,7 +287,7 @@ func deleteToPost(t *testing.T, s *Scope, since time.Time) (latencies []time.Dur
 	return latencies
 }
 
-func distribution(all []time.Duration) string {
-	round := func(p float64) time.Duration { return percentile(all, p).Round(10 * time.Microsecond) }
-	return fmt.Sprintf("p50 %s, p99 %s, longest %s", round(0.5), round(0.99), round(1))
+func distribution(all []time.Duration) map[string]float64 {
+	ms := func(p float64) float64 { return percentile(all, p).Seconds() * 1000 }
+	return map[string]float64{"p50-ms": ms(0.5), "p99-ms": ms(0.99), "longest-ms": ms(1), "pods": float64(len(all))}
 }

@@ -1,22 +1,14 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
-	"flag"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// figures asks for TestFigures, which takes minutes and whose result is a table and not a verdict.
-var figures = flag.Bool("figures", false, "run TestFigures: measure memory, CPU, requests and latencies, and print "+
-	"a table")
 
 // Sizes of what is measured.
 const (
@@ -27,24 +19,33 @@ const (
 	figureWindow    = time.Minute
 )
 
-// What skiff costs, and how fast it is. Everything is measured from outside: /proc, the audit log, a watch.
-func TestFigures(t *testing.T) {
-	if !*figures {
-		t.Skip("only with -figures (make figures)")
-	}
-	fmt.Print("\n| figure | value |\n|---|---|\n")
-	t.Run("AtRest", figureAtRest)
-	t.Run("UnrelatedPods", figureUnrelatedPods)
-	t.Run("RedisOnTheRealServer", figureRedisReal)
-	t.Run("RedisOnTheEmbeddedServer", figureRedisFake)
-	t.Run("ManyWebServers", figureManyWebServers)
+// figure is a row of the table: a benchmark of its own, whose metrics are what was measured. Everything is measured from
+// outside: /proc, the audit log, a watch.
+func figure(b *testing.B, name string, metrics ...map[string]float64) {
+	b.Run(name, func(b *testing.B) {
+		b.ReportMetric(0, "ns/op") // leaves it out
+		for _, some := range metrics {
+			for unit, value := range some {
+				b.ReportMetric(value, unit)
+			}
+		}
+	})
 }
 
-// figure prints a row of the table, as Markdown.
-func figure(what, format string, args ...any) { fmt.Printf("| "+what+" | "+format+" |\n", args...) }
+// memory is a row's part of what a process holds.
+func memory(u Usage) map[string]float64 {
+	return map[string]float64{"RSS-MB": mb(u.RSS), "anonymous-MB": mb(u.Anonymous), "peak-MB": mb(u.Peak)}
+}
+
+// took is a row's part of how long something took, and of the CPU that a process spent on it.
+func took(wall, cpu time.Duration) map[string]float64 {
+	return map[string]float64{"s": wall.Seconds(), "CPU-s": cpu.Seconds()}
+}
+
+func mb(n int64) float64 { return float64(n) / 1e6 }
 
 // figureScope is a namespace on a cluster of its own, so that no other work is in the figures.
-func figureScope(t *testing.T) *Scope {
+func figureScope(t testing.TB) *Scope {
 	t.Helper()
 	bins := must(binaries())(t)
 	c, err := StartCluster(t.Context(), bins, func(c *Cluster) error {
@@ -59,7 +60,7 @@ func figureScope(t *testing.T) *Scope {
 }
 
 // startMeasured starts a command of skiff as the administrator, and returns when it is ready, with how long that took.
-func startMeasured(t *testing.T, c *Cluster, kubeconfig, name string, args ...string) (*Skiff, time.Duration) {
+func startMeasured(t testing.TB, c *Cluster, kubeconfig, name string, args ...string) (*Skiff, time.Duration) {
 	t.Helper()
 	binary := must(skiffBinary())(t)
 	start := time.Now()
@@ -73,18 +74,16 @@ func startMeasured(t *testing.T, c *Cluster, kubeconfig, name string, args ...st
 	return sk, time.Since(start)
 }
 
-func usageOf(t *testing.T, sk *Skiff) Usage {
+func usageOf(t testing.TB, sk *Skiff) Usage {
 	t.Helper()
 	return must(sk.Usage())(t)
 }
 
-func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", mb(n)) }
 
 // parallel calls do for 0 to n-1 from sixteen goroutines, which keeps two cores and the API server busy, and fails the
 // test with the first error.
-func parallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
+func parallel(t testing.TB, n int, do func(ctx context.Context, i int) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -110,49 +109,21 @@ func parallel(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	noError(t, context.Cause(ctx))
 }
 
-// requestCounts are numbers of requests by verb and resource, such as "patch redis/status"; one that was refused has
-// its code, too.
-type requestCounts map[string]int
-
-func countRequests(requests []Request) requestCounts {
-	counts := requestCounts{}
+// requestsFor is a row's part of the requests for each of so many objects, by verb and resource, such as
+// "patch-redis/status"; one that was refused has its code, too. "requests" are all of them.
+func requestsFor(objects int, requests []Request) map[string]float64 {
+	metrics := map[string]float64{"requests": float64(len(requests)) / float64(objects)}
 	for _, r := range requests {
-		kind := r.Verb + " " + r.Resource
+		kind := r.Verb + "-" + r.Resource
 		if r.Subresource != "" {
 			kind += "/" + r.Subresource
 		}
 		if r.Code >= 400 {
-			kind += fmt.Sprintf(" (%d)", r.Code)
+			kind += fmt.Sprintf("-%d", r.Code)
 		}
-		counts[kind]++
+		metrics[kind] += 1 / float64(objects)
 	}
-	return counts
-}
-
-// perObject is "1.00 create pods, 2.01 patch redis/status; 6 others", the most frequent first. The others are the
-// watches and all that came to less than one request for a hundred objects.
-func (c requestCounts) perObject(objects int) string {
-	var parts []string
-	others := 0
-	for _, kind := range slices.SortedFunc(maps.Keys(c), func(a,
-		b string) int {
-		return cmp.Or(cmp.Compare(c[b], c[a]), cmp.Compare(a, b))
-	}) {
-		if each := float64(c[kind]) / float64(objects); each >= 0.01 {
-			parts = append(parts, fmt.Sprintf("%.2f %s", each, kind))
-		} else {
-			others += c[kind]
-		}
-	}
-	return fmt.Sprintf("%s; %d others in all", strings.Join(parts, ", "), others)
-}
-
-// String is "none", or the number of each.
-func (c requestCounts) String() string {
-	if len(c) == 0 {
-		return "none"
-	}
-	return strings.TrimPrefix(fmt.Sprint(map[string]int(c)), "map")
+	return metrics
 }
 
 // percentile is the value that a part p of all durations does not exceed.

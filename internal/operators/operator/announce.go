@@ -2,161 +2,22 @@ package operator
 
 import (
 	"context"
-	"strings"
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/events"
-	"skiff/internal/runtime/kube"
 )
 
 // announcer records what happens to one custom resource, in Events and in the log.
-type announcer struct {
-	events   *events.Recorder
-	resource kube.Resource
-	cr       kube.Object
-}
-
-// action is what a controller was doing when something happened (events.k8s.io/v1 wants to know).
-const action = "Reconcile"
-
-// event records an Event about the custom resource, and about a child unless that is nil.
-func (a announcer) event(t events.Type, reason, note string, about *apply.Result) {
-	e := events.Event{Regarding: events.ObjectOf(a.resource, a.cr), Type: t, Reason: reason, Action: action,
-		Note: note}
-	switch {
-	case about == nil:
-	case about.Live != nil:
-		e.Related = events.ObjectOf(about.Resource, about.Live)
-	default:
-		e.Related = events.Object{APIVersion: about.Resource.APIVersion(), Kind: about.Resource.Kind,
-			Namespace: about.Key.Namespace, Name: about.Key.Name}
-	}
-	a.events.Record(e)
-}
-
-// verbs are the outcomes that make an Event, with the reason of the Event and how its note begins.
-var verbs = []struct {
-	outcome      apply.Outcome
-	reason, past string
-}{
-	{apply.Created, "Create", "created "},
-	{apply.Applied, "Apply", "changed "},
-	{apply.Adopted, "Adopt", "adopted "},
-	{apply.Deleted, "Delete", "deleted "},
-	{apply.Replaced, "Replace", "deleted "},
-	{apply.Rolled, "Roll", "deleted "},
-	{apply.Released, "Release", "released "},
-}
-
-// actions records what was done, in one Event for all children that were created, one for all that were changed, and
-// so on: to a user that is one thing, and each Event costs as much as a child.
-func (a announcer) actions(ctx context.Context, all []apply.Result) {
-	log := logr.FromContextOrDiscard(ctx)
-	for _, v := range verbs {
-		var what []string
-		var last *apply.Result
-		for i := range all {
-			if r := &all[i]; r.Outcome == v.outcome && !replaced(r) {
-				details := []any{"child", r.Resource.Kind + " " + r.Key.String()}
-				if len(r.Differences) > 0 {
-					details = append(details, "differences", apply.List(r.Differences))
-				}
-				log.Info(r.Outcome.String(), details...)
-				what, last = append(what, describe(r)), r
-			}
-		}
-		switch len(what) {
-		case 0:
-		case 1:
-			a.event(events.Normal, v.reason+last.Resource.Kind, v.past+what[0], last)
-		default:
-			a.event(events.Normal, v.reason, v.past+strings.Join(what, " and "), nil)
-		}
-	}
-	a.replacements(ctx, all)
-	for i := range all {
-		switch r := &all[i]; r.Outcome {
-		case apply.Foreign, apply.Contested, apply.Waiting, apply.Conflict, apply.PortTaken, apply.NoNodePort:
-			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Message)
-		case apply.Created:
-			if r.Message != "" { // links to the node port that could not be kept are dead
-				log.Info("node port changed", "message", r.Message)
-				a.event(events.Warning, nodePortChanged, r.Message, r)
-			}
-		}
-	}
-}
-
-// replaced says that a child is of a kind that is replaced.
-func replaced(r *apply.Result) bool { return r.Declared != "" || r.Revision != "" }
-
-// replacements records what was done to children that are replaced: of all that were created in one Event, about the
-// last of them, so that the next Event of its kind is not counted as a repetition of this one.
-func (a announcer) replacements(ctx context.Context, all []apply.Result) {
-	log := logr.FromContextOrDiscard(ctx)
-	var created []string
-	var last *apply.Result
-	for _, v := range verbs {
-		for i := range all {
-			r := &all[i]
-			if r.Outcome != v.outcome || !replaced(r) {
-				continue
-			}
-			kind, name, note := strings.ToLower(r.Resource.Kind), r.Key.Name, r.Message
-			if r.Outcome == apply.Created {
-				note = "of revision " + r.Declared
-				created, last = append(created, name), r
-			}
-			past := strings.TrimSpace(v.past)
-			log.Info(past, kind, name, "reason", v.reason+r.Resource.Kind, "note", note,
-				"uid", r.Live.ObjectMeta().UID)
-			switch r.Outcome {
-			case apply.Created:
-			case apply.Replaced:
-				a.event(events.Warning, v.reason+r.Resource.Kind, past+" "+kind+" "+name+": "+note, r)
-			default:
-				a.event(events.Normal, v.reason+r.Resource.Kind, past+" "+kind+" "+name+": "+note, r)
-			}
-		}
-	}
-	if last == nil {
-		return
-	}
-	what := strings.ToLower(last.Resource.Kind)
-	if len(created) > 1 {
-		what += "s"
-	}
-	note := "created " + what + " " + strings.Join(created, ", ") + ": of revision " + last.Declared
-	a.event(events.Normal, "Create"+last.Resource.Kind, note, last)
-}
-
-// describe says which child something was done to, and why.
-func describe(r *apply.Result) string {
-	what := r.Resource.Kind + " " + r.Key.Name
-	switch r.Outcome {
-	case apply.Applied:
-		if r.Uncached {
-			return what + ", which is not held in memory"
-		}
-		return what + ", which differed in " + apply.List(r.Differences)
-	case apply.Adopted:
-		return what + ", which had no owner"
-	case apply.Deleted:
-		return what + ", which is not declared any more"
-	case apply.Released:
-		return what + ", which is not declared any more and has lost the label " + apply.ManagedByLabel
-	}
-	return what
-}
+type announcer struct{ announce.Announcer }
 
 // news records what a new status says that the one before did not.
 func (a announcer) news(ctx context.Context, f *findings, before, after []conditions.Condition) {
 	for _, n := range conditions.NewsOf(before, after) {
 		if !n.Warning {
-			a.event(events.Normal, n.Reason, n.Note, nil)
+			a.Event(events.Normal, n.Reason, n.Note, nil)
 			continue
 		}
 		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
@@ -164,6 +25,6 @@ func (a announcer) news(ctx context.Context, f *findings, before, after []condit
 		if f.problem == nil && len(f.seen) > 0 { // the first child itself says what is wrong
 			about = &f.seen[0]
 		}
-		a.event(events.Warning, n.Reason, n.Note, about)
+		a.Event(events.Warning, n.Reason, n.Note, about)
 	}
 }

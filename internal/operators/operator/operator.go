@@ -3,8 +3,8 @@
 //
 // Its job is what lies between the two: it reads the custom resource, adds to the children what all have in common
 // (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the
-// status, and records what was done in Events (announce.go). It has no rule about any kind of children, but that
-// their pod templates keep to a policy (template.go).
+// status, and has what was done recorded in Events (package announce). It has no rule about any kind of children, but
+// that their pod templates keep to a policy (template.go).
 //
 // Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
 package operator
@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
@@ -114,11 +115,11 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 	} else {
 		cr = r.converge(ctx, cr, f)
 	}
-	announce := announcer{r.events, r.Resource, cr}
-	announce.actions(ctx, f.seen)
+	about := announcer{announce.Announcer{Events: r.events, Resource: r.Resource, Object: cr}}
+	about.Actions(ctx, f.seen)
 	if f.removed {
 		kind := r.children.ReplacedKind()
-		announce.event(events.Normal, kind+"sDeleted",
+		about.Event(events.Normal, kind+"sDeleted",
 			fmt.Sprintf("all %ss are deleted; deleting the %s", strings.ToLower(kind), r.Resource.Kind), nil)
 	}
 	if err := f.err(); controller.IsShed(err) {
@@ -129,7 +130,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		return controller.Behind("its children were written"), nil
 	}
 	if !f.stale {
-		r.report(ctx, cr, f, announce)
+		r.report(ctx, cr, f, about)
 	}
 	err = f.err()
 	if f.wait > 0 && controller.IsTerminal(err) { // what is refused must not hold up the rest
@@ -260,7 +261,7 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 }
 
 // report writes the status that follows from what was found, and records what is new in it.
-func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, announce announcer) {
+func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, about announcer) {
 	before := P(cr.status()).common()
 	after, set := r.Observe(cr, f.seen)
 	f.wait = apply.Earlier(f.wait, set.Recheck)
@@ -277,7 +278,7 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 	case err != nil:
 		f.errs = append(f.errs, err)
 	case changed:
-		announce.news(ctx, f, before.Conditions, P(&after).common().Conditions)
+		about.news(ctx, f, before.Conditions, P(&after).common().Conditions)
 	}
 }
 

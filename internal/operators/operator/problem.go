@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
@@ -115,7 +116,7 @@ func problemOf(kind string, r *apply.Result) *conditions.Problem {
 }
 
 // nodePortChanged is the reason of Degraded where all is well, but has changed.
-const nodePortChanged = "NodePortChanged"
+const nodePortChanged = announce.NodePortChanged
 
 // mergeInto completes the conditions that follow from the children with what was in the way.
 func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition, generation int64,

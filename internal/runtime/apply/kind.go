@@ -18,7 +18,7 @@ type Live[S any] struct {
 
 // Content is what a child is compared by.
 type Content struct {
-	kube.MetaAnnotated `json:"metadata"`
+	kube.MetaWhole `json:"metadata"`
 	// An answer and a watch event have these two, an item of a list has not.
 	APIVersion kube.Skipped `json:"apiVersion"`
 	Kind       kube.Skipped `json:"kind"`

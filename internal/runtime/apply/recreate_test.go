@@ -131,7 +131,8 @@ func TestAnEngineRemovesFirstAndCreatesInOrder(t *testing.T) {
 		synctest.Wait()
 		taken := b.two(1)[1:]
 		taken[0].Body["metadata"].(map[string]any)["name"] = "c"
-		b.want("with a name that is taken", b.apply(append(taken, b.two(1)[1])...), "foreign unchanged deleted DELETE")
+		b.want("with a name that is taken", b.apply(append(taken, b.two(1)[1])...),
+			"foreign unchanged deleted DELETE")
 		if b.at(configMapsV1, "other", "metadata", "name") != "other" {
 			t.Error("the child of another engine was removed")
 		}

@@ -44,6 +44,13 @@ type MetaAnnotated struct {
 	Annotations Labels `json:"annotations"`
 }
 
+// MetaWhole is all of the metadata but managedFields, for kinds of which whole objects are passed on.
+type MetaWhole struct {
+	MetaAnnotated
+	ManagedFields Skipped `json:"managedFields"`
+	Rest          Raw     `json:",embed"` // all other members as one JSON object; nil: none
+}
+
 // MetaOwn is Meta with skiff's own annotations. All others are passed over while they are read: on an object that
 // users write they can be 256 KiB that no controller looks at.
 type MetaOwn struct {

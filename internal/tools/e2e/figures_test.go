@@ -19,8 +19,8 @@ const (
 	figureWindow    = time.Minute
 )
 
-// figure is a row of the table: a benchmark of its own, whose metrics are what was measured. Everything is measured from
-// outside: /proc, the audit log, a watch.
+// figure is a row of the table: a benchmark of its own, whose metrics are what was measured. Everything is measured
+// from outside: /proc, the audit log, a watch.
 func figure(b *testing.B, name string, metrics ...map[string]float64) {
 	b.Run(name, func(b *testing.B) {
 		b.ReportMetric(0, "ns/op") // leaves it out

@@ -39,8 +39,11 @@ func Decode(data []byte) (any, error) {
 
 // DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
 // of the first MaxDuplicates such fields are returned in the order in which they were met.
-func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
-	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}}
+func DecodeLenient(data []byte) (v any, duplicates []string, err error) { return DecodeWithin(data, maxMemory) }
+
+// DecodeWithin is DecodeLenient for a value that is no single object, with its own bound for the estimated memory.
+func DecodeWithin(data []byte, memory int) (v any, duplicates []string, err error) {
+	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, limit: memory}
 	defer recently.Put(d.seen)
 	if v, err = d.value(); err != nil {
 		return nil, nil, fmt.Errorf("decode JSON: %w", err)
@@ -93,6 +96,7 @@ var recently = sync.Pool{New: func() any { return new(seen) }}
 type decoder struct {
 	reader
 	stored     bool   // the text is ours: no limits
+	limit      int    // of memory
 	at         []step // where in the value it is: its text is made only where there is something to report
 	memory     int    // estimate of what has been made so far
 	duplicates []string
@@ -106,8 +110,8 @@ type step struct {
 
 // uses counts memory.
 func (d *decoder) uses(bytes int) error {
-	if d.memory += bytes; d.memory > maxMemory && !d.stored {
-		return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, maxMemory>>20)
+	if d.memory += bytes; d.memory > d.limit && !d.stored {
+		return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, d.limit>>20)
 	}
 	return nil
 }

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// MaxChildren is how many children an answer may have. The API server of a large cluster has some 100,000 objects
+	// of one kind.
+	MaxChildren = 10_000
+	// maxResync is the longest wait that an answer can ask for.
+	maxResync = 365 * 24 * time.Hour
+)
+
+// Answer is what sync or finalize has answered.
+type Answer struct {
+	// Status is nil where it is missing or null.
+	Status map[string]any
+	// Children are in the order of the answer.
+	Children []Child
+	// Labels and Annotations are changes to a decorated object; nil removes a key.
+	Labels, Annotations map[string]*string
+	ResyncAfter         time.Duration // 0: none
+	Finalized           bool
+	Events              []Event
+	// Warnings name events that were dropped or cut.
+	Warnings []string
+}
+
+// Options are what an answer is checked against.
+type Options struct {
+	Composite bool
+	// Strict refuses unknown and repeated fields.
+	Strict    bool
+	Parent    kube.Key
+	ParentUID string
+	Kinds     []kube.Resource // of the declared children
+}
+
+// Decode reads an answer of sync or finalize and checks all of it. Its errors begin with the path of what is wrong.
+func Decode(body []byte, o Options) (*Answer, error) {
+	object, err := decode(body, o.Strict)
+	if err != nil {
+		return nil, err
+	}
+	list, fields := "children", []string{"status", "children"}
+	if !o.Composite {
+		list, fields = "attachments", []string{"status", "attachments", "labels", "annotations"}
+	}
+	if o.Strict {
+		fields = append(fields, "resyncAfterSeconds", "finalized", "events")
+		if err := known(object, "", fields...); err != nil {
+			return nil, err
+		}
+	}
+	a := &Answer{}
+	if a.Status, err = objectOf(object, "", "status"); err != nil {
+		return nil, err
+	}
+	if a.ResyncAfter, err = resyncOf(object); err != nil {
+		return nil, err
+	}
+	if a.Finalized, _, err = fieldOf[bool](object, "", "finalized", "a boolean"); err != nil {
+		return nil, err
+	}
+	if !o.Composite {
+		if a.Labels, err = changesOf(object, "labels"); err != nil {
+			return nil, err
+		}
+		if a.Annotations, err = changesOf(object, "annotations"); err != nil {
+			return nil, err
+		}
+	}
+	items, err := listOf(object, "", list)
+	if err != nil {
+		return nil, err
+	}
+	if a.Children, err = o.children(items, list); err != nil {
+		return nil, err
+	}
+	a.Events, a.Warnings = eventsOf(object["events"])
+	return a, nil
+}
+
+func resyncOf(object map[string]any) (time.Duration, error) {
+	var seconds float64
+	switch v := object["resyncAfterSeconds"].(type) {
+	case nil:
+	case int64:
+		seconds = float64(v)
+	case float64:
+		seconds = v
+	default:
+		return 0, typeError("resyncAfterSeconds", "a number", v)
+	}
+	if seconds >= maxResync.Seconds() {
+		return maxResync, nil
+	}
+	return max(0, time.Duration(seconds*float64(time.Second))), nil
+}
+
+// changesOf reads labels or annotations, of which null removes one.
+func changesOf(object map[string]any, name string) (map[string]*string, error) {
+	fields, err := objectOf(object, "", name)
+	if err != nil || len(fields) == 0 {
+		return nil, err
+	}
+	changes := make(map[string]*string, len(fields))
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		switch v := fields[key].(type) {
+		case nil:
+			changes[key] = nil
+		case string:
+			changes[key] = &v
+		default:
+			return nil, typeError(join(name, kube.Printable(key, maxQuoted)), "a string or null", v)
+		}
+	}
+	return changes, nil
+}

@@ -55,7 +55,7 @@ var rows = []row{
 		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
-	{"hooks/spec", "runtime/kube runtime/labels", []string{yaml},
+	{"hooks/spec", "runtime/kube runtime/labels runtime/conditions runtime/events", []string{yaml},
 		"what a hook controller is: reads and checks, and asks no server"},
 	{hooks, hooks + " " + runtime, []string{logr}, "runs the controllers of others: it knows none of ours"},
 

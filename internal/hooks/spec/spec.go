@@ -8,6 +8,7 @@
 package spec
 
 import (
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -30,6 +31,7 @@ type Controller struct {
 	Name   string
 	Source string // FILE:LINE that it comes from; "": a cluster
 	UID    string // of the object in a cluster; "" from a file
+	Labels kube.Labels
 
 	// Object is the whole object as hooks get it: with the defaults filled in, and with "status":{}.
 	Object kube.Raw
@@ -44,7 +46,7 @@ type Controller struct {
 	// Paused holds all of the controller's writes, and no hook is called.
 	Paused bool
 
-	Sync      *Hook // nil only where Finalize is not
+	Sync      *Hook // never nil
 	Finalize  *Hook // nil: parents get no finalizer
 	Customize *Hook // nil: no related objects
 }
@@ -58,6 +60,22 @@ type Type struct {
 	APIVersion string // "apps/v1", or "v1" for the core group
 	Resource   string // "deployments"
 }
+
+// Group is that of APIVersion, "" for the core group.
+func (t Type) Group() string {
+	if group, _, ok := strings.Cut(t.APIVersion, "/"); ok {
+		return group
+	}
+	return ""
+}
+
+// GroupResource is the resource as rules of a Role and kubectl name it: "deployments.apps".
+func (t Type) GroupResource() string {
+	return kube.Resource{Group: t.Group(), Plural: t.Resource}.GroupResource()
+}
+
+// same says whether both are one resource, in whatever version.
+func (t Type) same(o Type) bool { return t.Resource == o.Resource && t.Group() == o.Group() }
 
 // Parent is what hooks are called for.
 type Parent struct {
@@ -80,6 +98,9 @@ const (
 	RollingRecreate Method = "RollingRecreate"
 	RollingInPlace  Method = "RollingInPlace"
 )
+
+// Rolling says that children are changed one at a time.
+func (m Method) Rolling() bool { return m == RollingRecreate || m == RollingInPlace }
 
 // Child is a kind of children.
 type Child struct {
@@ -115,7 +136,7 @@ type Webhook struct {
 
 // ETag says how long answers are kept for If-None-Match.
 type ETag struct {
-	Timeout time.Duration
+	Timeout time.Duration // 0: none
 }
 
 // Access is how an endpoint is reached and convinced. At most one of Bearer and Basic is not nil.
@@ -124,7 +145,8 @@ type Access struct {
 	CAInline  string     // PEM
 	ClientTLS *Pair      // the secret's certificate and private key
 	Bearer    *Reference
-	Basic     *Pair // user name and password
+	Scheme    string // of the Authorization header with Bearer's value: "Bearer" unless the spec names another
+	Basic     *Pair  // user name and password
 }
 
 // IsZero says that nothing is set.
@@ -158,7 +180,9 @@ type Exec struct {
 	Mode    Mode
 	Timeout time.Duration
 	Env     map[string]string
-	Dir     string // absolute; of a file's controller by default the directory of that file
+	// Dir is absolute; of a file's controller it is by default the directory of that file. "", from a cluster: that of
+	// skiff. A path of Command[0] is absolute, too; a bare name is looked up in PATH.
+	Dir string
 	// Strict refuses unknown and repeated fields in an answer: in version 2.
 	Strict bool
 }

@@ -1,0 +1,218 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Bounds of files. A ConfigMap, in which they often are, has at most 1 MiB.
+const (
+	maxFile        = 1 << 20
+	maxFiles       = 1000
+	maxControllers = 1000
+)
+
+// ReadFiles reads the controllers of files, and of the YAML and JSON files of directories, in their order. Objects of
+// other kinds are skipped, each with a warning. The error names all that is wrong with all files, one a line:
+// FILE:LINE: PATH: MESSAGE.
+func ReadFiles(paths []string) (controllers []*Controller, warnings []string, err error) {
+	var r reader
+	for _, path := range paths {
+		if err := r.path(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := r.found.err(); err != nil {
+		return nil, r.warnings, err
+	}
+	if len(r.controllers) == 0 {
+		return nil, r.warnings, fmt.Errorf("%s: there is no %s or %s of %s", strings.Join(paths, ", "), Composite,
+			Decorator, APIVersion)
+	}
+	return r.controllers, r.warnings, nil
+}
+
+// FromObject reads the object of a controller in a cluster. The error names all that is wrong, one a line: PATH:
+// MESSAGE.
+func FromObject(raw kube.Raw) (*Controller, error) {
+	p := parser{found: &problems{}}
+	n, err := p.fromJSON(raw)
+	if err != nil {
+		p.found.add(0, p.path, "%v", err)
+		return nil, p.found.err()
+	}
+	v := value{n, "", p.found}
+	if v.is(object) {
+		v.field("kind").required().oneOf(Composite, Decorator)
+	}
+	if err := p.found.err(); err != nil {
+		return nil, err
+	}
+	c := origin{}.controller(v)
+	return c, p.found.err()
+}
+
+// reader is what has been read of the files so far.
+type reader struct {
+	controllers []*Controller
+	warnings    []string
+	found       problems
+	files       []string // absolute, so that none is read twice
+}
+
+// path reads a file, or the files of a directory. Only what cannot be read at all is an error: the rest is in r.found.
+func (r *reader) path(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("read controllers: %w", err)
+	}
+	if !info.IsDir() {
+		return r.file(path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("read controllers: %w", err)
+	}
+	for _, e := range entries {
+		name := filepath.Join(path, e.Name())
+		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || e.Name()[0] == '.' {
+			continue
+		}
+		if info, err := os.Stat(name); err != nil { // of the file that a symbolic link names
+			return fmt.Errorf("read controllers: %w", err)
+		} else if !info.Mode().IsRegular() {
+			continue
+		}
+		if err := r.file(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) file(name string) error {
+	whole, err := filepath.Abs(name)
+	if err != nil {
+		return fmt.Errorf("read controllers: %w", err)
+	}
+	if slices.Contains(r.files, whole) {
+		return nil
+	}
+	if r.files = append(r.files, whole); len(r.files) > maxFiles {
+		return fmt.Errorf("read controllers: %s: more than %d files", name, maxFiles)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("read controllers: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return fmt.Errorf("read controllers: %w", err)
+	}
+	if len(content) > maxFile {
+		return fmt.Errorf("read controllers: %s: larger than %d MiB", name, maxFile>>20)
+	}
+	r.found.begin(name)
+	r.documents(origin{file: name, dir: filepath.Dir(whole)}, content)
+	return nil
+}
+
+// documents reads the documents of a file.
+func (r *reader) documents(o origin, content []byte) {
+	for d := yaml.NewDecoder(bytes.NewReader(content)); ; {
+		var doc yaml.Node
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			line, text := yamlError(err)
+			r.found.add(line, "", "%s", text)
+			return
+		}
+		if len(doc.Content) > 0 {
+			r.document(o, doc.Content[0], 0)
+		}
+	}
+}
+
+// yamlError takes the line out of an error of the YAML parser.
+func yamlError(err error) (line int, text string) {
+	text = strings.TrimPrefix(err.Error(), "yaml: ")
+	if n, scanErr := fmt.Sscanf(text, "line %d:", &line); n == 1 && scanErr == nil {
+		_, text, _ = strings.Cut(text, ": ")
+	}
+	return line, "is not YAML: " + kube.Printable(text, 3*maxShown)
+}
+
+// document reads one document, or an item of a List, as `kubectl get -o yaml` prints it.
+func (r *reader) document(o origin, y *yaml.Node, depth int) {
+	apiVersion, kind := scalarOf(y, "apiVersion"), scalarOf(y, "kind")
+	if y.Kind == yaml.ScalarNode && y.Tag == "!!null" {
+		return // an empty document
+	}
+	if items := memberOf(y, "items"); items != nil && strings.HasSuffix(kind, "List") && depth == 0 {
+		for _, item := range items.Content {
+			r.document(o, item, depth+1)
+		}
+		return
+	}
+	if group, _, _ := strings.Cut(apiVersion, "/"); group != Group || kind != Composite && kind != Decorator {
+		what := "an object without a kind"
+		if kind != "" {
+			what = strings.TrimSuffix(kube.Printable(kind, maxShown)+" "+
+				kube.Printable(scalarOf(memberOf(y, "metadata"), "name"), maxShown), " ")
+		}
+		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s is skipped: only controllers are read", o.file, y.Line,
+			what))
+		return
+	}
+	p := parser{found: &r.found}
+	n, err := p.yaml(y, 0)
+	if err != nil {
+		r.found.add(y.Line, p.path, "%v", err)
+		return
+	}
+	if len(r.controllers) == maxControllers {
+		r.found.add(y.Line, "", "more than %d controllers", maxControllers)
+		return
+	}
+	c := o.controller(value{n, "", &r.found})
+	c.Source = fmt.Sprintf("%s:%d", o.file, y.Line)
+	for _, other := range r.controllers {
+		if other.Kind == c.Kind && other.Name == c.Name && c.Name != "" {
+			r.found.add(y.Line, "metadata.name", "there is a %s %s already, in %s", c.Kind, c.Name, other.Source)
+		}
+	}
+	r.controllers = append(r.controllers, c)
+}
+
+// memberOf returns the member of an object, nil if there is none.
+func memberOf(y *yaml.Node, key string) *yaml.Node {
+	if y == nil || y.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		if y.Content[i].Value == key {
+			return y.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// scalarOf returns a member that is a scalar, "" if there is none.
+func scalarOf(y *yaml.Node, key string) string {
+	if m := memberOf(y, key); m != nil && m.Kind == yaml.ScalarNode {
+		return m.Value
+	}
+	return ""
+}

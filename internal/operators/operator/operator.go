@@ -253,7 +253,7 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 			return
 		}
 	}
-	if err := r.objects.RemoveFinalizer(ctx, cr, r.Finalizer); err != nil {
+	if _, err := r.objects.RemoveFinalizer(ctx, cr, r.Finalizer); err != nil {
 		f.failOwner(err)
 		return
 	}

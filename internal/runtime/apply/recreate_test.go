@@ -111,8 +111,8 @@ func TestAnObjectIsAdoptedAndReleasedByItsCaller(t *testing.T) {
 		}
 		gone := b.owner
 		gone.UID = "another"
-		if adopted, err := b.engine.Adopt(context.Background(), gone, configMapsV1, []kube.Object{get()}); err != nil ||
-			len(adopted) != 0 || get().ObjectMeta().ControllerUID() != "" {
+		adopted, err = b.engine.Adopt(context.Background(), gone, configMapsV1, []kube.Object{get()})
+		if err != nil || len(adopted) != 0 || get().ObjectMeta().ControllerUID() != "" {
 			t.Errorf("adopted %v for an owner that is not there, %v", adopted, err)
 		}
 	})

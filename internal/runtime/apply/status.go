@@ -227,15 +227,15 @@ func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (
 	return s.setFinalizers(ctx, object, append(slices.Clone(m.Finalizers), name))
 }
 
-// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer. With the last
-// one an object that is being deleted goes; that it is gone already is no error.
-func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string) error {
+// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer, and returns the
+// answer. With the last one an object that is being deleted goes; that it is gone already is no error.
+func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	if !slices.Contains(m.Finalizers, name) {
-		return nil
+		return object, nil
 	}
 	rest := slices.DeleteFunc(slices.Clone(m.Finalizers), func(f string) bool { return f == name })
-	_, err := s.setFinalizers(ctx, object, rest)
+	answer, err := s.setFinalizers(ctx, object, rest)
 	if errors.Is(err, ErrConflict) && kube.IsNotFound(err) {
 		err = nil
 	}
@@ -244,7 +244,7 @@ func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string
 		defer s.mu.Unlock()
 		s.gone[m.Key()] = m.UID // the answer has the version before, which the cache may have reached
 	}
-	return err
+	return answer, err
 }
 
 // setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
@@ -254,6 +254,47 @@ func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string
 		"finalizers": list}}
 	answer := s.blank()
 	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
+		kube.WriteOptions{FieldManager: Manager})
+	if err != nil {
+		return object, s.conflict(ctx, m.Key(), err)
+	}
+	s.remember(answer)
+	return answer, nil
+}
+
+// Replace makes status, a JSON object, the whole status of an object, by its status subresource if it has one, and
+// returns the answer. That the object has gone or is another one by now is ErrConflict.
+func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, subresource bool) (T, error) {
+	m := object.ObjectMeta()
+	o := kube.WriteOptions{FieldManager: Manager}
+	if subresource {
+		o.Subresource = "status"
+	}
+	answer := s.blank()
+	err := s.client.Patch(ctx, s.resource, m.Key(), kube.JSONPatch, []patchOperation{
+		{"test", "/metadata/uid", m.UID}, {"add", "/status", status}}, answer, o)
+	switch {
+	case err == nil:
+		s.remember(answer)
+		return answer, nil
+	case testFailed(err):
+		return object, fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return object, s.conflict(ctx, m.Key(), err)
+}
+
+// Merge changes labels and annotations of an object, where nil removes one, and returns the answer.
+func (s *Statuses[T]) Merge(ctx context.Context, object T, labels, annotations map[string]*string) (T, error) {
+	m := object.ObjectMeta()
+	meta := map[string]any{"uid": m.UID}
+	if len(labels) > 0 {
+		meta["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		meta["annotations"] = annotations
+	}
+	answer := s.blank()
+	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, map[string]any{"metadata": meta}, answer,
 		kube.WriteOptions{FieldManager: Manager})
 	if err != nil {
 		return object, s.conflict(ctx, m.Key(), err)

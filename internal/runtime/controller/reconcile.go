@@ -44,6 +44,25 @@ func (c *Controller) work(feed, runs context.Context) {
 	}
 }
 
+// itemKey is where the context of a run has its item.
+type itemKey struct{}
+
+// CauseOf returns why the run that ctx belongs to takes place, and how many runs of its key have failed before it.
+func CauseOf(ctx context.Context) (cause string, failures int) {
+	item, ok := ctx.Value(itemKey{}).(*queue.Item)
+	if !ok {
+		return "", 0
+	}
+	return item.Cause(), item.Failures
+}
+
+// RunAll runs the controller for all objects of its source made by For.
+func (c *Controller) RunAll(cause string) {
+	for _, k := range c.keys("") {
+		c.queue.AddLow(k, cause)
+	}
+}
+
 // reconcile runs the Func for one key, decides what follows, and logs it in one line: a run that wrote or failed at
 // level 0, one that did nothing at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
@@ -179,7 +198,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 			err = &panicError{value: p, stack: debug.Stack()}
 		}
 	}()
-	run = logr.NewContext(run, log)
+	run = context.WithValue(logr.NewContext(run, log), itemKey{}, &item)
 	if before := c.streaks.get(item.Key); before.failures > 0 {
 		run = context.WithValue(run, streakKey{}, before)
 	}

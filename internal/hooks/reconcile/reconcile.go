@@ -1,0 +1,196 @@
+// Package reconcile runs one hook controller: it reads a parent and what it owns, has a hook say what should exist,
+// and makes it so.
+//
+// Its job is what lies between a hook and the cluster: which parents there are, which children are theirs, finalizers,
+// status, and the order of all that. It has package apply write the children, package wire read answers, and its
+// caller call the hooks; which controllers run is package supervise's. A CompositeController and a DecoratorController
+// differ in how children are known, and in what an answer says of the parent.
+//
+// Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/discovery"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+// Manager is the field manager of children, the same as metacontroller's when it applies.
+const Manager = "metacontroller"
+
+// DecoratorAnnotation names the DecoratorController that an attachment belongs to.
+const DecoratorAnnotation = "metacontroller.k8s.io/decorator-controller"
+
+// defaultWorkers is how many parents are reconciled at a time, as in metacontroller.
+const defaultWorkers = 5
+
+// Options say what a controller works on, and who decides.
+type Options struct {
+	Spec     *spec.Controller
+	Rule     spec.Parent        // of Spec.Parents
+	Parent   discovery.Resource // what it names
+	Children []kube.Resource    // what Spec.Children name
+	// Call calls a hook and returns the body of its answer. A *call.Later asks for another try after a while.
+	Call func(ctx context.Context, hook wire.Hook, parent *kube.Meta, request []byte) ([]byte, error)
+	// Manager is the field manager of the children; "": Manager.
+	Manager string
+	Resync  time.Duration // how often a parent is reconciled without a change, where Spec has none; 0: never
+}
+
+// Name returns the name of the controller of a parent resource. A DecoratorController has one for each of its
+// resources.
+func (o *Options) Name() string {
+	if len(o.Spec.Parents) == 1 {
+		return o.Spec.Name
+	}
+	return o.Spec.Name + "." + o.Parent.GroupResource()
+}
+
+// finalizer returns what is on each parent as long as there is a finalize hook.
+func (o *Options) finalizer() string {
+	return "metacontroller.io/" + strings.ToLower(o.Spec.Kind) + "-" + o.Spec.Name
+}
+
+type reconciler struct {
+	Options
+	parents  *apply.Statuses[*Object]
+	engine   *apply.Engine
+	kinds    []kind
+	events   *events.Recorder
+	statuses statuses
+}
+
+// kind is one kind of children.
+type kind struct {
+	kube.Resource
+	mirror *cache.Store[*Object]
+}
+
+// New returns the controller of one parent resource. It sends nothing before Run. A nil recorder means no Events; who
+// made it runs it.
+func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.Controller {
+	o.Manager = cmp.Or(o.Manager, Manager)
+	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
+	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}}}
+	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
+	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
+	sources := []controller.Source{controller.For(objects)}
+	selector := ""
+	if o.Spec.GenerateSelector {
+		selector = uidLabel
+	} else if o.Spec.IsComposite() {
+		objects.Index(selectorIndex, selectorTerms)
+	}
+	var children []apply.Kind
+	for i, resource := range o.Children {
+		m := controller.Mirror[*Object](s, resource, selector)
+		if o.Spec.IsComposite() {
+			m.IndexMeta(orphanIndex, orphanTerms)
+		}
+		r.kinds = append(r.kinds, kind{resource, m})
+		children = append(children, apply.Of(m, strategyOf(o.Spec.Children[i].Method)).Whole())
+		sources = append(sources, controller.Watches(m, func(child *Object) []kube.Key {
+			return r.parentsOf(objects, child)
+		}))
+	}
+	r.engine = apply.New(s.Client, apply.Options{Manager: o.Manager, OtherOwners: true, Ours: r.isOurs,
+		InOrder: true, RemoveFirst: true}, children...)
+	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
+		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
+		InFlight: s.InFlight, Advice: s.Advice, Log: s.Log}, sources...)
+	c.OnLeave(r.engine.Leave)
+	c.OnLeave(r.parents.Leave)
+	c.OnLeave(r.statuses.leave)
+	return c
+}
+
+// hooksTimeout is how long the hooks of one run may take together.
+func (o *Options) hooksTimeout() (all time.Duration) {
+	for _, h := range []*spec.Hook{o.Spec.Sync, o.Spec.Finalize, o.Spec.Customize} {
+		switch {
+		case h == nil:
+		case h.Webhook != nil:
+			all += h.Webhook.Timeout
+		case h.Exec != nil:
+			all += h.Exec.Timeout
+		}
+	}
+	return all
+}
+
+func strategyOf(m spec.Method) apply.Strategy {
+	switch m {
+	case spec.InPlace:
+		return apply.InPlace
+	case spec.Recreate:
+		return apply.Recreate
+	}
+	return apply.OnDelete
+}
+
+// isOurs says whether an object that a parent controls is a child by this controller: several of them can have the
+// same parent.
+func (r *reconciler) isOurs(live kube.Object) bool {
+	decorator, decorated := live.(*Object).Annotations.Get(DecoratorAnnotation)
+	if r.Spec.IsComposite() {
+		return !decorated
+	}
+	return decorator == r.Spec.Name
+}
+
+// hookOf returns a hook of the controller, nil if it has none.
+func (r *reconciler) hookOf(hook wire.Hook) *spec.Hook {
+	switch hook {
+	case wire.Finalize:
+		return r.Spec.Finalize
+	case wire.Customize:
+		return r.Spec.Customize
+	}
+	return r.Spec.Sync
+}
+
+// selects says whether hooks are called for a parent.
+func (o *Options) selects(parent *Object) bool {
+	return o.Rule.Labels.Match(parent.Labels) && o.Rule.Annotations.Match(parent.Annotations)
+}
+
+// forget drops what is remembered of a parent.
+func (r *reconciler) forget(key kube.Key) {
+	r.engine.Forget(key)
+	r.statuses.forget(key)
+}
+
+// ask calls a hook.
+func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, request []byte) ([]byte, error) {
+	answer, err := r.Call(ctx, hook, parent.ObjectMeta(), request)
+	if err != nil {
+		return nil, fmt.Errorf("call the %s hook: %w", hook, err)
+	}
+	return answer, nil
+}
+
+// kindNames are the resources of the kinds of children.
+func (r *reconciler) resources() []kube.Resource {
+	out := make([]kube.Resource, len(r.kinds))
+	for i := range r.kinds {
+		out[i] = r.kinds[i].Resource
+	}
+	return out
+}
+
+// holds says whether one of some finalizers is on a parent.
+func holds(parent *Object, finalizers ...string) bool {
+	return slices.ContainsFunc(parent.Finalizers, func(f string) bool { return slices.Contains(finalizers, f) })
+}

@@ -1,0 +1,205 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/announce"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+// The finalizers of the garbage collector: it deletes the children, or takes their owner off them.
+const (
+	foreground = "foregroundDeletion"
+	orphan     = "orphan"
+)
+
+// statusWait is how long a status waits for the events of children that were just created, which lead to another
+// call: a status that counts them would be written twice. Events take milliseconds.
+const statusWait = 100 * time.Millisecond
+
+// conflictWait is the wait for the event of a parent that has changed since it was read. It takes milliseconds; this
+// is for the case that it does not come.
+const conflictWait = time.Second
+
+// Reconcile has a hook say what should exist for a parent, and makes it so.
+func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	parent, ok, err := r.parents.Get(key)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok {
+		r.forget(key)
+		r.parents.Forget(key)
+		return controller.Done, nil
+	}
+	selected, held := r.selects(parent), holds(parent, r.finalizer())
+	if !selected && !held {
+		r.forget(key)
+		return controller.Done, nil
+	}
+	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
+		return controller.Wait(r.Resync), nil
+	}
+	if parent, err = r.setFinalizer(ctx, parent, selected); err == nil {
+		var wait time.Duration
+		if wait, err = r.sync(ctx, parent, selected); err == nil {
+			return controller.Wait(wait), nil
+		}
+	}
+	if errors.Is(err, apply.ErrConflict) {
+		return controller.After(conflictWait), nil
+	}
+	if later := new(call.Later); errors.As(err, &later) {
+		return controller.After(later.After).Because("the hook asked for a later call"), nil
+	}
+	if !controller.IsShed(err) && ctx.Err() == nil {
+		r.announcer(parent).Event(events.Warning, "SyncError", err.Error(), nil)
+	}
+	return controller.Done, err
+}
+
+func (r *reconciler) announcer(parent *Object) announce.Announcer {
+	return announce.Announcer{Events: r.events, Resource: r.Parent.Resource, Object: parent}
+}
+
+// setFinalizer puts the finalizer on a parent, or takes it off where there is no finalize hook any more.
+func (r *reconciler) setFinalizer(ctx context.Context, parent *Object, selected bool) (*Object, error) {
+	switch held := holds(parent, r.finalizer()); {
+	case r.Spec.Finalize == nil && held:
+		return r.parents.RemoveFinalizer(ctx, parent, r.finalizer())
+	case r.Spec.Finalize != nil && !held && selected && !parent.Deleting():
+		return r.parents.AddFinalizer(ctx, parent, r.finalizer())
+	}
+	return parent, nil
+}
+
+// sync calls the hook for a parent and does what it answers. It returns when to do so again without a change; 0:
+// never.
+func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (time.Duration, error) {
+	hook := wire.Sync
+	if r.Spec.Finalize != nil && holds(parent, r.finalizer()) && (parent.Deleting() || !selected) {
+		hook = wire.Finalize
+	}
+	if r.hookOf(hook) == nil {
+		return 0, nil // there is nothing to do but to finalize
+	}
+	choice, err := r.selectorOf(parent)
+	if err != nil {
+		return 0, err
+	}
+	owner := apply.OwnerOf(r.Parent.Resource, parent)
+	groups, err := r.observe(ctx, parent, owner, choice)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := r.decide(ctx, hook, parent, groups)
+	if err != nil {
+		return 0, err
+	}
+	want, err := r.desired(parent, owner, choice, answer)
+	if err != nil {
+		return 0, err
+	}
+	about := r.announcer(parent)
+	r.hookEvents(about, answer)
+	finalized := hook == wire.Finalize && answer.Finalized
+	if finalized {
+		if parent, err = r.parents.RemoveFinalizer(ctx, parent, r.finalizer()); err != nil {
+			return 0, err
+		}
+	}
+	if !r.Spec.IsComposite() && !(finalized && parent.Deleting()) {
+		if parent, err = r.decorate(ctx, parent, answer); err != nil {
+			return 0, err
+		}
+	}
+	var failed error
+	created := false
+	wait := answer.ResyncAfter
+	if r.managesChildren(parent, hook, finalized) {
+		report := r.engine.Apply(ctx, owner, want, false)
+		about.Actions(ctx, report.All())
+		failed = report.Err
+		for _, child := range report.All() {
+			failed = errors.Join(failed, child.Err)
+			wait = apply.Earlier(wait, child.Wait)
+			switch child.Outcome {
+			case apply.Created:
+				created = true
+			case apply.Foreign:
+				about.Event(events.Warning, "NameTaken", child.Message, &child)
+			case apply.Contested:
+				about.Event(events.Warning, "Contested", child.Message, &child)
+			}
+		}
+	}
+	if created && failed == nil && r.statuses.defers(parent) {
+		return statusWait, nil
+	}
+	if r.Spec.IsComposite() {
+		if err := r.writeStatus(ctx, parent, answer.Status); err != nil && !errors.Is(err, apply.ErrConflict) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return apply.Earlier(wait, r.Resync), failed
+}
+
+// managesChildren says whether the children of a parent are written and deleted. Those of one that is being deleted
+// are the garbage collector's unless a finalize hook says what becomes of them.
+func (r *reconciler) managesChildren(parent *Object, hook wire.Hook, finalized bool) bool {
+	if !parent.Deleting() {
+		return true
+	}
+	return hook == wire.Finalize && !finalized && !holds(parent, foreground, orphan)
+}
+
+// decide calls the hook and checks its answer.
+func (r *reconciler) decide(ctx context.Context, hook wire.Hook, parent *Object, children []wire.Group) (
+	*wire.Answer, error) {
+	item, err := encode(r.Parent.Resource, parent)
+	if err != nil {
+		return nil, err
+	}
+	request := wire.Request{Controller: r.Spec.Object, Parent: item.JSON, ParentKey: item.Key, Children: children,
+		Finalizing: hook == wire.Finalize}
+	h := r.hookOf(hook)
+	body, err := r.ask(ctx, hook, parent, request.Encode(r.Spec.IsComposite(), h.Version, hook))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Strict: strict(h),
+		Parent: item.Key, ParentUID: parent.UID, Kinds: r.resources()})
+	if err != nil {
+		return nil, fmt.Errorf("answer of the %s hook: %w", hook, err)
+	}
+	return answer, nil
+}
+
+// strict says whether unknown fields in the answers of a hook are errors.
+func strict(h *spec.Hook) bool {
+	return h.Webhook != nil && h.Webhook.Strict || h.Exec != nil && h.Exec.Strict
+}
+
+// hookEvents records the Events that a hook asks for.
+func (r *reconciler) hookEvents(about announce.Announcer, answer *wire.Answer) {
+	for _, e := range answer.Events {
+		var child *apply.Result
+		for _, k := range r.kinds {
+			if e.Kind != "" && k.Kind == e.Kind {
+				child = &apply.Result{Resource: k.Resource,
+					Key: kube.Key{Namespace: about.Object.ObjectMeta().Namespace, Name: e.Name}}
+			}
+		}
+		about.Event(events.Type(e.Type), e.Reason, e.Message, child)
+	}
+}

@@ -43,10 +43,10 @@ var rows = []row{
 	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
 	{"/cmd/skiff-dev", "testcluster/cli cli", nil, "calls the package cli of the test cluster, nothing else"},
 
-	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy", "", nil,
-		"the ground of the runtime: the wire on net/http alone, and pure functions"},
+	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
+		"the ground of the runtime: the wire on net/http alone, programs of others, and pure functions"},
 	{"runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels runtime/discovery " +
-		"runtime/kubeconfig", "runtime/kube", []string{logr, yaml},
+		"runtime/kubeconfig", "runtime/kube runtime/process", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},

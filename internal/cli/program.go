@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/process"
 )
 
 // The exit codes of every command.
@@ -76,9 +76,9 @@ func RunMain(command func(ctx context.Context) int) {
 	exit(command(ctx))
 }
 
-// exit ends the process, and with it the credential plugins that still run.
+// exit ends the process, and with it the credential plugins and hooks that still run.
 func exit(code int) {
-	kubeconfig.EndPlugins()
+	process.EndAll()
 	os.Exit(code)
 }
 

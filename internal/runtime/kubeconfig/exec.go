@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+
+	"skiff/internal/runtime/process"
 )
 
 // The versions of the protocol between a client and its exec plugin (KEP-541). v1alpha1 went with Kubernetes 1.24.
@@ -31,13 +33,12 @@ type execConfig struct {
 	InteractiveMode    string `yaml:"interactiveMode"`
 }
 
-// secrets returns what the plugin is given that may be one: values of leastSecret bytes or more, and shorter ones of
-// what is named as a secret (--password=x, --password x, PASSWORD=x). Longer ones come first, because one may be a
-// part of another.
+// secrets returns what the plugin is given that may be one: long values, and shorter ones of what is named as a secret
+// (--password=x, --password x, PASSWORD=x). Longer ones come first, because one may be a part of another.
 func (c *execConfig) secrets() []string {
 	var out []string
 	add := func(name, value string) {
-		if len(value) >= leastSecret || len(value) >= leastNamed && secretName.MatchString(name) {
+		if process.IsSecret(name, value) {
 			out = append(out, value)
 		}
 	}

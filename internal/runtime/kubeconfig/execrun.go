@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
-	"strings"
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 const (
@@ -68,24 +67,23 @@ func (p *plugin) run(ctx context.Context) (*credential, error) {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value.reveal())
 	}
 	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info.reveal())
-	stdout := &bounded{limit: maxExecOutput}
-	stderr := &lines{say: func(line string) {
-		p.env.warnf("%s: %s says: %s", p.where, p.config.Command, redact(line, p.config.secrets()))
+	stdout := &process.Output{Limit: maxExecOutput}
+	stderr := &process.Lines{MaxLine: maxExecMessage, MaxTotal: maxExecMessage, Say: func(line string) {
+		p.env.warnf("%s: %s says: %s", p.where, p.config.Command, process.Redact(line, p.config.secrets()))
 	}}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, execKillDelay
-	killGroup(cmd)
-	err = runGroup(cmd)
-	endGroup(cmd)
-	stderr.flush()
+	process.OwnGroup(cmd)
+	err = process.Run(cmd)
+	stderr.Flush()
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("run %s: no credential within %s: killed", p.config.Command, p.timeout)
-	case stdout.over:
+	case stdout.Over:
 		return nil, fmt.Errorf("run %s: it printed more than %d bytes", p.config.Command, maxExecOutput)
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a process that it left behind, which has ended by now
 		return nil, fmt.Errorf("run %s: %w; its messages are in the log", p.config.Command, err)
 	}
-	c, err := p.parse(stdout.data, time.Now())
+	c, err := p.parse(stdout.Data, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("run %s: it printed %w", p.config.Command, err)
 	}
@@ -146,118 +144,4 @@ func short(s string) string {
 		return s[:80] + "..."
 	}
 	return s
-}
-
-// bounded takes up to limit bytes; an error then closes the pipe that the plugin writes to.
-type bounded struct {
-	data  []byte // not a bytes.Buffer: its ReadFrom would take all
-	limit int
-	over  bool // there was more
-}
-
-var errTooMuch = errors.New("too much output")
-
-func (b *bounded) Write(p []byte) (int, error) {
-	keep := min(len(p), b.limit-len(b.data))
-	b.data = append(b.data, p[:keep]...)
-	if keep < len(p) {
-		b.over = true
-		return keep, errTooMuch
-	}
-	return len(p), nil
-}
-
-// lines hands over what is written to it line by line, without control characters, up to maxExecMessage bytes.
-type lines struct {
-	say  func(line string)
-	part []byte
-	said int
-}
-
-// Write is called on a goroutine of package exec: a panic of what takes the lines is the error of the run.
-func (l *lines) Write(p []byte) (n int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("log its messages: panic: %v", p)
-		}
-	}()
-	for _, c := range p {
-		switch {
-		case c == '\n' || c == '\r':
-			l.flush()
-		case l.said < maxExecMessage && (c >= ' ' && c != 0x7f || c == '\t'):
-			l.part = append(l.part, c)
-			l.said++
-		}
-	}
-	return len(p), nil
-}
-
-func (l *lines) flush() {
-	if text := strings.TrimSpace(string(l.part)); text != "" {
-		l.say(strings.ToValidUTF8(text, "?"))
-	}
-	l.part = nil
-}
-
-// redacted stands for what may be a secret.
-const redacted = "[redacted]"
-
-const (
-	// leastToken is the length from which letters and digits without a break are taken for a token: the shortest that
-	// providers issue have 20 characters, and few words, paths and hosts have so many without a separator.
-	leastToken = 20
-	// leastSecret is the length from which the value of an argument or a variable of a plugin is redacted under any
-	// name: a shorter one is a word such as "login" or "dev".
-	leastSecret = 8
-	// leastNamed is the same of those whose name says that they are secrets: three letters are in too many words.
-	leastNamed = 4
-)
-
-var (
-	// secretName is the name of a flag or a variable whose value is a secret.
-	secretName = regexp.MustCompile(`(?i)token|passw|passphrase|secret|api[-_]?key|access[-_]?key`)
-	// namedSecret is a value behind a name that says what it is, in a URL, JSON, YAML or a sentence.
-	namedSecret = regexp.MustCompile(`(?i)((?:token|password|passwd|secret|authorization|api[-_]?key|access[-_]?key)` +
-		`["']?(?:\s*=\s*|\s*:\s*)["']?)(?:bearer\s+|basic\s+)?([^\s"',;&]+)`)
-	// scheme is a header's value.
-	scheme = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
-	// userinfo is a password in a URL.
-	userinfo = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
-	// unbroken is what a token can be made of, but for the dots of a JWT and the slashes of base64, which paths have.
-	unbroken = regexp.MustCompile(`[A-Za-z0-9_+=-]{20,}`)
-	// bootstrap is a bootstrap token of kubeadm: its ID, and its secret of 16 characters.
-	bootstrap = regexp.MustCompile(`\b([a-z0-9]{6}\.)[a-z0-9]{16}\b`)
-	uuid      = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-)
-
-// redact replaces in a line of a plugin what looks like a token, and the secrets that the plugin was given (see
-// secrets). It rather takes too much: the line is there to say why there is no credential, not to hold one.
-func redact(line string, given []string) string {
-	for _, secret := range given {
-		line = strings.ReplaceAll(line, secret, redacted)
-	}
-	line = userinfo.ReplaceAllString(line, "${1}"+redacted+"@")
-	line = scheme.ReplaceAllString(line, "${1} "+redacted)
-	line = namedSecret.ReplaceAllStringFunc(line, func(s string) string {
-		parts := namedSecret.FindStringSubmatch(s)
-		if !assigned(parts[1]) && !strings.ContainsAny(parts[2], "0123456789") {
-			return s // "token: expired"
-		}
-		return parts[1] + redacted
-	})
-	line = bootstrap.ReplaceAllString(line, "${1}"+redacted)
-	return unbroken.ReplaceAllStringFunc(line, func(s string) string {
-		if len(s) < leastToken || uuid.MatchString(s) || !strings.ContainsAny(s, "0123456789") ||
-			strings.ToLower(s) == s && strings.Count(s, "-") > 1 { // the name of an object, a host or a region
-			return s
-		}
-		return redacted
-	})
-}
-
-// assigned says of a name and what is behind it that a value follows, and not a word of a sentence: "name=", or a
-// quote.
-func assigned(name string) bool {
-	return strings.Contains(name, "=") || strings.HasSuffix(name, `"`) || strings.HasSuffix(name, "'")
 }

@@ -39,7 +39,9 @@ func Decode(data []byte) (any, error) {
 
 // DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
 // of the first MaxDuplicates such fields are returned in the order in which they were met.
-func DecodeLenient(data []byte) (v any, duplicates []string, err error) { return DecodeWithin(data, maxMemory) }
+func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
+	return DecodeWithin(data, maxMemory)
+}
 
 // DecodeWithin is DecodeLenient for a value that is no single object, with its own bound for the estimated memory.
 func DecodeWithin(data []byte, memory int) (v any, duplicates []string, err error) {

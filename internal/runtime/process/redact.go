@@ -1,0 +1,73 @@
+package process
+
+import (
+	"regexp"
+	"strings"
+)
+
+// redacted stands for what may be a secret.
+const redacted = "[redacted]"
+
+const (
+	// leastToken is the length from which letters and digits without a break are taken for a token: the shortest that
+	// providers issue have 20 characters, and few words, paths and hosts have so many without a separator.
+	leastToken = 20
+	// leastSecret is the length from which the value of an argument or a variable of a program is redacted under any
+	// name: a shorter one is a word such as "login" or "dev".
+	leastSecret = 8
+	// leastNamed is the same of those whose name says that they are secrets: three letters are in too many words.
+	leastNamed = 4
+)
+
+var (
+	// secretName is the name of a flag or a variable whose value is a secret.
+	secretName = regexp.MustCompile(`(?i)token|passw|passphrase|secret|api[-_]?key|access[-_]?key`)
+	// namedSecret is a value behind a name that says what it is, in a URL, JSON, YAML or a sentence.
+	namedSecret = regexp.MustCompile(`(?i)((?:token|password|passwd|secret|authorization|api[-_]?key|access[-_]?key)` +
+		`["']?(?:\s*=\s*|\s*:\s*)["']?)(?:bearer\s+|basic\s+)?([^\s"',;&]+)`)
+	// scheme is a header's value.
+	scheme = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+	// userinfo is a password in a URL.
+	userinfo = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
+	// unbroken is what a token can be made of, but for the dots of a JWT and the slashes of base64, which paths have.
+	unbroken = regexp.MustCompile(`[A-Za-z0-9_+=-]{20,}`)
+	// bootstrap is a bootstrap token of kubeadm: its ID, and its secret of 16 characters.
+	bootstrap = regexp.MustCompile(`\b([a-z0-9]{6}\.)[a-z0-9]{16}\b`)
+	uuid      = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+)
+
+// IsSecret says whether the value of an argument or a variable of a program, with its name, may be a secret.
+func IsSecret(name, value string) bool {
+	return len(value) >= leastSecret || len(value) >= leastNamed && secretName.MatchString(name)
+}
+
+// Redact replaces in a line that a program has printed what looks like a token, and the secrets that the program was
+// given, of which longer ones come first. It rather takes too much: the line is there to say what is wrong.
+func Redact(line string, given []string) string {
+	for _, secret := range given {
+		line = strings.ReplaceAll(line, secret, redacted)
+	}
+	line = userinfo.ReplaceAllString(line, "${1}"+redacted+"@")
+	line = scheme.ReplaceAllString(line, "${1} "+redacted)
+	line = namedSecret.ReplaceAllStringFunc(line, func(s string) string {
+		parts := namedSecret.FindStringSubmatch(s)
+		if !assigned(parts[1]) && !strings.ContainsAny(parts[2], "0123456789") {
+			return s // "token: expired"
+		}
+		return parts[1] + redacted
+	})
+	line = bootstrap.ReplaceAllString(line, "${1}"+redacted)
+	return unbroken.ReplaceAllStringFunc(line, func(s string) string {
+		if len(s) < leastToken || uuid.MatchString(s) || !strings.ContainsAny(s, "0123456789") ||
+			strings.ToLower(s) == s && strings.Count(s, "-") > 1 { // the name of an object, a host or a region
+			return s
+		}
+		return redacted
+	})
+}
+
+// assigned says of a name and what is behind it that a value follows, and not a word of a sentence: "name=", or a
+// quote.
+func assigned(name string) bool {
+	return strings.Contains(name, "=") || strings.HasSuffix(name, `"`) || strings.HasSuffix(name, "'")
+}

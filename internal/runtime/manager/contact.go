@@ -121,7 +121,7 @@ var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Names
 
 // pinged is what a ping asks for: what is watched may also be listed.
 func (m *Manager) pinged() kube.Query {
-	watches := controller.WatchStates(m.o.Controllers...)
+	watches := controller.WatchStates(m.controllers()...)
 	if len(watches) == 0 {
 		return kube.Query{Resource: namespaces}
 	}

@@ -97,10 +97,10 @@ func (m *Manager) debugPage() debugPage {
 		leading := m.o.Elector.Leading()
 		page.Leading = &leading
 	}
-	for _, c := range m.o.Controllers {
+	for _, c := range m.controllers() {
 		page.Controllers = append(page.Controllers, debugOf(c))
 	}
-	for _, w := range controller.WatchStates(m.o.Controllers...) {
+	for _, w := range controller.WatchStates(m.controllers()...) {
 		if len(page.Watches) == maxDebugKeys {
 			break
 		}

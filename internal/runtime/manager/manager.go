@@ -41,6 +41,7 @@ const DefaultWatchTimeout = 30 * time.Minute
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
+	Set          *controller.Set    // controllers that come and go; nil: none
 	Recorders    []*events.Recorder // the manager runs them; their last Events go out before the lease is released
 	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
 	ElectionLog  *events.Recorder   // of who leads; its client may write without the lease; nil: no Events
@@ -122,13 +123,17 @@ func (m *Manager) Run(ctx context.Context) error {
 		watching.Go(func() { m.watchContact(running) })
 	}
 	defer watching.Wait() // stop comes before it
-	parts := make(chan ended, len(m.o.Controllers)+1)
+	parts := make(chan ended, len(m.o.Controllers)+2)
 	waiting := map[string]bool{}
 	var controllers sync.WaitGroup
 	for _, c := range m.o.Controllers {
 		name := "controller " + c.Name()
 		waiting[name] = true
 		controllers.Go(func() { parts <- ended{name, m.contain(name, func() error { return c.Run(running) })} })
+	}
+	if m.o.Set != nil {
+		waiting[set] = true
+		controllers.Go(func() { parts <- ended{set, m.contain(set, func() error { return m.o.Set.Run(running) })} })
 	}
 	if m.o.Elector != nil {
 		waiting[election] = true
@@ -188,8 +193,19 @@ func (m *Manager) record(ctx context.Context) (flush func()) {
 	}
 }
 
-// election is the name of the elector among the parts of the manager.
-const election = "leader election"
+// The names of the elector and of Options.Set among the parts of the manager.
+const (
+	election = "leader election"
+	set      = "controllers that come and go"
+)
+
+// controllers are all that run now.
+func (m *Manager) controllers() []*controller.Controller {
+	if m.o.Set == nil {
+		return m.o.Controllers
+	}
+	return append(slices.Clip(m.o.Controllers), m.o.Set.All()...)
+}
 
 // elect has the controllers work while this process leads, until ctx ends. The lease is then held until last has
 // returned. That it could not be released is no failure of the process.
@@ -214,6 +230,11 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 					defer mu.Unlock()
 					errs = append(errs, err)
 				}
+			})
+		}
+		if m.o.Set != nil {
+			leading.Go(func() {
+				_ = m.contain(set, func() error { return m.o.Set.Lead(working, leaseCtx) }) // it has logged what failed
 			})
 		}
 		leading.Wait()
@@ -248,7 +269,7 @@ func (m *Manager) awaitCaches(ctx context.Context) {
 	enough := time.After(cachesWait)
 	poll := time.NewTicker(cachesPoll)
 	defer poll.Stop()
-	for slices.ContainsFunc(m.o.Controllers, func(c *controller.Controller) bool { return c.Ready() != nil }) {
+	for slices.ContainsFunc(m.controllers(), func(c *controller.Controller) bool { return c.Ready() != nil }) {
 		select {
 		case <-poll.C:
 		case <-enough:
@@ -283,7 +304,7 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 
 // check refuses what cannot run.
 func (m *Manager) check() error {
-	if len(m.o.Controllers) == 0 {
+	if len(m.o.Controllers) == 0 && m.o.Set == nil {
 		return errors.New("there is no controller to run")
 	}
 	seen := map[string]bool{}

@@ -40,7 +40,7 @@ func (m *Manager) metrics() http.Handler {
 func (m *Manager) scrape(p *metrics.Page) {
 	version, commit := kube.Version()
 	p.Add(buildInfo, 1, "version", version, "commit", commit, "go", runtime.Version())
-	for _, c := range m.o.Controllers {
+	for _, c := range m.controllers() {
 		writeController(p, c)
 	}
 	m.writePanics(p)
@@ -117,12 +117,12 @@ func (m *Manager) writePanics(p *metrics.Page) {
 		dropped += float64(r.Dropped())
 	}
 	p.Add(eventsDropped, dropped)
-	for _, c := range m.o.Controllers {
+	for _, c := range m.controllers() {
 		s := c.Stats()
 		by["reconcile"] += float64(s.Panics)
 		by["controller"] += float64(s.Crashes)
 	}
-	for _, w := range controller.WatchStates(m.o.Controllers...) {
+	for _, w := range controller.WatchStates(m.controllers()...) {
 		by["handler"] += float64(w.Counters.Panics)
 		by["watch"] += float64(w.Counters.Crashes)
 		by["index"] += float64(w.Counters.IndexPanics)
@@ -161,7 +161,7 @@ func (m *Manager) writeWatches(p *metrics.Page) {
 		p.Declare(f)
 	}
 	all, bytes := map[watchLabels]*controller.WatchState{}, map[watchLabels]int64{}
-	for _, w := range controller.WatchStates(m.o.Controllers...) {
+	for _, w := range controller.WatchStates(m.controllers()...) {
 		l := watchLabels{w.Resource.GroupResource(), w.Labels, w.Namespace}
 		bytes[watchLabels{resource: l.resource, labels: l.labels}] += w.Bytes
 		if _, known := all[l]; !known && len(all) >= maxWatches {
@@ -179,7 +179,7 @@ func (m *Manager) writeWatches(p *metrics.Page) {
 	for _, l := range sortedLabels(bytes) {
 		p.Add(cacheBytes, float64(bytes[l]), "resource", l.resource, "selector", l.labels)
 	}
-	for _, s := range controller.Sheds(m.o.Controllers...) {
+	for _, s := range controller.Sheds(m.controllers()...) {
 		labels := []string{"resource", s.Resource.GroupResource(), "selector", s.Labels, "namespace", s.Namespace}
 		p.Add(shedObjects, float64(s.Objects), labels...)
 		p.Add(shedBytes, float64(s.Bytes), labels...)

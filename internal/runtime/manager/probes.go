@@ -50,7 +50,7 @@ const maxSilent = 10
 // old anyway, and nothing but them is lost.
 func (m *Manager) watching() error {
 	var silent []string
-	for _, w := range controller.WatchStates(m.o.Controllers...) {
+	for _, w := range controller.WatchStates(m.controllers()...) {
 		last := w.LastAnswer
 		if last.Before(m.started) {
 			last = m.started
@@ -78,7 +78,7 @@ func (m *Manager) ready() []check {
 		}
 		return nil
 	}, status: m.about}}
-	for _, c := range m.o.Controllers {
+	for _, c := range m.controllers() {
 		checks = append(checks, check{c.Name(), func() error {
 			if m.excused() {
 				return c.Synced() // that no mirror is up to date concerns all replicas, and contact says it

@@ -1,0 +1,179 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+)
+
+// Set is controllers that come and go while a process runs. All methods may be called from any goroutine. One that
+// fails or panics is logged, and the others go on.
+type Set struct {
+	log logr.Logger
+
+	mu      sync.Mutex // guards what follows
+	members []*member     // replaced, never changed
+	changed chan struct{} // closed, and made anew, when members has changed
+}
+
+// member is one controller of a Set.
+type member struct {
+	*Controller
+	started bool          // its Run has been called; the Set's lock guards it
+	ended   chan struct{} // closed when that has returned
+}
+
+// NewSet returns an empty Set. It starts nothing.
+func NewSet(log logr.Logger) *Set {
+	return &Set{log: log, changed: make(chan struct{})}
+}
+
+// All returns the controllers, in the order in which they came.
+func (s *Set) All() []*Controller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*Controller, len(s.members))
+	for i, m := range s.members {
+		all[i] = m.Controller
+	}
+	return all
+}
+
+// Add has Run run a controller, or will have when it is called. The name must not be taken.
+func (s *Set) Add(c *Controller) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.members, func(m *member) bool { return m.Name() == c.Name() }) {
+		return fmt.Errorf("add controller %s: there is one of this name", c.Name())
+	}
+	s.members = append(slices.Clip(s.members), &member{Controller: c, ended: make(chan struct{})})
+	s.changeLocked()
+	return nil
+}
+
+// Remove stops a controller and waits until its runs under way have ended, or ctx has.
+func (s *Set) Remove(ctx context.Context, c *Controller) error {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.members, func(m *member) bool { return m.Controller == c })
+	if i < 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	m := s.members[i]
+	started := m.started
+	s.members = slices.Delete(slices.Clone(s.members), i, i+1)
+	s.changeLocked()
+	s.mu.Unlock()
+	if !started {
+		return nil
+	}
+	select {
+	case <-m.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("remove controller %s: %w", c.Name(), ctx.Err())
+	}
+}
+
+func (s *Set) changeLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Set) snapshot() ([]*member, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.members, s.changed
+}
+
+// start says whether a member is still to be run, and notes that it is.
+func (s *Set) start(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.started = slices.Contains(s.members, m)
+	return m.started
+}
+
+// Run runs the controllers as they come and go, until ctx ends and all have stopped. The error names those that did not
+// stop in time.
+func (s *Set) Run(ctx context.Context) error {
+	return s.follow(ctx, func(ctx context.Context, m *member) error {
+		if !s.start(m) {
+			return nil
+		}
+		defer close(m.ended)
+		return m.Run(ctx)
+	})
+}
+
+// Lead has the controllers that work only while this process leads do so, as Controller.Lead.
+func (s *Set) Lead(ctx, leaseCtx context.Context) error {
+	return s.follow(ctx, func(ctx context.Context, m *member) error {
+		if !m.Elected() {
+			return nil // it works anyway
+		}
+		return m.Lead(ctx, leaseCtx)
+	})
+}
+
+// follow calls run for each member, on a goroutine of its own, with a context that ends when the member is removed or
+// ctx ends. It returns when all calls have.
+func (s *Set) follow(ctx context.Context, run func(context.Context, *member) error) error {
+	stops := map[*member]context.CancelFunc{}
+	var mu sync.Mutex // guards errs
+	var errs []error
+	var calls sync.WaitGroup
+	for {
+		members, changed := s.snapshot()
+		for m, stop := range stops {
+			if !slices.Contains(members, m) {
+				stop()
+				delete(stops, m)
+			}
+		}
+		for _, m := range members {
+			if stops[m] != nil || ctx.Err() != nil {
+				continue
+			}
+			running, stop := context.WithCancel(ctx)
+			stops[m] = stop
+			calls.Go(func() {
+				if err := s.contain(m, func() error { return run(running, m) }); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
+		}
+		select {
+		case <-changed:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	calls.Wait()
+	return errors.Join(errs...)
+}
+
+// contain calls run for a member; what fails is in the log at once, as the others go on.
+func (s *Set) contain(m *member, run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("controller %s: panic: %v", m.Name(), p)
+			s.log.Error(err, "a controller panicked and is not running any more", "stack", string(debug.Stack()))
+		}
+	}()
+	if err = run(); err != nil {
+		s.log.Error(err, "a controller did not stop in order", "controller", m.Name())
+	}
+	return err
+}

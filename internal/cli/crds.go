@@ -25,14 +25,31 @@ them needs more permissions than running skiff.`,
 	}, newCRDsPrint(), newCRDsInstall(), newCRDsDiff())
 }
 
+// hooksFlag is --hooks: whether a command is about the definitions of hook controllers.
+type hooksFlag bool
+
+func (f *hooksFlag) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar((*bool)(f), "hooks", false,
+		"the definitions of hook controllers (group metacontroller.k8s.io), in place of skiff's own")
+}
+
+func (f hooksFlag) definitions() ([]definitions.Definition, error) {
+	if f {
+		return definitions.Hooks()
+	}
+	return definitions.All()
+}
+
 func newCRDsPrint() *cobra.Command {
-	return &cobra.Command{
-		Use:     "print",
-		Short:   "Print the definitions as YAML",
-		Example: `  skiff crds print | kubectl apply --server-side -f -`,
-		Args:    NoArgs,
+	var hooks hooksFlag
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print the definitions as YAML",
+		Example: `  skiff crds print | kubectl apply --server-side -f -
+  skiff crds print --hooks`,
+		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := definitions.All()
+			all, err := hooks.definitions()
 			if err != nil {
 				return err
 			}
@@ -44,10 +61,13 @@ func newCRDsPrint() *cobra.Command {
 			return nil
 		},
 	}
+	hooks.add(cmd)
+	return cmd
 }
 
 func newCRDsInstall() *cobra.Command {
 	var connection kubeconfig.Flags
+	var hooks hooksFlag
 	timeout := 30 * time.Second // even a busy server serves a new CRD within a few seconds
 	wait := false
 	cmd := &cobra.Command{
@@ -60,7 +80,8 @@ being deleted cannot be installed: it is named with what holds it, or waited for
 Exit codes: 0 installed, 3 a definition is being deleted, 1 failed, 2 wrong usage.`,
 		Example: `  skiff crds install
   skiff crds install --wait --timeout 5m      # after a deletion that has not ended
-  skiff crds install --context prod --as admin`,
+  skiff crds install --context prod --as admin
+  skiff crds install --hooks                  # for skiff hooks run --from-cluster, and for rolling updates`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
@@ -71,17 +92,22 @@ Exit codes: 0 installed, 3 a definition is being deleted, 1 failed, 2 wrong usag
 				return err
 			}
 			defer client.Close()
+			all, err := hooks.definitions()
+			if err != nil {
+				return err
+			}
 			o := definitions.Options{Timeout: timeout, Wait: wait}
-			err = definitions.Install(cmd.Context(), client, o, cmd.OutOrStdout())
+			err = definitions.Install(cmd.Context(), client, all, o, cmd.OutOrStdout())
 			if errors.Is(err, definitions.ErrDeleting) {
 				fmt.Fprintln(cmd.OutOrStdout(),
-					"when these are gone, run `skiff crds install` again, or wait: skiff crds install --wait")
+					"when these are gone, run the same command again, or wait for it: add --wait")
 				return errDiffer
 			}
 			return err
 		},
 	}
 	addConnectionFlags(cmd, &connection)
+	hooks.add(cmd)
 	cmd.Flags().BoolVar(&wait, "wait", wait, "wait for definitions that are being deleted to go, then install them")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout,
 		"how long to wait until the server serves the definitions; with --wait, also for the end of deletions")
@@ -90,6 +116,7 @@ Exit codes: 0 installed, 3 a definition is being deleted, 1 failed, 2 wrong usag
 
 func newCRDsDiff() *cobra.Command {
 	var connection kubeconfig.Flags
+	var hooks hooksFlag
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what 'skiff crds install' would change",
@@ -104,9 +131,13 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 				return err
 			}
 			defer client.Close()
-			differences, err := definitions.Diff(cmd.Context(), client)
+			all, err := hooks.definitions()
+			if err != nil {
+				return err
+			}
+			differences, err := definitions.Diff(cmd.Context(), client, all)
 			if err == nil {
-				_, err = io.WriteString(cmd.OutOrStdout(), differenceText(differences))
+				_, err = io.WriteString(cmd.OutOrStdout(), differenceText(differences, hooks))
 			}
 			if err == nil && len(differences) > 0 {
 				err = errDiffer
@@ -115,16 +146,21 @@ Exit codes: 0 nothing would change, 3 something would, 1 failed, 2 wrong usage.`
 		},
 	}
 	addConnectionFlags(cmd, &connection)
+	hooks.add(cmd)
 	return cmd
 }
 
 // differenceText has a line for each field that installing the definitions would change.
-func differenceText(differences []definitions.Difference) string {
+func differenceText(differences []definitions.Difference, hooks hooksFlag) string {
 	var text strings.Builder
+	flag := ""
+	if hooks {
+		flag = " --hooks"
+	}
 	for _, d := range differences {
 		if d.Missing {
-			text.WriteString(d.Name + " is not installed; `skiff crds install` creates it, `skiff crds print` shows " +
-				"it\n")
+			fmt.Fprintf(&text, "%s is not installed; `skiff crds install%[2]s` creates it, `skiff crds print%[2]s` "+
+				"shows it\n", d.Name, flag)
 		}
 		for _, path := range d.Changed {
 			fmt.Fprintf(&text, "%s: %s\n", d.Name, path)

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"skiff/crds"
+	"skiff/internal/hooks/spec"
 	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -71,6 +75,76 @@ func TestCRDsDiffHasAnExitCodeForADifferenceAndOneForAFailure(t *testing.T) {
 	skiff(t, "crds", "diff", "--server", "https://127.0.0.1:1").Want(t, ExitFailed, "connection refused")
 }
 
+// Rules: HK-01, HK-34
+func TestCRDsInstallHooksInstallsTheDefinitionsOfHookControllersAndNoOthers(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	r := skiff(t, "crds", "diff", "--hooks", "--server", c.url())
+	want := "compositecontrollers.metacontroller.k8s.io is not installed; `skiff crds install --hooks` creates it"
+	if r.Code != ExitDiffer || !strings.HasPrefix(r.Stdout, want) {
+		t.Errorf("before the installation: %+v", r)
+	}
+	r = skiff(t, "crds", "install", "--hooks", "--server", c.url())
+	want = "customresourcedefinition compositecontrollers.metacontroller.k8s.io created\n" +
+		"customresourcedefinition controllerrevisions.metacontroller.k8s.io created\n" +
+		"customresourcedefinition decoratorcontrollers.metacontroller.k8s.io created\n"
+	if r.Code != ExitDone || r.Stdout != want {
+		t.Errorf("%+v", r)
+	}
+	if r := skiff(t, "crds", "diff", "--hooks", "--server", c.url()); r.Code != ExitDone || r.Stdout != "" {
+		t.Errorf("after the installation: %+v", r)
+	}
+	if c.api.Get(crdResource, kube.Key{Name: "redis.skiff.dev"}) != nil {
+		t.Error("skiff's own definitions are installed, too")
+	}
+	text := skiff(t, "crds", "print", "--hooks").Stdout
+	if strings.Count(text, "\nkind: CustomResourceDefinition\n") != 3 || strings.Contains(text, "skiff.dev\n") {
+		t.Errorf("printed: %s", text)
+	}
+
+	dir := t.TempDir()
+	noError(t, os.WriteFile(dir+"/c.yaml", []byte(hookController), 0o600))
+	found, _, err := spec.ReadFiles([]string{dir})
+	noError(t, err)
+	var body, live map[string]any
+	noError(t, yaml.Unmarshal([]byte(hookController), &body))
+	resource := kube.Resource{Group: spec.Group, Version: spec.Version, Plural: "compositecontrollers",
+		Kind: spec.Composite, ClusterScoped: true}
+	noError(t, c.client.Create(t.Context(), resource, "", body, &live, kube.WriteOptions{FieldValidation: "Strict"}))
+	var fromFile map[string]any
+	noError(t, json.Unmarshal(found[0].Object, &fromFile))
+	if !reflect.DeepEqual(live["spec"], fromFile["spec"]) {
+		t.Errorf("the server makes\n%v\nof it, and a file\n%v", live["spec"], fromFile["spec"])
+	}
+}
+
+// hookController has each field that has a default somewhere.
+const hookController = `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource:
+    {apiVersion: example.com/v1, resource: things, revisionHistory: {fieldPaths: [spec.a]}, ignoreStatusChanges: true}
+  childResources:
+  - {apiVersion: v1, resource: pods, updateStrategy: {statusChecks: {conditions: [{type: Ready, status: "True"}]}}}
+  generateSelector: true
+  resyncPeriodSeconds: 30
+  hooks:
+    sync:
+      webhook:
+        service: {name: a, namespace: b}
+        path: /sync
+        timeout: 3s
+        etag: {enabled: true, cacheTimeoutSeconds: 1, cacheCleanupSeconds: 2}
+        authorization: {secretRef: {name: s, namespace: n, key: token}}
+        caBundle: {configMapRef: {name: s, namespace: n}}
+        clientTLS: {secretRef: {name: s, namespace: n}}
+    finalize: {version: v2, exec: {command: [x], env: {A: "1"}, timeout: 1m}}
+    customize:
+      webhook: {url: 'https://x', responseUnMarshallMode: strict}
+  endpointConfigs:
+  - {host: x, basicAuth: {secretRef: {name: s, namespace: n}}}
+`
+
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, apiserver.Options{})
@@ -108,7 +182,7 @@ func TestADefinitionThatIsDeletedWhileItIsInstalledIsNotCalledUnchanged(t *testi
 		return nil
 	})
 	var out strings.Builder
-	err := definitions.Install(t.Context(), between, definitions.Options{Timeout: time.Minute}, &out)
+	err := definitions.Install(t.Context(), between, all, definitions.Options{Timeout: time.Minute}, &out)
 	if text := out.String(); !errors.Is(err, definitions.ErrDeleting) ||
 		!strings.Contains(text, "redis.skiff.dev is being deleted") {
 		t.Errorf("got %q, %v", out.String(), err)
@@ -144,7 +218,8 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 			stop(Interrupted{os.Interrupt})
 		}
 	})
-	err := definitions.Install(stopped, c.client, definitions.Options{Timeout: time.Minute, Wait: true}, last)
+	err := definitions.Install(stopped, c.client, must(definitions.All())(t),
+		definitions.Options{Timeout: time.Minute, Wait: true}, last)
 	if want := "redis.skiff.dev is being deleted: interrupted by a signal"; err == nil ||
 		!strings.HasSuffix(err.Error(), want) {
 		t.Errorf("when it is interrupted: %v, want %s", err, want)

@@ -1,6 +1,6 @@
-// Package definitions installs skiff's custom resource definitions in a cluster, and compares them with those that are
-// there. Which fields a running skiff misses is package check's matter. It runs on the caller's goroutine, and is not
-// on the way of an event.
+// Package definitions installs skiff's custom resource definitions, and those of hook controllers, in a cluster, and
+// compares them with those that are there. Which fields a running skiff misses is package check's matter. It runs on
+// the caller's goroutine, and is not on the way of an event.
 package definitions
 
 import (
@@ -38,10 +38,15 @@ type Version struct {
 	} `json:"schema"`
 }
 
-// All parses the embedded definitions.
-func All() ([]Definition, error) {
+// All are skiff's own definitions.
+func All() ([]Definition, error) { return parse(crds.All()) }
+
+// Hooks are those of hook controllers.
+func Hooks() ([]Definition, error) { return parse(crds.Hooks()) }
+
+func parse(texts [][]byte) ([]Definition, error) {
 	var out []Definition
-	for _, text := range crds.All() {
+	for _, text := range texts {
 		d := Definition{Text: string(text)}
 		var parts struct {
 			Metadata struct {

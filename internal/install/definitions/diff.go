@@ -20,11 +20,7 @@ type Difference struct {
 }
 
 // Diff returns what Install would change, as the server says in a dry run.
-func Diff(ctx context.Context, c *kube.Client) ([]Difference, error) {
-	all, err := All()
-	if err != nil {
-		return nil, err
-	}
+func Diff(ctx context.Context, c *kube.Client, all []Definition) ([]Difference, error) {
 	var out []Difference
 	for _, d := range all {
 		if err := keepsStored(ctx, c, d); err != nil {

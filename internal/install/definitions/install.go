@@ -20,20 +20,20 @@ type Options struct {
 // ErrDeleting says that a definition is being deleted: the server takes changes of it, and removes it all the same.
 var ErrDeleting = errors.New("it is being deleted")
 
-// Ensure installs the definitions and waits until the server serves them, and for the end of deletions before.
+// Ensure installs skiff's own definitions and waits until the server serves them, and for the end of deletions before.
 func Ensure(ctx context.Context, c *kube.Client, timeout time.Duration) error {
-	return Install(ctx, c, Options{Timeout: timeout, Wait: true}, io.Discard)
+	all, err := All()
+	if err != nil {
+		return err
+	}
+	return Install(ctx, c, all, Options{Timeout: timeout, Wait: true}, io.Discard)
 }
 
 // Install applies the definitions (server-side apply), writes whether each was created, updated or unchanged, and
 // waits until all are established. Running it again changes nothing. It refuses to replace a definition where objects
 // may be stored in a version that it does not have. Of one that is being deleted it writes what holds it, installs the
 // others and returns ErrDeleting, unless it may wait.
-func Install(ctx context.Context, c *kube.Client, o Options, out io.Writer) error {
-	all, err := All()
-	if err != nil {
-		return err
-	}
+func Install(ctx context.Context, c *kube.Client, all []Definition, o Options, out io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, tooLong(o.Timeout))
 	defer cancel()
 	for _, d := range all {

@@ -39,8 +39,10 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	s := &shell{t: t, dir: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(s.dir, "bin")+"/", "./cmd/...")
-	build.Dir = repository
+	// As make build does, so that what one has compiled is there for the other.
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(s.dir, "bin")+"/",
+		"./cmd/...")
+	build.Dir, build.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}

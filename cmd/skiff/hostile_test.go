@@ -148,7 +148,7 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 	case <-time.After(20 * time.Second):
 		said = false
 	}
-	<-time.After(time.Second) // for what follows from it
+	<-time.After(200 * time.Millisecond) // for what follows from it
 	cost := peak(t, cmd.Process.Pid)
 	signal(t, cmd, syscall.SIGTERM)
 	reading.Wait()

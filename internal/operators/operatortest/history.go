@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 2,
+	seeds = flag.Uint64("seeds", 1,
 		"number of random histories per controller: one for each seed from 1 to this")
 	seed = flag.Uint64("seed", 0, "run only the random history of this seed, with its log")
 )

@@ -96,7 +96,7 @@ func (c *killable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-var killStep = flag.Int("kill-step", 29, "kill the controller at every N-th of its requests; 1 = at each")
+var killStep = flag.Int("kill-step", 61, "kill the controller at every N-th of its requests; 1 = at each")
 
 // KillAtAnyRequest runs the same scenario once per request and kills the controller at that request. The scenario
 // calls start to start the controller, and pass to let time pass; pass restarts a killed controller.

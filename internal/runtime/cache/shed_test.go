@@ -213,19 +213,19 @@ func TestWhatChangesWhileANamespaceIsReadAgainIsNotLost(t *testing.T) {
 }
 
 func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
-	items, events := floodOfPods(100, 2)
+	items, events := floodOfPods(20, 10)
 	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
 		lists := len(s.seen(pagedList, streamedList))
 		rv := 1000
 		for range 60 { // each takes 500 ms
-			for i := range 50 {
+			for i := range 10 {
 				rv++
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 10)))
 			}
 			wait(250 * time.Millisecond)
-			for i := range 50 {
+			for i := range 10 {
 				rv++
-				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
+				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 10)))
 			}
 			wait(250 * time.Millisecond)
 		}

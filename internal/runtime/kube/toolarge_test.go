@@ -32,23 +32,23 @@ type inner struct {
 
 const most = 64 << 10
 
-// tooLargeObjects are objects of a MiB each, by what of them is declared and large.
+// tooLargeObjects are objects of half a MiB each, by what of them is declared and large.
 func tooLargeObjects() map[string]string {
-	text := strings.Repeat("x", 1<<20)
+	text := strings.Repeat("x", 1<<19)
 	meta := `"name":"a","namespace":"default","resourceVersion":"7","uid":"u-a"`
 	rest := func(of string) string { return `{"metadata":{` + meta + `},` + of + `}` }
 	return map[string]string{
 		"raw":        rest(`"spec":{"template":"` + text + `"}`),
 		"text":       rest(`"text":"` + text + `"`),
-		"escapes":    rest(`"text":"` + strings.Repeat(`\n`, 1<<19) + `"`),
-		"items":      rest(`"items":[` + strings.Repeat("{},", 1<<17) + `{}]`),
-		"names":      rest(`"names":[` + strings.Repeat(`"",`, 1<<17) + `""]`),
-		"nested":     rest(`"spec":` + strings.Repeat("[", 1<<18) + strings.Repeat("]", 1<<18)),
-		"members":    rest(strings.Repeat(`"a":1,`, 1<<17) + `"b":1`),
+		"escapes":    rest(`"text":"` + strings.Repeat(`\n`, 1<<18) + `"`),
+		"items":      rest(`"items":[` + strings.Repeat("{},", 1<<16) + `{}]`),
+		"names":      rest(`"names":[` + strings.Repeat(`"",`, 1<<16) + `""]`),
+		"nested":     rest(`"spec":` + strings.Repeat("[", 1<<17) + strings.Repeat("]", 1<<17)),
+		"members":    rest(strings.Repeat(`"a":1,`, 1<<16) + `"b":1`),
 		"name":       rest(`"` + text + `":1`),
 		"annotation": `{"metadata":{"annotations":{"a":"` + text + `"},` + meta + `}}`,
-		"labels":     `{"metadata":{"annotations":{` + strings.Repeat(`"a":"",`, 1<<17) + `"b":""},` + meta + `}}`,
-		"last":       `{"spec":"` + text + `","names":[` + strings.Repeat(`"",`, 1<<17) + `""],"metadata":{` + meta + `}}`,
+		"labels":     `{"metadata":{"annotations":{` + strings.Repeat(`"a":"",`, 1<<16) + `"b":""},` + meta + `}}`,
+		"last":       `{"spec":"` + text + `","names":[` + strings.Repeat(`"",`, 1<<16) + `""],"metadata":{` + meta + `}}`,
 		"many": rest(`"spec":"` + strings.Repeat("x", 50_000) + `","text":"` + strings.Repeat("x", 50_000) +
 			`"`),
 	}
@@ -217,7 +217,7 @@ func TestLargeAnswersAreReadOneAtATimeAndSmallOnesBesideThem(t *testing.T) {
 func TestALargeAnswerThatWaitsForAnotherIsNoSilenceOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pipeClient(t, answer(200, `{"metadata":{"name":"large","namespace":"default"},"x":"`+
-			strings.Repeat("x", 1<<20)+`"}`))
+			strings.Repeat("x", 1<<19)+`"}`))
 		c.large <- struct{}{} // another one is read for longer than a request may take
 		err := c.Get(t.Context(), pods, Key{"default", "large"}, &pod{})
 		if err == nil || IsOutage(err) || !IsTransient(err) || strings.Contains(err.Error(), "no answer") ||
@@ -239,7 +239,7 @@ func TestALargeAnswerThatWaitsForAnotherIsNoSilenceOfTheServer(t *testing.T) {
 func TestALargeAnswerIsGivenUpBeforeItsRequestIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := pipeClient(t, scripted(answer(200, `{"kind":"Status","status":"Failure","code":429,"details":`+
-			`{"retryAfterSeconds":50},"x":"`+strings.Repeat("x", 1<<20)+`"}`), answer(200, item("a", "5"))))
+			`{"retryAfterSeconds":50},"x":"`+strings.Repeat("x", 1<<19)+`"}`), answer(200, item("a", "5"))))
 		var running sync.WaitGroup
 		running.Go(func() {
 			if err := getPod(t, c); err != nil {
@@ -260,7 +260,7 @@ func TestALargeAnswerThatStandsStillHoldsUpOthersForOneTimeout(t *testing.T) {
 		c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"metadata":{"name":"large","namespace":"default"},"x":"`+
-				strings.Repeat("x", 1<<20))
+				strings.Repeat("x", 1<<19))
 			if stands {
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()

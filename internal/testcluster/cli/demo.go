@@ -30,7 +30,7 @@ const (
 	demoPatience = 15 * time.Second
 	// demoLook is how often the tour looks whether a step is done: a user waits no longer for it, and it is little
 	// work.
-	demoLook = 50 * time.Millisecond
+	demoLook = 100 * time.Millisecond
 	// demoPodDelay is how long simulated pods take to start and stop: short, but long enough for a rollout to have an
 	// order.
 	demoPodDelay = 200 * time.Millisecond

@@ -120,7 +120,7 @@ func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
 		b.delete(deploymentResource, "old", kube.Background)
 		b.rest(time.Minute)
 		b.api.Restore(backup)
-		b.rest(time.Hour) // a silent watch ends after ten minutes at most
+		b.rest(15 * time.Minute) // a silent watch ends after ten minutes at most
 		b.wantNames(deploymentResource, "old", "web")
 		want := func(web, old int) {
 			for name, n := range map[string]int{"web": web, "old": old} {
@@ -362,7 +362,7 @@ func TestAPodThatRunsCanBeResized(t *testing.T) {
 			"status containerStatuses 0 resources requests memory = 1Gi",
 			"status containerStatuses 0 restartCount = 0")
 		version := str(b.get(podResource, "p"), "metadata resourceVersion")
-		b.rest(time.Hour) // the status is not written again and again
+		b.rest(10 * time.Minute) // the status is not written again and again
 		b.want(podResource, "p", "metadata resourceVersion = "+version)
 	})
 }

@@ -185,7 +185,7 @@ func TestAPausedCollectorCollectsWhenItIsResumed(t *testing.T) {
 		b.cluster.PauseGC(true)
 		b.configMap("child", b.configMap("owner"))
 		b.delete(configMapResource, "owner", kube.Background)
-		b.rest(time.Hour)
+		b.rest(10 * time.Minute)
 		b.wantOwn("child")
 		b.cluster.PauseGC(false)
 		b.rest(10 * time.Second)

@@ -44,7 +44,7 @@ Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev de
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newWatch(), newCRDs(), newManifests(),
+	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newWatch(), newCRDs(), newManifests(), newHooks(),
 		newUninstall(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
 	Complete(root)
 	return root

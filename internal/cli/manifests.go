@@ -158,9 +158,11 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 			text.WriteString(d.Text + "---\n")
 		}
 	}
-	install := manifests.Install{Namespace: f.namespace, Image: f.image, Replicas: f.replicas,
-		Namespaces: f.namespaced, Rights: rightsOf(f.controllers), Election: electionRights, Args: runFlags,
-		RBACOnly: f.rbac}
+	install := manifests.Install{Account: manifests.Account{Namespace: f.namespace, Name: "skiff"},
+		Command: []string{"run"}, Image: f.image, Replicas: f.replicas, Namespaces: f.namespaced,
+		Rights: rightsOf(f.controllers), Election: electionRights, Args: runFlags, RBACOnly: f.rbac,
+		By: "# Printed by `skiff manifests`; its flags choose the controllers, the namespaces, the image.\n" +
+			"# The custom resource definitions come first: `skiff crds install`.\n"}
 	if len(f.controllers) < len(operators) {
 		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, install.Args...)
 	}

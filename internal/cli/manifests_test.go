@@ -22,8 +22,14 @@ func printed(t *testing.T, args ...string) string {
 // installed returns the objects that `skiff manifests` prints, by kind, namespace and name.
 func installed(t *testing.T, args ...string) map[string]object {
 	t.Helper()
+	return printedObjects(t, append([]string{"manifests"}, args...)...)
+}
+
+// printedObjects returns the objects that a command prints, in the same way.
+func printedObjects(t *testing.T, args ...string) map[string]object {
+	t.Helper()
 	out := map[string]object{}
-	for _, body := range documents(t, printed(t, append([]string{"manifests"}, args...)...)) {
+	for _, body := range documents(t, printed(t, args...)) {
 		meta := body["metadata"].(object)
 		namespace, _ := meta["namespace"].(string)
 		id := body["kind"].(string) + " " + namespace + "/" + meta["name"].(string)

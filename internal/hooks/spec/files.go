@@ -45,7 +45,7 @@ func ReadFiles(paths []string) (controllers []*Controller, warnings []string, er
 // FromObject reads the object of a controller in a cluster. The error names all that is wrong, one a line: PATH:
 // MESSAGE.
 func FromObject(raw kube.Raw) (*Controller, error) {
-	p := parser{found: &problems{}}
+	p := parser{found: &Problems{}}
 	n, err := p.fromJSON(raw)
 	if err != nil {
 		p.found.add(0, p.path, "%v", err)
@@ -66,7 +66,7 @@ func FromObject(raw kube.Raw) (*Controller, error) {
 type reader struct {
 	controllers []*Controller
 	warnings    []string
-	found       problems
+	found       Problems
 	files       []string // absolute, so that none is read twice
 }
 

@@ -112,7 +112,7 @@ func appendText(b []byte, s string) []byte {
 // parser makes nodes of a document.
 type parser struct {
 	values int       // how many there are
-	found  *problems // such as keys that are there twice, which do not end it
+	found  *Problems // such as keys that are there twice, which do not end it
 	path   string    // of the value that is being read
 }
 

@@ -42,8 +42,8 @@ func (p problem) String() string {
 	return b.String() + p.text
 }
 
-// problems are all that is wrong with some files. It is an error.
-type problems struct {
+// Problems are all that is wrong with some files. It is an error.
+type Problems struct {
 	file  string // that is being read
 	first int    // problem of that file in list
 	list  []problem
@@ -51,13 +51,13 @@ type problems struct {
 }
 
 // begin begins a file, and puts the problems of the one before in the order of its lines.
-func (p *problems) begin(file string) {
+func (p *Problems) begin(file string) {
 	slices.SortStableFunc(p.list[p.first:], func(a, b problem) int { return cmp.Compare(a.line, b.line) })
 	p.file, p.first = file, len(p.list)
 }
 
 // add adds a problem.
-func (p *problems) add(line int, path, format string, args ...any) {
+func (p *Problems) add(line int, path, format string, args ...any) {
 	if len(p.list) == maxProblems {
 		p.more++
 		return
@@ -66,7 +66,7 @@ func (p *problems) add(line int, path, format string, args ...any) {
 }
 
 // err returns nil if nothing is wrong.
-func (p *problems) err() error {
+func (p *Problems) err() error {
 	if len(p.list) == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (p *problems) err() error {
 }
 
 // Error has a line for each problem.
-func (p *problems) Error() string {
+func (p *Problems) Error() string {
 	lines := make([]string, len(p.list), len(p.list)+1)
 	for i, one := range p.list {
 		lines[i] = one.String()
@@ -91,7 +91,7 @@ func (p *problems) Error() string {
 type value struct {
 	*node
 	path  string
-	found *problems
+	found *Problems
 }
 
 // join is the path of a member.

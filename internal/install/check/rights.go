@@ -137,7 +137,7 @@ func whoAmI(ctx context.Context, c *kube.Client) (subject, error) {
 // grant is a Role, or a ClusterRole where namespace is "", with these rights, and its binding. Its name goes by the
 // rights, so that it does not replace one that was applied for others.
 func grant(s subject, namespace string, rights []kube.Right) string {
-	rules := manifests.YAML(manifests.Rules(rights), nil)
+	rules := manifests.YAML(manifests.Rules(rights))
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(rules + s.user)) // of a hash, Write never fails
 	name, kind, place := fmt.Sprintf("skiff-missing-%08x", hash.Sum32()), "Role", "\n  namespace: "+namespace

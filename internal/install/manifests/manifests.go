@@ -8,75 +8,48 @@ package manifests
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"skiff/internal/runtime/kube"
 )
 
-// Install says what to install. All fields are needed, but Namespaces and Args.
+// Install says what to install. All fields are needed, but Namespaces, Args, Extra and RBACOnly.
 type Install struct {
-	Namespace  string // of skiff itself
+	Account    Account  // that skiff runs as; its name is that of all that is printed
+	By         string   // the command that prints it, and what comes before it: a comment
+	Command    []string // of skiff, such as run
 	Image      string
 	Replicas   int
 	Namespaces []string     // to work in, with a Role in each; empty: all, with a ClusterRole
-	Args       []string     // of `skiff run`, beside those that every installation has
+	Args       []string     // of the command, beside those that every installation has
 	Rights     []kube.Right // of the controllers
 	Election   []kube.Right // of leader election
+	Extra      []string     // further documents, behind the roles
 	RBACOnly   bool         // no Deployment, no PodDisruptionBudget
 }
 
 // YAML returns the manifests, to be applied in their order.
 func (i Install) YAML() string {
+	a := i.Account
 	var docs []string
 	if len(i.Namespaces) == 0 {
-		docs = append(docs, i.namespace())
+		docs = append(docs, a.head("v1", "Namespace", "", a.Namespace)+
+			"    pod-security.kubernetes.io/enforce: restricted\n")
 	}
-	docs = append(docs, i.head("v1", "ServiceAccount", i.Namespace, "skiff"))
-	if len(i.Namespaces) == 0 {
-		docs = append(docs, i.grant("Cluster", "", "skiff", i.Rights)...)
-	}
+	docs = append(docs, a.head("v1", "ServiceAccount", a.Namespace, a.Name))
 	for _, ns := range i.Namespaces {
-		docs = append(docs, i.grant("", ns, "skiff", i.Rights)...)
+		docs = append(docs, a.Grant(ns, a.Name, Rules(i.Rights)))
 	}
-	docs = append(docs, i.grant("", i.Namespace, "skiff-leader-election", i.Election)...)
+	if len(i.Namespaces) == 0 {
+		docs = append(docs, a.Grant("", a.Name, Rules(i.Rights)))
+	}
+	docs = append(docs, a.Grant(a.Namespace, a.Name+"-leader-election", Rules(i.Election)))
+	docs = append(docs, i.Extra...)
 	if !i.RBACOnly {
 		docs = append(docs, i.deployment(), i.disruptionBudget())
 	}
-	const about = "# Printed by `skiff manifests`; its flags choose the controllers, the namespaces, the image.\n" +
-		"# The custom resource definitions come first: `skiff crds install`.\n"
-	return about + strings.Join(docs, "---\n")
-}
-
-const label = "app.kubernetes.io/name: skiff"
-
-// head is an object without a spec. namespace is "" for a cluster-scoped one.
-func (i Install) head(apiVersion, kind, namespace, name string) string {
-	text := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n", apiVersion, kind, name)
-	if namespace != "" {
-		text += "  namespace: " + namespace + "\n"
-	}
-	return text + "  labels:\n    " + label + "\n"
-}
-
-func (i Install) namespace() string {
-	return i.head("v1", "Namespace", "", i.Namespace) + "    pod-security.kubernetes.io/enforce: restricted\n"
-}
-
-// grant is a role and its binding to skiff's service account. prefix is "Cluster" or "".
-func (i Install) grant(prefix, namespace, name string, rights []kube.Right) []string {
-	const api = "rbac.authorization.k8s.io"
-	return []string{
-		i.head(api+"/v1", prefix+"Role", namespace, name) + "rules:\n" + YAML(Rules(rights), nil),
-		i.head(api+"/v1", prefix+"RoleBinding", namespace, name) + fmt.Sprintf(`roleRef:
-  apiGroup: %s
-  kind: %sRole
-  name: %s
-subjects:
-  - kind: ServiceAccount
-    name: skiff
-    namespace: %s
-`, api, prefix, name, i.Namespace),
-	}
+	return i.By + strings.Join(docs, "---\n")
 }
 
 // Ports of the Deployment.
@@ -86,7 +59,7 @@ const (
 )
 
 func (i Install) deployment() string {
-	args := []string{"run"}
+	args := slices.Clone(i.Command)
 	if len(i.Namespaces) > 0 {
 		args = append(args, "--watch-namespaces="+strings.Join(i.Namespaces, ","))
 	}
@@ -97,7 +70,7 @@ func (i Install) deployment() string {
 	for _, a := range args {
 		list += fmt.Sprintf("            - %q\n", a)
 	}
-	return i.head("apps/v1", "Deployment", i.Namespace, "skiff") + fmt.Sprintf(`spec:
+	return i.Account.head("apps/v1", "Deployment", i.Account.Namespace, i.Account.Name) + fmt.Sprintf(`spec:
   replicas: %d # one works, the others stand by with warm caches
   selector:
     matchLabels:
@@ -107,7 +80,7 @@ func (i Install) deployment() string {
       labels:
         %[2]s
     spec:
-      serviceAccountName: skiff
+      serviceAccountName: %[7]s
       terminationGracePeriodSeconds: 40 # skiff stops within 30 s
       securityContext:
         runAsNonRoot: true # the image has the user 65532
@@ -158,15 +131,15 @@ func (i Install) deployment() string {
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-`, i.Replicas, label, i.Image, list, probePort, metricsPort)
+`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name))
 }
 
 func (i Install) disruptionBudget() string {
-	return i.head("policy/v1", "PodDisruptionBudget", i.Namespace, "skiff") + fmt.Sprintf(`spec:
+	return i.Account.head("policy/v1", "PodDisruptionBudget", i.Account.Namespace, i.Account.Name) + fmt.Sprintf(`spec:
   maxUnavailable: 1 # unlike minAvailable, it lets a node be drained also where there is one replica
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
       %s
-`, label)
+`, i.Account.label())
 }

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/install/manifests"
+	"skiff/internal/runtime/kube"
+)
+
+// hookRights are the flags that say what a role of hook controllers grants, and to whom.
+type hookRights struct {
+	files      hookFiles
+	namespaced []string
+	related    []string
+	name       string
+	account    string // NAMESPACE/NAME
+
+	relatedRights []kube.Right // of related; set by check
+}
+
+func newHooksRole() *cobra.Command {
+	var f hookRights
+	cmd := &cobra.Command{
+		Use:   "role -f FILE",
+		Short: "Print the role that hook controllers need, and its binding",
+		Long: `Prints the rights that the controllers in the files need, and no others: a ClusterRole and its binding,
+or with --namespaced a Role and its binding in each of these namespaces, in which the parents have to be. The Secrets
+and ConfigMaps with which webhooks are reached may be read by their names only. It asks no cluster.
+
+What a customize hook names is known only once it is called: name it with --related.`,
+		Example: `  skiff hooks role -f controller.yaml | kubectl apply -f -
+  skiff hooks role -f controller.yaml --namespaced shop,blog --service-account shop/skiff
+  skiff hooks role -f controller.yaml --related configmaps,deployments.apps`,
+		Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			controllers, err := f.check(cmd)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers))
+			return err
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.account, "service-account", "",
+		"`namespace/name` of the service account that gets the role (default skiff/NAME, or with --namespaced "+
+			"NAME in the first of them)")
+	return cmd
+}
+
+// maxLabel is how long the value of a label may be: the name of the account is one.
+const maxLabel = 63
+
+// add adds the flags that `skiff hooks manifests` has, too.
+func (f *hookRights) add(cmd *cobra.Command) {
+	f.files.add(cmd)
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
+		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
+	fs.StringSliceVar(&f.related, "related", nil,
+		"`resources` that customize hooks may name, such as configmaps,deployments.apps")
+	fs.StringVar(&f.name, "name", "skiff-hooks", "`name` of all that is printed")
+}
+
+// check checks the flags, sets the defaults and reads the controllers.
+func (f *hookRights) check(cmd *cobra.Command) ([]*spec.Controller, error) {
+	if err := checkNamespaces("--namespaced", f.namespaced); err != nil {
+		return nil, err
+	}
+	f.namespaced = sorted(f.namespaced)
+	if !namespaceName().MatchString(f.name) {
+		return nil, Usagef("--name %q: want small letters, digits and '-'", f.name)
+	}
+	for _, name := range sorted(f.related) {
+		plural, group, qualified := strings.Cut(name, ".")
+		if !namespaceName().MatchString(plural) || qualified && !kube.ValidName(group) {
+			return nil, Usagef("--related %q: want RESOURCE or RESOURCE.GROUP, in small letters", name)
+		}
+		f.relatedRights = append(f.relatedRights, spec.RelatedRights(kube.Resource{Group: group, Plural: plural}))
+	}
+	if f.account == "" {
+		f.account = "skiff/" + f.name
+		if len(f.namespaced) > 0 {
+			f.account = f.namespaced[0] + "/" + f.name
+		}
+	}
+	namespace, name, ok := strings.Cut(f.account, "/")
+	if !ok || !namespaceName().MatchString(namespace) || !kube.ValidName(name) || len(name) > maxLabel {
+		return nil, Usagef("--service-account %q: want NAMESPACE/NAME", f.account)
+	}
+	return f.files.read(cmd)
+}
+
+func (f *hookRights) serviceAccount() manifests.Account {
+	namespace, name, _ := strings.Cut(f.account, "/")
+	return manifests.Account{Namespace: namespace, Name: name}
+}
+
+// rights are those of all controllers.
+func (f *hookRights) rights(controllers []*spec.Controller) (out []kube.Right) {
+	for _, c := range controllers {
+		out = append(out, spec.Rights(c)...)
+	}
+	return append(out, f.relatedRights...)
+}
+
+// yaml is what the command prints.
+func (f *hookRights) yaml(controllers []*spec.Controller) string {
+	rules, to := manifests.Rules(f.rights(controllers)), f.serviceAccount()
+	namespaces := f.namespaced
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	var docs []string
+	for _, ns := range namespaces {
+		docs = append(docs, to.Grant(ns, f.name, rules))
+	}
+	docs = append(docs, f.credentials(to, controllers)...)
+	return "# Printed by `skiff hooks role`.\n" + strings.Join(docs, "---\n")
+}
+
+// credentials are the roles to read what webhooks are reached with: one in each namespace that has some of it.
+func (f *hookRights) credentials(to manifests.Account, controllers []*spec.Controller) (docs []string) {
+	var namespaces []string
+	names := map[string][]string{} // of Secrets and ConfigMaps, by resource and namespace
+	for _, c := range controllers {
+		for _, r := range c.References() {
+			kind := "secrets "
+			if r.ConfigMap {
+				kind = "configmaps "
+			}
+			names[kind+r.Namespace] = append(names[kind+r.Namespace], r.Name)
+			namespaces = append(namespaces, r.Namespace)
+		}
+	}
+	for _, ns := range sorted(namespaces) {
+		var rules []manifests.Rule
+		for _, resource := range []string{"secrets", "configmaps"} {
+			if of := sorted(names[resource+" "+ns]); len(of) > 0 {
+				rules = append(rules, manifests.Rule{Resources: []string{resource}, Verbs: []string{"get"}, Names: of,
+					Why: []string{"certificates and credentials of webhooks"}})
+			}
+		}
+		docs = append(docs, to.Grant(ns, f.name+"-credentials", rules))
+	}
+	return docs
+}

@@ -20,33 +20,75 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
+type env = operatortest.Env
+
 var (
 	at          = operatortest.At
 	things      = kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
 	configMaps  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	services    = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
+	namespaces  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+	realms      = kube.Resource{Group: "example.com", Version: "v1", Plural: "realms", Kind: "Realm", ClusterScoped: true}
+	gadgets     = kube.Resource{Group: "example.com", Version: "v1", Plural: "gadgets", Kind: "Gadget"}
 )
 
 // script is a controller whose hooks are functions of the test. Its requests are what a hook of version 1 gets.
 type script struct {
 	controller spec.Controller
 	parent     kube.Resource
-	hook       func(hook wire.Hook, request map[string]any) (string, error)
+	hook       hookFunc
 
 	mu    sync.Mutex // guards calls
 	calls []string
 }
 
+type hookFunc func(hook wire.Hook, request map[string]any) (string, error)
+
 // composite returns a controller of Things with ConfigMaps, which are selected by the uid of their parent.
-func composite(hook func(hook wire.Hook, request map[string]any) (string, error)) *script {
-	h := func() *spec.Hook { return &spec.Hook{Version: 1, Webhook: &spec.Webhook{Timeout: 10 * time.Second}} }
+func composite(hook hookFunc) *script {
 	return &script{parent: things, hook: hook, controller: spec.Controller{
 		Kind: spec.Composite, Name: "thing", Object: kube.Raw(`{"kind":"CompositeController","status":{}}`),
 		Parents: []spec.Parent{{Type: spec.Type{APIVersion: "example.com/v1", Resource: "things"}}},
 		Children: []spec.Child{{Type: spec.Type{APIVersion: "v1", Resource: "configmaps"},
 			Method: spec.InPlace}},
-		GenerateSelector: true, Sync: h()}}
+		GenerateSelector: true, Sync: webhook()}}
+}
+
+func webhook() *spec.Hook {
+	return &spec.Hook{Version: 1, Webhook: &spec.Webhook{Timeout: 10 * time.Second}}
+}
+
+// selecting is composite with the selectors of the parents.
+func selecting(hook hookFunc) *script {
+	s := composite(hook)
+	s.controller.GenerateSelector = false
+	return s
+}
+
+// decorator returns a DecoratorController of a resource with ConfigMaps.
+func decorator(name string, of kube.Resource, hook hookFunc) *script {
+	return &script{parent: of, hook: hook, controller: spec.Controller{
+		Kind: spec.Decorator, Name: name, Object: kube.Raw(`{"kind":"DecoratorController","status":{}}`),
+		Parents: []spec.Parent{{Type: spec.Type{APIVersion: of.APIVersion(), Resource: of.Plural}}},
+		Children: []spec.Child{{Type: spec.Type{APIVersion: "v1", Resource: "configmaps"},
+			Method: spec.InPlace}},
+		Sync: webhook()}}
+}
+
+// of has the controller work for another resource than Things.
+func (s *script) of(parent kube.Resource) *script {
+	s.parent = parent
+	s.controller.Parents[0].Type = spec.Type{APIVersion: parent.APIVersion(), Resource: parent.Plural}
+	return s
+}
+
+// kind adds a kind of children.
+func (s *script) kind(r kube.Resource, method spec.Method) *script {
+	s.controller.Children = append(s.controller.Children, spec.Child{
+		Type: spec.Type{APIVersion: r.APIVersion(), Resource: r.Plural}, Method: method})
+	return s
 }
 
 // finalizing adds a finalize hook.
@@ -57,13 +99,13 @@ func (s *script) finalizing() *script {
 
 func (s *script) new(setup controller.Setup, recorder *events.Recorder) *controller.Controller {
 	return New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
-		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent == things},
-		Children: s.children(), Call: s.call})
+		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
+		Children: s.kinds(), Call: s.call})
 }
 
-func (s *script) children() (out []kube.Resource) {
+func (s *script) kinds() (out []kube.Resource) {
 	for _, c := range s.controller.Children {
-		for _, r := range []kube.Resource{configMaps, deployments, pods} {
+		for _, r := range []kube.Resource{configMaps, deployments, pods, services, namespaces} {
 			if r.Plural == c.Resource {
 				out = append(out, r)
 			}
@@ -94,19 +136,87 @@ func (s *script) called() []string {
 }
 
 // story runs f with the controller of a script.
-func story(t *testing.T, s *script, f func(w *operatortest.Env)) {
+func story(t *testing.T, s *script, f func(w *env)) {
 	t.Helper()
-	crd, err := os.ReadFile("testdata/things.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := operatortest.Options{Resource: things, Controller: "thing", New: s.new}
-	operatortest.Run(t, o, func(w *operatortest.Env) {
-		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-		w.Pass(time.Second)
+	prepared(t, s, func(w *env) {
 		w.Start()
 		f(w)
 	})
+}
+
+// prepared is story that has not started the controller yet.
+func prepared(t *testing.T, s *script, f func(w *env)) {
+	t.Helper()
+	operatortest.Run(t, operatortest.Options{Resource: s.parent, Controller: s.controller.Name, New: s.new},
+		func(w *env) {
+			define(w)
+			f(w)
+		})
+}
+
+// define installs the definitions of the parents.
+func define(w *env) {
+	w.Helper()
+	for _, file := range []string{"things", "realms", "gadgets"} {
+		crd, err := os.ReadFile("testdata/" + file + ".yaml")
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+	}
+	w.Pass(time.Second)
+}
+
+// beside runs the controller of another script until the test ends.
+func beside(w *env, s *script) {
+	client := w.Connect(s.controller.Name)
+	c := s.new(controller.Setup{Client: client, Log: w.Log}, nil)
+	w.Background(func(ctx context.Context) error {
+		defer client.Close()
+		return c.Run(ctx)
+	})
+	w.WaitIdle()
+}
+
+// declared answers with the JSON text in the parent's spec.answer.
+func declared(_ wire.Hook, request map[string]any) (string, error) {
+	parent := request["parent"]
+	if parent == nil {
+		parent = request["object"]
+	}
+	text, ok := at(parent, "spec", "answer").(string)
+	if !ok {
+		text = "{}"
+	}
+	return text, nil
+}
+
+// answer returns a spec whose answer is a JSON text, for declared.
+func answer(text string) string { return fmt.Sprintf(`{"answer":%q}`, text) }
+
+// setAnswer changes the answer for a parent.
+func setAnswer(w *env, r kube.Resource, name, text string) {
+	w.Helper()
+	w.Patch(r, name, `{"spec":`+answer(text)+`}`)
+}
+
+// children returns an answer with these.
+func children(of ...string) string { return `{"children":[` + strings.Join(of, ",") + `]}` }
+
+// configMap returns a ConfigMap in JSON.
+func configMap(name, metadata, data string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q%s},"data":{%s}}`, name, metadata,
+		data)
+}
+
+// post creates an object in a namespace, "" for one that is cluster-scoped.
+func post(w *env, r kube.Resource, namespace, text string) {
+	w.Helper()
+	err := w.User.Create(w.Context(), r, namespace, w.JSON(text), nil, kube.WriteOptions{FieldManager: "user"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.WaitIdle()
 }
 
 // echo answers with a ConfigMap for each name in spec.names, whose data is spec.text, and with their number.
@@ -122,12 +232,12 @@ func echo(_ wire.Hook, request map[string]any) (string, error) {
 	return fmt.Sprintf(`{"status":{"observed":%d},"children":[%s]}`, len(observed), strings.Join(children, ",")), nil
 }
 
-func get(w *operatortest.Env, r kube.Resource, name string) map[string]any {
+func get(w *env, r kube.Resource, name string) map[string]any {
 	return w.API.Get(r, operatortest.Named(name))
 }
 
 // names are those of all objects of a resource.
-func names(w *operatortest.Env, r kube.Resource) (out []string) {
+func names(w *env, r kube.Resource) (out []string) {
 	for _, o := range w.API.List(r, "default") {
 		name, _ := at(o, "metadata", "name").(string)
 		out = append(out, name)

@@ -51,6 +51,10 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Wait(r.Resync), nil
 	}
 	if parent, err = r.setFinalizer(ctx, parent, selected); err == nil {
+		if !selected && !holds(parent, r.finalizer()) { // there is no finalize hook any more
+			r.forget(key)
+			return controller.Done, nil
+		}
 		var wait time.Duration
 		if wait, err = r.sync(ctx, parent, selected); err == nil {
 			return controller.Wait(wait), nil
@@ -116,6 +120,9 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if finalized {
 		if parent, err = r.parents.RemoveFinalizer(ctx, parent, r.finalizer()); err != nil {
 			return 0, err
+		}
+		if parent.Deleting() && len(parent.Finalizers) == 0 {
+			return 0, nil // it is gone
 		}
 	}
 	if !r.Spec.IsComposite() && !(finalized && parent.Deleting()) {

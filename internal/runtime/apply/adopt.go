@@ -38,6 +38,8 @@ func (c *child) foreign(m *kube.Meta) string {
 		return fmt.Sprintf("exists and belongs to %s %s (uid %s)", o.Kind, o.Name, o.UID)
 	}
 	switch {
+	case c.options.ByClaim:
+		return fmt.Sprintf("exists and is not controlled by %s %s", c.owner.Resource.Kind, c.owner.Key())
 	case m.Deleting():
 		return "exists without an owner and is being deleted"
 	case !c.owner.Adopt && !c.isMade(c.other):
@@ -153,15 +155,15 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 }
 
 // release makes an object free of the owner: what took our label off a child that is not declared any more wants to
-// keep it. The version protects references that others add meanwhile, the uid another
-// object of that name. Nothing remains remembered of it.
+// keep it. The version protects references that others add meanwhile, the uid another object of that name.
 func (c *child) release(ctx context.Context, why string) error {
-	m := c.live.ObjectMeta()
+	m, answer := c.live.ObjectMeta(), c.kind.mirror.empty()
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
-		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, c.owner.UID)}}, nil,
+		"uid": m.UID, "resourceVersion": m.ResourceVersion, "ownerReferences": referencesBut(m, c.owner.UID)}}, answer,
 		kube.WriteOptions{FieldManager: c.options.Manager})
 	switch {
 	case err == nil:
+		c.mem.written.set(answer)
 		c.conclude(Released, 0, "%s", why)
 	case kube.IsNotFound(err), kube.IsInvalid(err), kube.IsConflict(err): // gone or changed: look again
 		c.mem.written.clear()

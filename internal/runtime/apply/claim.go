@@ -38,7 +38,8 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphan
 // Release takes the owner's reference off a child, which is then an object without a controller. That it has changed
 // or gone meanwhile is no error.
 func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live kube.Object) error {
-	c, err := e.application(owner, false).claimed(r, live)
+	a := e.application(owner, false)
+	c, err := a.claimed(r, live)
 	if err != nil {
 		return err
 	}
@@ -46,6 +47,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live
 	if err := c.release(ctx, "its labels do not fit any more"); err != nil {
 		return fmt.Errorf("release %s: %w", c, err)
 	}
+	a.remember(c) // the cache may show it as a child for a moment
 	return nil
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are nobody's
 	// surplus: another engine has the same owner.
 	Ours func(live kube.Object) bool
+	// ByClaim leaves adoption to Adopt: an object of a declared name that has no controller is foreign.
+	ByClaim bool
 	// InOrder writes children one after the other as they are declared, instead of several at a time.
 	InOrder bool
 	// RemoveFirst removes what is not declared before all else, and also where a declared child is not in place.
@@ -135,14 +137,28 @@ func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, paused bo
 	return e.application(owner, paused).run(ctx, want)
 }
 
-// Owned returns the children of an owner that there are, declared or not.
-func (e *Engine) Owned(ctx context.Context, owner Owner) ([]Result, error) {
-	owner.Spec = nil // nothing is declared: nothing can be in sync with that
-	r := e.application(owner, true).run(ctx, nil)
-	for i := range r.Pruned {
-		r.Err = errors.Join(r.Err, r.Pruned[i].Err)
+// Owned returns the children of an owner that there are, declared or not. What is remembered of them stays.
+func (e *Engine) Owned(ctx context.Context, owner Owner) (children []Result, err error) {
+	a := e.application(owner, true)
+	var r Report
+	all := slices.DeleteFunc(a.children(nil, &r), (*child).knownForeign)
+	a.observe(ctx, all)
+	for _, c := range all {
+		if c.live != nil || c.err != nil {
+			children, r.Err = append(children, c.result()), errors.Join(r.Err, c.err)
+		}
 	}
-	return r.Pruned, r.Err
+	return children, r.Err
+}
+
+// knownForeign says that another's object had the child's name when that was last read, and the cache does not say
+// otherwise.
+func (c *child) knownForeign() bool {
+	if c.mem.wrong == nil || c.mem.wrong.foreign == nil {
+		return false
+	}
+	live, ask, err := c.known()
+	return live == nil && !ask && err == nil
 }
 
 // Teardown removes the children of an owner that is being deleted, of all kinds that are made from a template, the

@@ -66,3 +66,26 @@ func TestAFieldIsHandedOverToTheManagerOfTheEngine(t *testing.T) {
 		}
 	})
 }
+
+// Adoption and release are the caller's alone where children are claimed, and what the engine remembers outlives a
+// look at the children.
+func TestAnEngineWhoseChildrenAreClaimed(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "metacontroller", ByClaim: true})
+		child := Child{Body: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+			"name": "child", "namespace": "default", "ownerReferences": []any{b.owner.Reference()}}}}
+		b.want("first", b.apply(child), "created POST")
+		owned, err := b.engine.Owned(context.Background(), b.owner)
+		if err != nil || len(owned) != 1 {
+			t.Fatalf("children %v, %v", owned, err)
+		}
+		if err := b.engine.Release(context.Background(), b.owner, configMapsV1, owned[0].Live); err != nil {
+			t.Fatal(err)
+		}
+		b.want("released", b.apply(child), "foreign")
+		if owned, err := b.engine.Owned(context.Background(), b.owner); err != nil || len(owned) != 0 {
+			t.Errorf("children %v, %v", owned, err)
+		}
+		b.want("after a look, without a POST", b.apply(child), "foreign")
+	})
+}

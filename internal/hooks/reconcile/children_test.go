@@ -1,0 +1,164 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+)
+
+// Rules: HK-76, HK-77
+func TestAChildThatDiffersIsTreatedByItsUpdateMethod(t *testing.T) {
+	for method, want := range map[spec.Method]struct {
+		text     string
+		replaced bool
+	}{
+		spec.InPlace:  {"2", false},
+		spec.Recreate: {"2", true},
+		spec.OnDelete: {"1", false},
+		"":            {"1", false},
+	} {
+		t.Run("method "+string(method), func(t *testing.T) {
+			s := composite(echo)
+			s.controller.Children[0].Method = method
+			story(t, s, func(w *env) {
+				w.Create("a", `{"names":["x"],"text":"1"}`)
+				w.Pass(time.Second)
+				uid := at(get(w, configMaps, "x"), "metadata", "uid")
+				w.Patch(configMaps, "x", `{"data":{"others":"1"},"metadata":{"labels":{"others":"1"}}}`)
+				w.Pass(time.Minute)
+				w.Want("not replaced for the fields of others", at(get(w, configMaps, "x"), "metadata", "uid"), uid)
+				w.Patch(things, "a", `{"spec":{"text":"2"}}`)
+				w.Pass(time.Minute)
+				now := get(w, configMaps, "x")
+				w.Want("text", at(now, "data", "text"), want.text)
+				w.Want("replaced", at(now, "metadata", "uid") != uid, want.replaced)
+				w.Delete(configMaps, "x")
+				w.Pass(time.Minute)
+				w.Want("text after a deletion", at(get(w, configMaps, "x"), "data", "text"), "2")
+			})
+		})
+	}
+}
+
+// Rules: HK-38, HK-75
+func TestAChildThatIsBeingDeletedIsSeenAndMadeAgainWhenItIsGone(t *testing.T) {
+	seen := ""
+	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
+		seen, _ = at(request, "children", "ConfigMap.v1", "x", "metadata", "deletionTimestamp").(string)
+		return echo(hook, request)
+	})
+	story(t, s, func(w *env) {
+		w.Create("a", `{"names":["x"],"text":"1"}`)
+		w.Patch(configMaps, "x", `{"metadata":{"finalizers":["example.com/mine"]}}`)
+		uid := at(get(w, configMaps, "x"), "metadata", "uid")
+		w.Delete(configMaps, "x")
+		w.Pass(time.Second)
+		if seen == "" {
+			t.Error("the hook did not see that the child is being deleted")
+		}
+		w.Forget()
+		w.Patch(things, "a", `{"spec":{"text":"2"}}`)
+		w.Pass(time.Minute)
+		w.WantWrites("JSONPATCH things/a/status 200")
+		w.Patch(configMaps, "x", `{"metadata":{"finalizers":null}}`)
+		w.Pass(time.Minute)
+		w.Want("text", at(get(w, configMaps, "x"), "data", "text"), "2")
+		w.Want("made again", at(get(w, configMaps, "x"), "metadata", "uid") != uid, true)
+	})
+}
+
+// Rules: HK-82
+func TestChildrenAreCreatedInTheOrderOfTheAnswer(t *testing.T) {
+	s := composite(declared).kind(services, spec.InPlace)
+	service := func(name string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"ports":[{"port":80}]}}`,
+			name)
+	}
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("z", "", ""), service("b"), configMap("a", "", ""),
+			service("a"))))
+		w.WantRequests("POST configmaps 201", "POST services 201", "POST configmaps 201", "POST services 201",
+			"JSONPATCH things/a/status 200")
+	})
+}
+
+// Rules: HK-48, HK-73
+func TestOneChildThatFailsStopsNeitherTheOthersNorTheStatus(t *testing.T) {
+	s := composite(declared)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""), configMap("y", "", ""), configMap("z", "", ""))))
+		w.Pass(time.Second)
+		for _, name := range []string{"x", "y"} {
+			defer w.API.Inject(apiserver.Fault{Verb: "delete", Resource: "configmaps", Name: name,
+				Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no, not " + name}})()
+		}
+		setAnswer(w, things, "a", `{"status":{"n":1},"children":[`+configMap("w", "", "")+`]}`)
+		w.Pass(time.Second)
+		w.Want("children", names(w, configMaps), []string{"w", "x", "y"})
+		w.Want("status", at(get(w, things, "a"), "status", "n"), int64(1))
+		for _, name := range []string{"x", "y"} {
+			w.Want("note names "+name, strings.Contains(note(w, "SyncError"), "no, not "+name), true)
+		}
+	})
+}
+
+// Rules: HK-48
+func TestAStatusThatIsMissingReplacesTheOneBefore(t *testing.T) {
+	s := composite(declared)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(`{"status":{"n":1}}`))
+		w.Pass(time.Second)
+		setAnswer(w, things, "a", `{}`)
+		w.Pass(time.Second)
+		w.Want("status", at(get(w, things, "a"), "status"), map[string]any{"observedGeneration": int64(2)})
+		w.PatchSub(things, "a", "status", `{"status":{"others":1}}`)
+		w.Pass(time.Second)
+		w.Want("status", at(get(w, things, "a"), "status"), map[string]any{"observedGeneration": int64(2)})
+	})
+}
+
+// Rules: HK-34, HK-36, HK-39, HK-58
+func TestTheChildrenOfAClusterScopedParentAreInAnyNamespace(t *testing.T) {
+	var seen []string
+	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
+		seen = nil
+		for _, kind := range []string{"Namespace.v1", "ConfigMap.v1"} {
+			objects, _ := at(request, "children", kind).(map[string]any)
+			for key := range objects {
+				seen = append(seen, key)
+			}
+		}
+		slices.Sort(seen)
+		return declared(hook, request)
+	}).of(realms).kind(namespaces, spec.InPlace)
+	story(t, s, func(w *env) {
+		in := func(namespace string) string { return configMap("x", `,"namespace":"`+namespace+`"`, "") }
+		team := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`
+		post(w, realms, "", `{"apiVersion":"example.com/v1","kind":"Realm","metadata":{"name":"r"},"spec":`+
+			answer(children(team, in("team"), in("default")))+`}`)
+		w.Pass(time.Minute)
+		w.Want("child", w.API.Get(configMaps, kube.Key{Namespace: "team", Name: "x"}) != nil, true)
+		w.Want("owner", ownerOf(w, "x"), "r")
+		w.Want("seen", seen, []string{"default/x", "team", "team/x"})
+		if err := w.User.Delete(w.Context(), configMaps, kube.Key{Namespace: "team", Name: "x"},
+			kube.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Pass(time.Minute)
+		w.Want("made again", w.API.Get(configMaps, kube.Key{Namespace: "team", Name: "x"}) != nil, true)
+		if err := w.User.Patch(w.Context(), realms, kube.Key{Name: "r"}, kube.MergePatch,
+			w.JSON(`{"spec":`+answer(children(team))+`}`), nil, kube.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Pass(time.Minute)
+		w.Want("left", w.API.Get(configMaps, kube.Key{Namespace: "team", Name: "x"}), map[string]any(nil))
+		w.Want("left", names(w, configMaps), []string(nil))
+	})
+}

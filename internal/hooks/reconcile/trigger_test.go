@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/wire"
+)
+
+// Rules: HK-29
+func TestAHookThatFailsIsReportedTriedAgainAndNothingIsWritten(t *testing.T) {
+	failing := true
+	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
+		if failing {
+			return "", errors.New("connection refused")
+		}
+		return declared(hook, request)
+	})
+	story(t, s, func(w *env) {
+		w.Create("a", answer(`{"status":{"ok":true},"children":[`+configMap("x", "", "")+`]}`))
+		w.Pass(time.Minute)
+		w.WantRequests()
+		w.WantLines("Events", w.EventLines("a"), []string{"Warning SyncError"})
+		w.Want("note", note(w, "SyncError"), "call the sync hook: connection refused")
+		if n := len(s.called()); n < 3 || n > 20 {
+			t.Errorf("%d calls in the first minute", n)
+		}
+		failing = false
+		w.Pass(10 * time.Minute)
+		w.Want("children", names(w, configMaps), []string{"x"})
+		w.Want("status", at(get(w, things, "a"), "status", "ok"), true)
+	})
+}
+
+// Rules: HK-45, HK-47
+func TestAnAnswerThatIsWrongIsReportedAndNothingIsWritten(t *testing.T) {
+	s := composite(declared)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""))))
+		w.Pass(time.Second)
+		w.Forget()
+		for _, wrong := range []string{`null`, `[]`, ``, `{"children":[null]}`,
+			`{"children":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}]}`} {
+			setAnswer(w, things, "a", wrong)
+			w.Pass(time.Second)
+		}
+		w.WantRequests()
+		w.Want("children", names(w, configMaps), []string{"x"})
+		w.Want("note", strings.HasPrefix(note(w, "SyncError"), "answer of the sync hook: "), true)
+	})
+}
+
+// Rules: HK-29, HK-42
+func TestAHookThatAsksForALaterCallGetsItAndIsNoError(t *testing.T) {
+	s := composite(nil)
+	s.hook = func(hook wire.Hook, request map[string]any) (string, error) {
+		if text, _ := declared(hook, request); text != "later" {
+			return text, nil
+		}
+		return "", &call.Later{After: 7 * time.Second}
+	}
+	story(t, s, func(w *env) {
+		w.Create("a", answer(`later`))
+		w.Pass(20 * time.Second)
+		w.Want("calls", s.called(), []string{"sync a", "sync a", "sync a"})
+		w.WantLines("Events", w.EventLines("a"), nil)
+		w.WantRequests()
+	})
+}
+
+// Rules: HK-26
+func TestEachAnswerReplacesTheResyncThatTheOneBeforeHasAskedFor(t *testing.T) {
+	s := composite(declared)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(`{"resyncAfterSeconds":10.5}`))
+		w.Pass(time.Second)
+		s.called()
+		w.Pass(10 * time.Second)
+		w.Want("calls", s.called(), []string{"sync a"})
+		setAnswer(w, things, "a", `{"resyncAfterSeconds":60}`)
+		w.Pass(time.Second) // with its status
+		s.called()
+		w.Pass(50 * time.Second)
+		w.Want("calls", len(s.called()), 0)
+		w.Pass(10 * time.Second)
+		w.Want("calls", s.called(), []string{"sync a"})
+		setAnswer(w, things, "a", `{"resyncAfterSeconds":-1}`)
+		w.Pass(time.Second)
+		s.called()
+		w.Pass(time.Hour)
+		w.Want("calls", len(s.called()), 0)
+	})
+}
+
+// Rules: HK-25
+func TestAResyncPeriodRunsAllParents(t *testing.T) {
+	s := composite(declared)
+	s.controller.Resync = time.Minute
+	story(t, s, func(w *env) {
+		w.Create("a", `{}`)
+		w.Create("b", `{}`)
+		w.Pass(time.Second)
+		s.called()
+		w.Pass(10 * time.Minute)
+		w.Want("calls in ten minutes", len(s.called()), 20)
+		w.Want("status", at(get(w, things, "a"), "status", "observedGeneration"), 1)
+	})
+}
+
+// Rules: HK-114
+func TestAPausedParentIsLeftAloneAndItsHookIsNotCalled(t *testing.T) {
+	s := composite(declared).finalizing()
+	story(t, s, func(w *env) {
+		w.Post(things, strings.Replace(thing("a", "", children(configMap("x", "", ""))), `"name":"a"`,
+			`"name":"a","annotations":{"skiff.dev/paused":"true"}`, 1))
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.Want("calls", len(s.called()), 0)
+		w.Patch(things, "a", `{"metadata":{"annotations":null}}`)
+		w.Want("children", names(w, configMaps), []string{"x"})
+	})
+}
+
+// Rules: HK-114
+func TestAPausedControllerCallsNoHook(t *testing.T) {
+	s := composite(declared)
+	s.controller.Paused = true
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""))))
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.Want("calls", len(s.called()), 0)
+	})
+}
+
+// Rules: HK-24, HK-104
+func TestEventsOfAnAnswerAreAboutTheParentOrAChild(t *testing.T) {
+	s := composite(declared)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(`{"events":[{"type":"Normal","reason":"Scaled","message":"to three"},`+
+			`{"type":"Warning","reason":"Odd","message":"this one","object":{"kind":"ConfigMap","name":"x"}},`+
+			`{"type":"Loud","reason":"Bad","message":"is left out"}]}`))
+		w.Pass(time.Second)
+		w.WantLines("Events", w.EventLines("a"), []string{"Normal Scaled", "Warning Odd ConfigMap/x"})
+		w.Want("status", at(get(w, things, "a"), "status", "observedGeneration"), 1)
+	})
+}

@@ -1,0 +1,205 @@
+// Package call asks a hook: it sends a request to a webhook or a program, and returns the answer as it came.
+//
+// A hook is the work of others. It may be gone, hang, answer without end, redirect elsewhere, or be killed halfway:
+// each call ends within its timeout and reads a bounded answer, and its error names the hook, what was called and what
+// came back, but no credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
+//
+// Call runs on its caller's goroutine, several at a time. A Caller has connections and processes until Close, with the
+// goroutines that package net/http and package exec run for these, and one for each process in lines mode.
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
+)
+
+const (
+	// defaultAnswer is how long an answer may be, unless Options say otherwise.
+	defaultAnswer = 16 << 20
+	// defaultWorkers is how many programs run at once, unless Options say otherwise.
+	defaultWorkers = 5
+	// defaultTimeout is what a webhook has by default.
+	defaultTimeout = 10 * time.Second
+	// maxLater is the longest wait that a hook can ask for. One that is overloaded knows sooner than that.
+	maxLater = time.Hour
+	// defaultLater is the wait where a hook does not say for how long.
+	defaultLater = time.Second
+	// maxCause is how much of a cause a hook gets: it goes into a header, and into an environment.
+	maxCause = 512
+	// maxSaid is how much of what a hook has said goes into an error, which may become an Event.
+	maxSaid = 256
+)
+
+// Options are what all hooks of a process share.
+type Options struct {
+	Log     logr.Logger
+	Workers int // how many programs run at once; 0: 5
+	// MaxAnswer is how many bytes an answer may have; 0: 16 MiB.
+	MaxAnswer int
+	// Credential reads a key of a Secret or a ConfigMap.
+	Credential func(context.Context, spec.Reference) ([]byte, error)
+	// Dial opens the connections of webhooks; nil: net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Call is one question to a hook.
+type Call struct {
+	Cause     string // what led to it
+	Attempt   int    // how many calls for this parent have failed since one succeeded
+	ParentUID string
+	Body      []byte // the request
+}
+
+// Reply is what a hook has answered.
+type Reply struct {
+	Body []byte
+	// Version is another one than before when the hook has changed: what the endpoint says in Skiff-Hook-Version, or
+	// the files that the program is made of.
+	Version string
+}
+
+// Later is the error of a hook that asks to be called again after a while. It is no failure.
+type Later struct{ After time.Duration }
+
+// Error says when.
+func (l *Later) Error() string { return fmt.Sprintf("the hook asks to be called again in %s", l.After) }
+
+// later returns the error of a hook that asks for this many seconds.
+func later(seconds float64) *Later {
+	switch {
+	case seconds >= maxLater.Seconds():
+		return &Later{After: maxLater}
+	case seconds > 0:
+		return &Later{After: time.Duration(seconds * float64(time.Second))}
+	}
+	return &Later{After: defaultLater}
+}
+
+// unavailable marks the error of a hook that did not answer: the next call, for whatever parent, may fail as this one.
+type unavailable struct{ error }
+
+func (u unavailable) Unwrap() error { return u.error }
+
+// IsUnavailable says of an error of Call that the hook could not be reached, did not answer in time, or said itself
+// that it fails; false: it refused this request, or its answer cannot be used.
+func IsUnavailable(err error) bool { return errors.As(err, new(unavailable)) }
+
+// Caller calls one hook. It is safe for concurrent use.
+type Caller struct {
+	where   string // "hook sync at http://host/path"
+	timeout time.Duration
+	hook    endpoint
+}
+
+// endpoint is what a hook is called through.
+type endpoint interface {
+	call(ctx context.Context, c Call) (Reply, error)
+	close()
+}
+
+// New returns the Caller of one hook of a controller. Nothing is called, and no credential read, before the first
+// Call.
+func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (*Caller, error) {
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = defaultAnswer
+	}
+	if o.Workers <= 0 {
+		o.Workers = defaultWorkers
+	}
+	if h.Webhook != nil {
+		w, err := newWebhook(h.Webhook, o)
+		if err != nil {
+			return nil, fmt.Errorf("hook %s: %w", hook, err)
+		}
+		return &Caller{where: fmt.Sprintf("hook %s at %s", hook, w.shown), timeout: orDefault(h.Webhook.Timeout),
+			hook: w}, nil
+	}
+	if h.Exec == nil || len(h.Exec.Command) == 0 {
+		return nil, fmt.Errorf("hook %s: it has neither a webhook nor a command", hook)
+	}
+	p := newProgram(controller.Name, hook, h.Exec, o)
+	c := &Caller{where: fmt.Sprintf("hook %s (%s)", hook, kube.Printable(h.Exec.Command[0], maxSaid)),
+		timeout: orDefault(h.Exec.Timeout), hook: newOneshot(p)}
+	if h.Exec.Mode == spec.Lines {
+		c.hook = newPool(p)
+	}
+	return c, nil
+}
+
+func orDefault(timeout time.Duration) time.Duration {
+	if timeout <= 0 {
+		return defaultTimeout
+	}
+	return timeout
+}
+
+// Call asks the hook. An error is a *Later, or says what is wrong.
+func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
+	question.Cause = ascii(question.Cause)
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	reply, err := c.hook.call(limited, question)
+	var wait *Later
+	switch {
+	case err == nil:
+		return reply, nil
+	case errors.As(err, &wait):
+		return Reply{}, wait
+	case ctx.Err() != nil:
+		return Reply{}, fmt.Errorf("%s: %w", c.where, context.Cause(ctx))
+	case limited.Err() != nil:
+		err = unavailable{fmt.Errorf("no answer within %s%s", c.timeout, said(err))}
+	}
+	return Reply{}, fmt.Errorf("%s: %w", c.where, err)
+}
+
+// said returns what a program said before its time was over.
+func said(err error) string {
+	var exit *exitError
+	if errors.As(err, &exit) && exit.said != "" {
+		return ": " + exit.said
+	}
+	return ""
+}
+
+// Close ends what the Caller has opened and started, and waits for that. No call may be under way.
+func (c *Caller) Close() { c.hook.close() }
+
+// ascii returns a text as it may stand in a header and an environment: printable ASCII of at most maxCause bytes. What
+// else is in it is escaped.
+func ascii(s string) string {
+	var out strings.Builder
+	for i, r := range s {
+		text := string(r)
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			text = fmt.Sprintf(`\x%02x`, s[i])
+		case r > 0xffff:
+			text = fmt.Sprintf(`\U%08x`, r)
+		case r >= 0x7f || r < ' ':
+			text = fmt.Sprintf(`\u%04x`, r)
+		}
+		if out.Len()+len(text) > maxCause {
+			break
+		}
+		out.WriteString(text)
+	}
+	return out.String()
+}
+
+// excerpt returns the beginning of what a hook has said, for an error.
+func excerpt(text string, secrets []string) string {
+	return kube.Printable(process.Redact(strings.TrimSpace(text), secrets), maxSaid)
+}

@@ -1,0 +1,71 @@
+package call
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+)
+
+// lane is a connection to an endpoint for one call after another. Package net/http opens a second connection where it
+// does not know whether the first one comes free before it, and then keeps the one that it does not need. A server
+// that serves one connection at a time would wait for ever on the one that stays silent. With one call at a time on a
+// Transport, no connection is opened but for a request that follows on it at once.
+type lane struct {
+	*http.Transport
+	secrets *credentials // that it was made with
+}
+
+// maxIdleLanes is how many connections are kept for the next calls: more than a controller has workers by default.
+const maxIdleLanes = 64
+
+// take returns a lane that no other call uses. Those that were made with other credentials are dropped.
+func (w *webhook) take(secrets *credentials) *lane {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.idle) > 0 {
+		last := w.idle[len(w.idle)-1]
+		w.idle = w.idle[:len(w.idle)-1]
+		if last.secrets == secrets {
+			return last
+		}
+		last.drop()
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &lane{secrets: secrets, Transport: &http.Transport{
+		Proxy:                  proxy,
+		DialContext:            w.dial,
+		TLSClientConfig:        secrets.tls.Clone(),
+		TLSHandshakeTimeout:    dialTimeout,
+		Protocols:              protocols,
+		MaxIdleConnsPerHost:    1,
+		IdleConnTimeout:        maxIdleTime,
+		MaxResponseHeaderBytes: maxHeader,
+	}}
+}
+
+// maxHeader bounds the header of an answer: servers take 8 to 64 KiB of a request.
+const maxHeader = 64 << 10
+
+// giveBack keeps a lane whose call has ended well.
+func (w *webhook) giveBack(l *lane, secrets *credentials) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.idle) == maxIdleLanes || w.secrets != secrets {
+		l.drop()
+		return
+	}
+	w.idle = append(w.idle, l)
+}
+
+// proxy is that of the environment, as other programs use it.
+func proxy(req *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(req)
+	if err != nil {
+		return nil, errors.New("HTTP_PROXY or HTTPS_PROXY is no URL") // err quotes it, with the password
+	}
+	return u, nil
+}
+
+// drop closes the connection of a lane, and one that is still being opened as soon as it is.
+func (l *lane) drop() { l.CloseIdleConnections() }

@@ -1,0 +1,224 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/process"
+)
+
+const (
+	// A worker whose process has failed starts the next one after firstPause, and twice as long each time until a call
+	// succeeds: a program that cannot start costs the machine little, and one that is repaired is back in a minute.
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+// pool has the processes of a program that answers one line after another.
+type pool struct {
+	*program
+	member []byte        // with which each request begins: `{"hook":"sync",`
+	inUse  chan struct{} // one for each worker that is not idle
+	ended  sync.WaitGroup
+
+	mu       sync.Mutex // guards the rest
+	idle     []*worker  // the one that was used last at the end
+	restarts int        // how often the processes were found ended between two calls
+}
+
+// worker has one process after another, one call at a time.
+type worker struct {
+	process *child // nil: none runs
+	pause   time.Duration
+	next    time.Time // no process is started before
+	reason  error     // why the one before has ended
+}
+
+func newPool(p *program) *pool {
+	l := &pool{program: p, inUse: make(chan struct{}, p.workers),
+		member: append(patch.AppendString([]byte(`{"hook":`), string(p.hook)), ',')}
+	for range p.workers {
+		l.idle = append(l.idle, &worker{})
+	}
+	return l
+}
+
+func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
+	select {
+	case p.inUse <- struct{}{}:
+		defer func() { <-p.inUse }()
+	case <-ctx.Done():
+		return Reply{}, ctx.Err()
+	}
+	w := p.take()
+	defer p.giveBack(w)
+	files := p.version()
+	line, err := p.ask(ctx, w, files, c.Body)
+	if errors.Is(err, errClean) && w.process.answered > 0 { // as a kept connection that was closed
+		p.restarted(w.process)
+		w.process.kill()
+		w.process = nil
+		line, err = p.ask(ctx, w, files, c.Body)
+	}
+	if err != nil {
+		p.fail(w, err)
+		return Reply{}, err
+	}
+	w.process.answered++
+	w.pause, w.next = 0, time.Time{}
+	if err := refusedBy(line, p.secrets); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Body: line, Version: files + "restart " + strconv.Itoa(w.process.epoch)}, nil
+}
+
+// ask has the process of a worker answer, and starts one where none runs.
+func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([]byte, error) {
+	if w.process != nil && (w.process.files != files || p.hasEnded(w.process)) {
+		p.end(w.process)
+		w.process = nil
+	}
+	if w.process == nil {
+		if wait := time.Until(w.next); wait > 0 {
+			return nil, unavailable{&pausing{wait, w.reason}}
+		}
+		p.mu.Lock()
+		epoch := p.restarts
+		p.mu.Unlock()
+		var err error
+		if w.process, err = p.run(files, epoch); err != nil {
+			return nil, notStarted(err)
+		}
+	}
+	return w.process.ask(ctx, p.member, body, p.max, p.secrets)
+}
+
+// pausing is the error of a worker that starts no process yet.
+type pausing struct {
+	wait   time.Duration
+	reason error
+}
+
+// Error says for how long, and why the last process ended, without being that error: it was another call's.
+func (e *pausing) Error() string {
+	return fmt.Sprintf("it ended and is started again in %s: %v", e.wait.Round(time.Millisecond), e.reason)
+}
+
+// take returns an idle worker: one whose process runs, else the one that may start a process first.
+func (p *pool) take() *worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	best := 0
+	for i, w := range p.idle {
+		if now := p.idle[best]; w.process != nil || now.process == nil && w.next.Before(now.next) {
+			best = i
+		}
+	}
+	w := p.idle[best]
+	p.idle = slices.Delete(p.idle, best, best+1)
+	return w
+}
+
+func (p *pool) giveBack(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, w)
+}
+
+// hasEnded says whether a process has ended since its last call.
+func (p *pool) hasEnded(c *child) bool {
+	select {
+	case <-c.done:
+		p.restarted(c)
+		return true
+	default:
+		return false
+	}
+}
+
+// restarted notes that a process has ended between two calls, which restarts the hook. The ends of those that ran
+// beside it are the same restart.
+func (p *pool) restarted(c *child) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.epoch == p.restarts {
+		p.restarts++
+	}
+}
+
+// fail kills the process of a worker that did not answer, and has the worker wait before it starts another.
+func (p *pool) fail(w *worker, err error) {
+	if errors.As(err, new(*pausing)) {
+		return
+	}
+	if w.process != nil {
+		w.process.kill()
+		w.process = nil
+	}
+	w.pause = min(max(firstPause, 2*w.pause), lastPause)
+	w.next, w.reason = time.Now().Add(w.pause), err
+}
+
+// run starts a process.
+func (p *pool) run(files string, epoch int) (*child, error) {
+	reader, writer, err := os.Pipe() // not StdoutPipe, which drops the last line of a process that has ended
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, p.spec.Command[0], p.spec.Command[1:]...)
+	c := &child{said: p.prepare(cmd), stdout: reader, files: files, epoch: epoch, cancel: cancel,
+		done: make(chan struct{})}
+	c.lines.Reset(reader)
+	cmd.Stdout = writer
+	if c.stdin, err = cmd.StdinPipe(); err == nil {
+		err = process.Start(cmd)
+	}
+	_ = writer.Close() // the process has its own
+	if err != nil {
+		cancel()
+		_ = reader.Close() // nothing was read from it
+		return nil, err
+	}
+	p.ended.Go(func() {
+		defer cancel()
+		c.err = process.Wait(cmd)
+		c.said.lines.Flush()
+		close(c.done)
+	})
+	return c, nil
+}
+
+// end has a process end by the end of its input, and kills it if it does not.
+func (p *pool) end(c *child) {
+	_ = c.stdin.Close() // it may have ended before
+	p.ended.Go(func() {
+		timer := time.NewTimer(killDelay)
+		defer timer.Stop()
+		select {
+		case <-c.done:
+		case <-timer.C:
+		}
+		c.kill()
+	})
+}
+
+func (p *pool) close() {
+	p.mu.Lock()
+	for _, w := range p.idle {
+		if w.process != nil {
+			p.end(w.process)
+			w.process = nil
+		}
+	}
+	p.mu.Unlock()
+	p.ended.Wait()
+}

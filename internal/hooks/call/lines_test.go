@@ -1,0 +1,146 @@
+package call_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/spec"
+)
+
+// echo is a hook in lines mode that answers with the request.
+func echo() *spec.Hook {
+	return &spec.Hook{Exec: &spec.Exec{Command: []string{os.Args[0]}, Mode: spec.Lines,
+		Env: map[string]string{childVariable: "1"}}}
+}
+
+// HK-102
+func TestALineIsAnsweredByALine(t *testing.T) {
+	c, _ := newCaller(t, echo())
+	if got := ask(t, c, "{\n\"a\":\r\n\"b\\n\"}"); string(got.Body) != `{"hook":"sync", "a":  "b\n"}` {
+		t.Errorf("got %s", got.Body)
+	}
+	large := `{"a":"` + strings.Repeat("x", 3<<20) + `"}`
+	if got := ask(t, c, large); string(got.Body) != `{"hook":"sync",`+large[1:] {
+		t.Errorf("got %d bytes", len(got.Body))
+	}
+}
+
+// HK-102
+func TestCallsAtOnceHaveAProcessEachAndGetTheirOwnAnswers(t *testing.T) {
+	hook := shell(t, spec.Lines, `echo $$ >> pids; while read -r line; do echo "$line"; done`)
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 3 })
+	var calls sync.WaitGroup
+	for n := range 6 {
+		calls.Go(func() {
+			for i := range 50 {
+				want := fmt.Sprintf(`{"hook":"sync","n":%d}`, n*1000+i)
+				reply, err := c.Call(t.Context(), call.Call{Body: fmt.Appendf(nil, `{"n":%d}`, n*1000+i)})
+				if err != nil || string(reply.Body) != want {
+					t.Errorf("got %s, %v, want %s", reply.Body, err, want)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	pids, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "pids"))
+	if n := strings.Count(string(pids), "\n"); err != nil || n > 3 || n < 1 {
+		t.Errorf("%d processes, %v", n, err)
+	}
+}
+
+// HK-102
+func TestALineMayAskForLaterOrSayWhatIsWrong(t *testing.T) {
+	c, _ := newCaller(t, echo())
+	for body, want := range map[string]time.Duration{`{"later":7}`: 7 * time.Second, `{"later":0}`: time.Second,
+		`{"later":1.5,"x":{}}`: 1500 * time.Millisecond} {
+		_, err := c.Call(t.Context(), call.Call{Body: []byte(body)})
+		var later *call.Later
+		if !errors.As(err, &later) || later.After != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	_, err := c.Call(t.Context(), call.Call{Body: []byte(`{"error":"no such image, token=s3cr3t"}`)})
+	if err == nil || call.IsUnavailable(err) || !strings.HasSuffix(err.Error(), ": no such image, token=[redacted]") {
+		t.Errorf("got %v", err)
+	}
+	for _, body := range []string{`{"error":null,"later":null}`, `{"error":"","status":{"error":"x"}}`} {
+		ask(t, c, body)
+	}
+}
+
+// HK-102
+func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *testing.T) {
+	for answer, want := range map[string]string{
+		`echo oops`:                      `it printed a line that is not JSON: "oops"`,
+		`printf '{}\n{}\n'`:              "it printed more than one line for one request",
+		`exec head -c 2000000 /dev/zero`: "the answer has more than 1 MiB",
+		`echo bye >&2; exit 4`:           "exit status 4: bye",
+		`exit 0`:                         "it ended without an answer",
+		`echo stuck >&2; sleep 1000`:     "no answer within 1s: stuck",
+	} {
+		hook := shell(t, spec.Lines, "echo $$ > child; read -r line; "+answer)
+		hook.Exec.Timeout = time.Second
+		c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer, o.Workers = 1<<20, 1 })
+		refused(t, c, "hook sync (sh): ", want)
+		wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
+		refused(t, c, "it ended and is started again in ")
+	}
+}
+
+// HK-102
+func TestTheEndOfItsInputEndsAProcess(t *testing.T) {
+	hook := shell(t, spec.Lines, `echo $$ > child; while read -r line; do echo "$line"; done; echo closed > end`)
+	c, _ := newCaller(t, hook)
+	ask(t, c, `{"a":1}`)
+	c.Close()
+	if text, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "end")); err != nil || string(text) != "closed\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
+	hook = shell(t, spec.Lines, `trap '' TERM; echo $$ > child; read -r line; echo "$line"; while :; do sleep 0.1; done`)
+	c, _ = newCaller(t, hook)
+	ask(t, c, `{"a":1}`)
+	c.Close()
+	wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
+}
+
+// HK-96 HK-102
+func TestAProcessThatEndedBetweenCallsIsANewVersionOfTheHook(t *testing.T) {
+	hook := shell(t, spec.Lines, `echo $$ >> pids; read -r line; echo "$line"`)
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+	versions := map[string]bool{}
+	for range 4 {
+		versions[ask(t, c, `{"a":1}`).Version] = true
+	}
+	pids, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "pids"))
+	if n := strings.Count(string(pids), "\n"); n != 4 || len(versions) != 4 {
+		t.Errorf("%d processes, versions %v, %v", n, versions, err)
+	}
+}
+
+// HK-96
+func TestAProcessRunsFromTheFilesAsTheyAre(t *testing.T) {
+	hook := shell(t, spec.Lines, `while read -r line; do echo '{"n":1}'; done`)
+	c, _ := newCaller(t, hook)
+	before := ask(t, c, `{"a":1}`)
+	script := hook.Exec.Command[1]
+	if err := os.WriteFile(script, []byte(`while read -r line; do echo '{"new":2}'; done`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Second); ; {
+		after := ask(t, c, `{"a":1}`)
+		if string(after.Body) == `{"new":2}` && after.Version != before.Version {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still %s", after.Body)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// maxRefusal is how much is read of an answer that does not count.
+	maxRefusal = 4 << 10
+	// maxIdleTime is how long a connection waits for the next call: less than usual servers and proxies keep it.
+	maxIdleTime = 30 * time.Second
+	// dialTimeout bounds how long an address may be silent; the timeout of the hook may end the wait before.
+	dialTimeout = 10 * time.Second
+	// rereadAfter is how long credentials are trusted that the hook has refused: one that refuses all of them must not
+	// have a Secret read for each call.
+	rereadAfter = time.Second
+)
+
+// webhook is a hook behind an HTTP endpoint.
+type webhook struct {
+	url    *url.URL // without user and password
+	shown  string   // the URL in errors: its query may be a secret
+	user   *url.Userinfo
+	access spec.Access
+	read   func(context.Context, spec.Reference) ([]byte, error)
+	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+	max    int
+	etags  *etags // nil: off
+
+	mu       sync.Mutex   // guards the rest; held while credentials are read
+	secrets  *credentials // nil: to be read
+	readTime time.Time
+	idle     []*lane // those that no call uses, the one that was used last at the end
+}
+
+func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
+	u, err := url.Parse(w.URL)
+	if err != nil {
+		return nil, errors.New("webhook.url: it cannot be read as a URL") // err quotes it, with the password
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("webhook.url: %s: want http://HOST/PATH or https://HOST/PATH", u.Redacted())
+	}
+	h := &webhook{url: u, user: u.User, access: w.Access, read: o.Credential, dial: o.Dial, max: o.MaxAnswer}
+	u.User, u.Fragment = nil, ""
+	shown := *u
+	shown.RawQuery = ""
+	h.shown = shown.String()
+	if h.dial == nil {
+		h.dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	if w.ETag != nil {
+		h.etags = newETags(w.ETag.Timeout)
+	}
+	return h, nil
+}
+
+// call asks the endpoint, with credentials that are read again where it refuses those that were used.
+func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
+	for {
+		secrets, err := w.credentials(ctx)
+		if err != nil {
+			return Reply{}, err
+		}
+		reply, err := w.ask(ctx, c, secrets)
+		if err == nil || !refusesCredentials(err) || !w.reread(ctx, secrets) {
+			return reply, err
+		}
+	}
+}
+
+// statusError is an answer that does not count.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error names the status and shows the beginning of the body.
+func (e *statusError) Error() string {
+	text := fmt.Sprintf("status %d %s", e.code, http.StatusText(e.code))
+	if e.code >= 300 && e.code < 400 && e.code != http.StatusNotModified {
+		text += ", and redirects are not followed"
+	}
+	if e.text != "" {
+		text += ": " + e.text
+	}
+	return text
+}
+
+// refusesCredentials says whether other credentials may help.
+func refusesCredentials(err error) bool {
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.code == http.StatusUnauthorized
+	}
+	return isTLS(err)
+}
+
+// isTLS says of an error that one side does not accept the certificate of the other.
+func isTLS(err error) bool {
+	var verify *tls.CertificateVerificationError
+	var op *net.OpError
+	return errors.As(err, &verify) || errors.As(err, &op) && op.Op == "remote error"
+}
+
+// ask makes one request. A connection that was kept and that the endpoint has closed before any byte of the answer is
+// replaced once, by package net/http.
+func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(c.Body))
+	if err != nil {
+		return Reply{}, fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "skiff")
+	req.Header["Idempotency-Key"] = nil // is not sent: it says that the request may be sent again
+	if c.Cause != "" {
+		req.Header.Set("Skiff-Cause", c.Cause)
+	}
+	if c.Attempt > 0 {
+		req.Header.Set("Skiff-Attempt", strconv.Itoa(c.Attempt))
+	}
+	w.authorize(req, secrets)
+	stored := w.etags.get(c.ParentUID)
+	if stored != nil {
+		req.Header.Set("If-None-Match", stored.tag)
+	}
+	lane := w.take(secrets)
+	resp, err := lane.RoundTrip(req)
+	if err != nil {
+		lane.drop()
+		return Reply{}, unavailable{cleanDial(err)}
+	}
+	reply, reusable, err := w.receive(resp, c, stored)
+	if reusable {
+		w.giveBack(lane, secrets)
+	} else {
+		lane.drop()
+	}
+	return reply, err
+}
+
+// cleanDial drops what an error about a connection says twice.
+func cleanDial(err error) error {
+	var header tls.RecordHeaderError
+	if errors.As(err, &header) {
+		return errors.New("the endpoint does not speak TLS: use http:// in the URL")
+	}
+	return err
+}
+
+// receive reads an answer. reusable says whether another request can follow on its connection.
+func (w *webhook) receive(resp *http.Response, c Call, stored *etagEntry) (reply Reply, reusable bool, err error) {
+	defer func() {
+		if closing := resp.Body.Close(); err == nil && closing != nil {
+			err = unavailable{fmt.Errorf("read answer: %w", closing)}
+		}
+	}()
+	reply.Version = kube.Printable(resp.Header.Get("Skiff-Hook-Version"), maxSaid)
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		reply.Body, err = w.body(resp.Body)
+		if err == nil {
+			w.etags.put(c.ParentUID, resp.Header.Get("ETag"), reply.Body)
+		}
+		return reply, err == nil, err
+	case stored != nil && (code == http.StatusNotModified || code == http.StatusPreconditionFailed):
+		_, reusable, _ = w.refusal(resp.Body)
+		reply.Body = stored.body
+		return reply, reusable, nil
+	case code == http.StatusTooManyRequests:
+		_, reusable, _ = w.refusal(resp.Body)
+		return reply, reusable, later(retryAfter(resp.Header.Get("Retry-After")))
+	default:
+		text, reusable, cutOff := w.refusal(resp.Body)
+		if cutOff != nil && text == "" {
+			text = cutOff.Error()
+		}
+		err = &statusError{code, text}
+		if code >= 500 {
+			err = unavailable{err}
+		}
+		return reply, reusable, err
+	}
+}
+
+// body reads an answer that counts, inflated where it came as gzip.
+func (w *webhook) body(from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(from, int64(w.max)+1))
+	switch {
+	case err != nil:
+		return nil, unavailable{fmt.Errorf("read answer: %w", err)}
+	case len(body) > w.max:
+		return nil, tooLong(w.max)
+	}
+	return body, nil
+}
+
+// tooLong is the error of an answer beyond the limit.
+func tooLong(limit int) error {
+	return fmt.Errorf("the answer has more than %s: make it smaller, or raise --max-answer", size(limit))
+}
+
+func size(n int) string {
+	if n%(1<<20) == 0 {
+		return strconv.Itoa(n>>20) + " MiB"
+	}
+	return strconv.Itoa(n) + " bytes"
+}
+
+// refusal reads the beginning of the body of an answer that does not count; reusable says that this was all of it.
+func (w *webhook) refusal(from io.Reader) (text string, reusable bool, err error) {
+	body, err := io.ReadAll(io.LimitReader(from, maxRefusal+1))
+	return excerpt(string(body), w.known()), err == nil && len(body) <= maxRefusal, err
+}
+
+// retryAfter returns the seconds of a Retry-After header; 0: it says nothing.
+func retryAfter(value string) float64 {
+	value = strings.TrimSpace(value)
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return float64(seconds)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return time.Until(at).Seconds()
+	}
+	return 0
+}
+
+// authorize sets who we are.
+func (w *webhook) authorize(req *http.Request, secrets *credentials) {
+	switch {
+	case secrets.header != "":
+		req.Header.Set("Authorization", secrets.header)
+	case w.user != nil:
+		password, _ := w.user.Password()
+		req.SetBasicAuth(w.user.Username(), password)
+	}
+}
+
+// close closes the connections that wait for a call.
+func (w *webhook) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, lane := range w.idle {
+		lane.drop()
+	}
+	w.idle = nil
+}

@@ -1,0 +1,317 @@
+package call_test
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/spec"
+)
+
+// HK-30 HK-105
+func TestAWebhookGetsAPostWithItsLengthAndTheCause(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		w.Header().Set("Skiff-Hook-Version", "v7")
+		_, _ = io.WriteString(w, `{"status":{}}`)
+	})
+	c, _ := newCaller(t, hook)
+	cause := "Pod shop/wéb\n" + strings.Repeat("x", 600)
+	reply, err := c.Call(t.Context(), call.Call{Cause: cause, Attempt: 3, Body: []byte(`{"a":1}`)})
+	if err != nil || string(reply.Body) != `{"status":{}}` || reply.Version != "v7" {
+		t.Fatalf("%q, version %q, %v", reply.Body, reply.Version, err)
+	}
+	if got.Method != "POST" || got.ContentLength != 7 || got.TransferEncoding != nil || string(body) != `{"a":1}` ||
+		got.Header.Get("Content-Type") != "application/json" || got.URL.Path != "/sync" {
+		t.Errorf("got %s %s of %d bytes, %v, %q", got.Method, got.URL, got.ContentLength, got.TransferEncoding, body)
+	}
+	sent := got.Header.Get("Skiff-Cause")
+	if !strings.HasPrefix(sent, `Pod shop/w\u00e9b\u000axxx`) || len(sent) != 512 {
+		t.Errorf("cause %q of %d bytes", sent, len(sent))
+	}
+	if got.Header.Get("Skiff-Attempt") != "3" || got.Header["Idempotency-Key"] != nil {
+		t.Errorf("header %v", got.Header)
+	}
+	ask(t, c, `{}`)
+	if got.Header["Skiff-Cause"] != nil || got.Header["Skiff-Attempt"] != nil {
+		t.Errorf("header of a call without a cause: %v", got.Header)
+	}
+}
+
+// HK-41
+func TestOnlyStatus200Counts(t *testing.T) {
+	status := 0
+	server, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "http://169.254.169.254/latest/meta-data")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "it is\nbroken, token=s3cr3t "+strings.Repeat("x", 1<<20))
+	})
+	c, _ := newCaller(t, hook)
+	for _, status = range []int{201, 202, 301, 302, 307, 308, 400, 401, 404, 409, 412, 500, 503} {
+		err := refused(t, c, fmt.Sprintf("hook sync at %s/sync: status %d %s", server.URL, status,
+			http.StatusText(status)), ": it is broken, token=[redacted] xxx")
+		if strings.Contains(err.Error(), "hidden-in-the-query") || strings.Contains(err.Error(), "s3cr3t") {
+			t.Errorf("the error has a secret: %v", err)
+		}
+		if call.IsUnavailable(err) != (status >= 500) {
+			t.Errorf("status %d: unavailable is %v", status, call.IsUnavailable(err))
+		}
+	}
+	for _, status = range []int{204, 304} {
+		refused(t, c, fmt.Sprintf("status %d", status))
+	}
+	status = 302
+	refused(t, c, "and redirects are not followed")
+}
+
+// HK-42
+func TestAHookThatIsOverloadedIsCalledLater(t *testing.T) {
+	after := ""
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	c, _ := newCaller(t, hook)
+	var want time.Duration
+	for after, want = range map[string]time.Duration{"": time.Second, "soon": time.Second, "-4": time.Second,
+		"7": 7 * time.Second, "99999": time.Hour, "Mon, 02 Jan 2006 15:04:05 GMT": time.Second,
+		time.Now().Add(time.Minute).UTC().Format(http.TimeFormat): time.Minute} {
+		_, err := c.Call(t.Context(), call.Call{Body: []byte(`{}`)})
+		var later *call.Later
+		if !errors.As(err, &later) || later.After > want || later.After < want-5*time.Second || later.After <= 0 {
+			t.Errorf("Retry-After %q: %v, want %s", after, err, want)
+		}
+	}
+}
+
+// HK-106
+func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
+	var zipped atomic.Bool
+	ended := make(chan struct{}, 2)
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		out := io.Writer(w)
+		if zipped.Load() {
+			w.Header().Set("Content-Encoding", "gzip")
+			out = gzip.NewWriter(w)
+		}
+		for {
+			if _, err := out.Write(make([]byte, 64<<10)); err != nil {
+				ended <- struct{}{}
+				return
+			}
+		}
+	})
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer = 1 << 20 })
+	for _, z := range []bool{false, true} {
+		zipped.Store(z)
+		refused(t, c, "the answer has more than 1 MiB", "--max-answer")
+		<-ended
+	}
+}
+
+// HK-106
+func TestAnAnswerMayBeGzip(t *testing.T) {
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			t.Error("the request does not accept gzip")
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, `{"status":{"a":"b"}}`)
+		_ = z.Close()
+	})
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer = len(`{"status":{"a":"b"}}`) })
+	if got := ask(t, c, `{}`); string(got.Body) != `{"status":{"a":"b"}}` {
+		t.Errorf("got %q", got.Body)
+	}
+}
+
+// HK-41
+func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
+	server, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {})
+	server.Close()
+	c, _ := newCaller(t, hook)
+	if err := refused(t, c, "hook sync at "+server.URL+"/sync: ", "connection refused"); !call.IsUnavailable(err) {
+		t.Errorf("%v is no outage", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		hook.Webhook.Timeout = 3 * time.Second
+		c, _ := newCaller(t, hook, dial)
+		before := time.Now()
+		err := refused(t, c, "hook sync at http://hook.test/sync: no answer within 3s")
+		if took := time.Since(before); took != 3*time.Second || !call.IsUnavailable(err) {
+			t.Errorf("after %s: %v", took, err)
+		}
+		c.Close()
+		synctest.Wait()
+	})
+}
+
+// HK-107
+func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
+	var requests atomic.Int64
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch requests.Add(1) {
+		case 2, 4, 5:
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				_ = conn.Close()
+			}
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	c, _ := newCaller(t, hook)
+	ask(t, c, `{"n":1}`)
+	if got := ask(t, c, `{"n":2}`); string(got.Body) != `{"n":2}` || requests.Load() != 3 {
+		t.Errorf("got %q after %d requests", got.Body, requests.Load())
+	}
+	refused(t, c, "EOF") // on the kept connection, and on a new one
+	if requests.Load() != 5 {
+		t.Errorf("%d requests", requests.Load())
+	}
+}
+
+// HK-107
+func TestNoConnectionIsOpenedThatStaysSilent(t *testing.T) {
+	var mu sync.Mutex
+	state := map[net.Conn]http.ConnState{}
+	silent := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	server.Config.ConnState = func(conn net.Conn, now http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now == http.StateClosed && state[conn] == http.StateNew {
+			silent++
+		}
+		state[conn] = now
+	}
+	server.Start()
+	defer server.Close()
+	c, _ := newCaller(t, &spec.Hook{Webhook: &spec.Webhook{URL: server.URL}})
+	defer c.Close()
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			for range 100 {
+				if _, err := c.Call(t.Context(), call.Call{Body: []byte(`{}`)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	mu.Lock()
+	for _, s := range state {
+		if s == http.StateNew {
+			silent++
+		}
+	}
+	if silent > 0 || len(state) > 8 {
+		t.Errorf("%d of %d connections had no request", silent, len(state))
+	}
+	mu.Unlock()
+}
+
+// HK-05
+func TestAURLThatIsNoneIsRefused(t *testing.T) {
+	for _, url := range []string{"", "hook", "ftp://host/", "http://", "http://me:hunter2@host:port/", "http://a b/"} {
+		hook := &spec.Hook{Webhook: &spec.Webhook{URL: url}}
+		_, err := call.New(controller, "sync", hook, call.Options{})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+// HK-40
+func TestAnAnswerWithAnETagStandsForTheSameOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		answer := http.StatusNotModified
+		hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
+			tag := r.Header.Get("If-None-Match")
+			if sent = append(sent, tag); tag != "" {
+				w.WriteHeader(answer)
+				return
+			}
+			w.Header().Set("ETag", `"e`+fmt.Sprint(len(sent))+`"`)
+			_, _ = fmt.Fprintf(w, `{"n":%d}`, len(sent))
+		})
+		hook.Webhook.ETag = &spec.ETag{Timeout: time.Minute}
+		c, _ := newCaller(t, hook, dial)
+		of := func(uid string) string {
+			reply, err := c.Call(t.Context(), call.Call{ParentUID: uid, Body: []byte(`{}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(reply.Body)
+		}
+		got := []string{of("a"), of("b"), of("a")}
+		answer = http.StatusPreconditionFailed
+		got = append(got, of("b"))
+		time.Sleep(time.Minute + time.Second) // virtual
+		got = append(got, of("a"))
+		if want := `[{"n":1} {"n":2} {"n":1} {"n":2} {"n":5}]`; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		if want := `["" "" "\"e1\"" "\"e2\"" ""]`; fmt.Sprintf("%q", sent) != want {
+			t.Errorf("sent %q, want %s", sent, want)
+		}
+		c.Close()
+		synctest.Wait()
+	})
+}
+
+// HK-40
+func TestTheMemoryOfStoredAnswersIsBounded(t *testing.T) {
+	asked := 0
+	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		asked++
+		w.Header().Set("ETag", `"x"`)
+		_, _ = w.Write(make([]byte, 8<<20))
+	})
+	hook.Webhook.ETag = &spec.ETag{}
+	c, _ := newCaller(t, hook)
+	for range 2 {
+		for i := range 5 { // of which three fit
+			if _, err := c.Call(t.Context(), call.Call{ParentUID: fmt.Sprint(i), Body: []byte(`{}`)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if asked != 10 {
+		t.Errorf("%d whole answers", asked)
+	}
+	for range 2 {
+		_, err := c.Call(t.Context(), call.Call{ParentUID: "4", Body: []byte(`{}`)})
+		if err != nil || asked != 10 {
+			t.Errorf("%d whole answers, %v", asked, err)
+		}
+	}
+}

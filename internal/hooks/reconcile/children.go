@@ -13,6 +13,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/patch"
 )
 
 // uidLabel is on the children of a parent where generateSelector is on, with the parent's uid.
@@ -231,6 +232,10 @@ func (r *reconciler) desired(parent *Object, owner apply.Owner, selector labels.
 		}
 		references, _ := meta["ownerReferences"].([]any)
 		meta["ownerReferences"] = append(slices.Clip(references), owner.Reference())
+		of := r.kinds[child.Kind]
+		if err := checkKeys(patch.SchemaFor(of.APIVersion(), of.Resource.Kind), child.Body, child.Path); err != nil {
+			return nil, err
+		}
 		out = append(out, apply.Child{Body: child.Body})
 	}
 	return out, nil

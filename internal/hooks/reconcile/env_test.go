@@ -30,8 +30,9 @@ var (
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 	services    = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 	namespaces  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-	realms      = kube.Resource{Group: "example.com", Version: "v1", Plural: "realms", Kind: "Realm", ClusterScoped: true}
-	gadgets     = kube.Resource{Group: "example.com", Version: "v1", Plural: "gadgets", Kind: "Gadget"}
+	realms      = kube.Resource{Group: "example.com", Version: "v1", Plural: "realms", Kind: "Realm",
+		ClusterScoped: true}
+	gadgets = kube.Resource{Group: "example.com", Version: "v1", Plural: "gadgets", Kind: "Gadget"}
 )
 
 // script is a controller whose hooks are functions of the test. Its requests are what a hook of version 1 gets.

@@ -70,6 +70,7 @@ type reconciler struct {
 	kinds    []kind
 	events   *events.Recorder
 	statuses statuses
+	unknown  unknownFields
 }
 
 // kind is one kind of children.
@@ -83,7 +84,8 @@ type kind struct {
 func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.Controller {
 	o.Manager = cmp.Or(o.Manager, Manager)
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
-	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}}}
+	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}},
+		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.For(objects)}
@@ -181,7 +183,7 @@ func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, re
 	return answer, nil
 }
 
-// kindNames are the resources of the kinds of children.
+// resources are those of the kinds of children.
 func (r *reconciler) resources() []kube.Resource {
 	out := make([]kube.Resource, len(r.kinds))
 	for i := range r.kinds {

@@ -94,9 +94,6 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if r.Spec.Finalize != nil && holds(parent, r.finalizer()) && (parent.Deleting() || !selected) {
 		hook = wire.Finalize
 	}
-	if r.hookOf(hook) == nil {
-		return 0, nil // there is nothing to do but to finalize
-	}
 	choice, err := r.selectorOf(parent)
 	if err != nil {
 		return 0, err
@@ -130,35 +127,19 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 			return 0, err
 		}
 	}
-	var failed error
-	created := false
-	wait := answer.ResyncAfter
+	var children outcome
 	if r.managesChildren(parent, hook, finalized) {
-		report := r.engine.Apply(ctx, owner, want, false)
-		about.Actions(ctx, report.All())
-		failed = report.Err
-		for _, child := range report.All() {
-			failed = errors.Join(failed, child.Err)
-			wait = apply.Earlier(wait, child.Wait)
-			switch child.Outcome {
-			case apply.Created:
-				created = true
-			case apply.Foreign:
-				about.Event(events.Warning, "NameTaken", child.Message, &child)
-			case apply.Contested:
-				about.Event(events.Warning, "Contested", child.Message, &child)
-			}
-		}
+		children = r.applyChildren(ctx, about, owner, want)
 	}
-	if created && failed == nil && r.statuses.defers(parent) {
+	if children.created && children.err == nil && r.statuses.defers(parent) {
 		return statusWait, nil
 	}
 	if r.Spec.IsComposite() {
 		if err := r.writeStatus(ctx, parent, answer.Status); err != nil && !errors.Is(err, apply.ErrConflict) {
-			failed = errors.Join(failed, err)
+			children.err = errors.Join(children.err, err)
 		}
 	}
-	return apply.Earlier(wait, r.Resync), failed
+	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
 }
 
 // managesChildren says whether the children of a parent are written and deleted. Those of one that is being deleted

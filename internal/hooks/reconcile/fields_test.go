@@ -1,0 +1,76 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/hooks/spec"
+)
+
+// deployment returns a Deployment in JSON, with more fields of its spec and of its container.
+func deployment(name, spec, container string) string {
+	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q},"spec":{%s"selector":{
+		"matchLabels":{"app":"a"}},"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[
+		{"name":"c","image":"i"%s}]}}}}`, name, spec, container)
+}
+
+// Rules: HK-83
+func TestFieldsThatTheServerDoesNotKnowAreLeftOutAndNamedOnce(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(deployment("d", `"sizes":3,`, `,"colour":"red"`), configMap("x", "", ""))))
+		w.Pass(time.Second)
+		w.Want("made", names(w, deployments), []string{"d"})
+		w.Want("made beside it", names(w, configMaps), []string{"x"})
+		w.Want("note", note(w, "UnknownFields"), "the server does not know these fields of Deployment, and skiff "+
+			"leaves them out: spec.sizes and spec.template.spec.containers[].colour")
+		w.Want("requests", w.Count("POST deployments"), 2)
+		w.Forget()
+		w.Pass(50 * time.Minute)
+		w.WantRequests()
+		// an apply names one field at a time
+		setAnswer(w, things, "a", children(deployment("d", `"sizes":4,"minReadySeconds":1,"shape":"round",`,
+			`,"colour":"blue","smell":"none"`), configMap("x", "", "")))
+		w.Pass(time.Second)
+		w.Want("changed", at(get(w, deployments, "d"), "spec", "minReadySeconds"), 1)
+		w.Forget()
+		w.Create("b", answer(children(deployment("e", `"sizes":3,"shape":"round",`, `,"smell":"none"`))))
+		w.WantRequests("POST deployments 201", "JSONPATCH things/b/status 200")
+		w.Forget()
+		w.Pass(2 * time.Hour)
+		w.WantRequests()
+	})
+}
+
+// Rules: HK-83
+func TestTheServerIsAskedAgainAboutUnknownFieldsAfterAWhile(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(deployment("d", `"sizes":3,`, ""))))
+		w.Pass(2 * time.Hour)
+		w.Forget()
+		for range 3 {
+			w.Patch(things, "a", `{"metadata":{"labels":{"touched":"`+time.Now().Format("150405")+`"}}}`)
+			w.Pass(time.Minute)
+		}
+		w.Want("refused requests", w.Count("APPLY as metacontroller deployments/d 500"), 1)
+		w.Want("writes of the status", w.Count("JSONPATCH things"), 0)
+	})
+}
+
+// Rules: HK-83
+func TestEqualKeysInAListAreAnErrorWithThePath(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""), deployment("d", "",
+			`,"ports":[{"containerPort":80},{"containerPort":81},{"containerPort":80,"protocol":"TCP"}]`))))
+		w.Pass(time.Second)
+		w.WantRequests()
+		if got := note(w, "SyncError"); !strings.Contains(got, "children[1].spec.template.spec.containers[0].ports[2]"+
+			`: has the key [containerPort=80,protocol="TCP"], as item 0 has`) {
+			t.Error(got)
+		}
+	})
+}

@@ -1,8 +1,8 @@
 // Package call asks a hook: it sends a request to a webhook or a program, and returns the answer as it came.
 //
 // A hook is the work of others. It may be gone, hang, answer without end, redirect elsewhere, or be killed halfway:
-// each call ends within its timeout and reads a bounded answer, and its error names the hook, what was called and what
-// came back, but no credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
+// each call ends within its timeout and reads a bounded answer, and its error names the hook and what came back, but no
+// credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
 //
 // Call runs on its caller's goroutine, several at a time. A Caller has connections and processes until Close, with the
 // goroutines that package net/http and package exec run for these, and one for each process in lines mode.

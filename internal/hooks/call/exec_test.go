@@ -41,7 +41,7 @@ func wantEnd(t *testing.T, file string) {
 	}
 }
 
-// HK-101 HK-103
+// Rules: HK-101, HK-103
 func TestAProgramGetsTheRequestAndAnEnvironmentWithoutCredentials(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/secret")
 	t.Setenv("LANG", "C")
@@ -68,7 +68,7 @@ func TestAProgramGetsTheRequestAndAnEnvironmentWithoutCredentials(t *testing.T) 
 	}
 }
 
-// HK-41 HK-101
+// Rules: HK-41, HK-101
 func TestAProgramThatFailsIsNamedWithItsLastLine(t *testing.T) {
 	hook := shell(t, spec.Oneshot, `echo first >&2; echo "cannot open x, password=hunter2 $KEY" >&2; exit 3`)
 	hook.Exec.Env = map[string]string{"KEY": "swordfish"}
@@ -92,7 +92,7 @@ func TestAProgramThatFailsIsNamedWithItsLastLine(t *testing.T) {
 	refused(t, c, "signal: killed")
 }
 
-// HK-101
+// Rules: HK-101
 func TestAProgramThatExitsWith75IsCalledLater(t *testing.T) {
 	for said, want := range map[string]time.Duration{"": time.Second, "busy": time.Second, "12": 12 * time.Second,
 		"1e9": time.Hour, "-1": time.Second, "NaN": time.Second} {
@@ -105,7 +105,7 @@ func TestAProgramThatExitsWith75IsCalledLater(t *testing.T) {
 	}
 }
 
-// HK-101
+// Rules: HK-101
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	for _, ignore := range []string{"", "trap '' TERM; "} {
 		hook := shell(t, spec.Oneshot, ignore+`sleep 1000 & echo $! > child; echo waiting >&2; while :; do sleep 0.1; done`)
@@ -121,7 +121,7 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	}
 }
 
-// HK-101
+// Rules: HK-101
 func TestAProcessThatAProgramLeavesBehindHoldsNoCall(t *testing.T) {
 	hook := shell(t, spec.Oneshot, `sleep 1000 & echo $! > child; echo '{"a":1}'`)
 	c, _ := newCaller(t, hook)
@@ -131,7 +131,7 @@ func TestAProcessThatAProgramLeavesBehindHoldsNoCall(t *testing.T) {
 	wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
 }
 
-// HK-106
+// Rules: HK-106
 func TestWhatAProgramPrintsIsBounded(t *testing.T) {
 	c, _ := newCaller(t, shell(t, spec.Oneshot, `exec yes`), func(o *call.Options) { o.MaxAnswer = 1 << 20 })
 	refused(t, c, "the answer has more than 1 MiB")
@@ -150,7 +150,7 @@ func TestWhatAProgramPrintsIsBounded(t *testing.T) {
 	}
 }
 
-// HK-101
+// Rules: HK-101
 func TestAsManyProgramsRunAtOnceAsThereAreWorkers(t *testing.T) {
 	hook := shell(t, spec.Oneshot, `mkdir "run.$$"; ls -d run.* | wc -l; sleep 0.05; rmdir "run.$$"`)
 	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 2 })
@@ -173,7 +173,7 @@ func TestAsManyProgramsRunAtOnceAsThereAreWorkers(t *testing.T) {
 	}
 }
 
-// HK-96
+// Rules: HK-96
 func TestTheVersionOfAProgramIsThatOfItsFiles(t *testing.T) {
 	hook := shell(t, spec.Oneshot, `echo '{}'`)
 	script := hook.Exec.Command[1]

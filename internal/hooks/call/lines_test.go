@@ -20,7 +20,7 @@ func echo() *spec.Hook {
 		Env: map[string]string{childVariable: "1"}}}
 }
 
-// HK-102
+// Rules: HK-102
 func TestALineIsAnsweredByALine(t *testing.T) {
 	c, _ := newCaller(t, echo())
 	if got := ask(t, c, "{\n\"a\":\r\n\"b\\n\"}"); string(got.Body) != `{"hook":"sync", "a":  "b\n"}` {
@@ -32,7 +32,7 @@ func TestALineIsAnsweredByALine(t *testing.T) {
 	}
 }
 
-// HK-102
+// Rules: HK-102
 func TestCallsAtOnceHaveAProcessEachAndGetTheirOwnAnswers(t *testing.T) {
 	hook := shell(t, spec.Lines, `echo $$ >> pids; while read -r line; do echo "$line"; done`)
 	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 3 })
@@ -55,7 +55,7 @@ func TestCallsAtOnceHaveAProcessEachAndGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-// HK-102
+// Rules: HK-102
 func TestALineMayAskForLaterOrSayWhatIsWrong(t *testing.T) {
 	c, _ := newCaller(t, echo())
 	for body, want := range map[string]time.Duration{`{"later":7}`: 7 * time.Second, `{"later":0}`: time.Second,
@@ -75,7 +75,7 @@ func TestALineMayAskForLaterOrSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// HK-102
+// Rules: HK-102
 func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *testing.T) {
 	for answer, want := range map[string]string{
 		`echo oops`:                      `it printed a line that is not JSON: "oops"`,
@@ -94,7 +94,7 @@ func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *t
 	}
 }
 
-// HK-102
+// Rules: HK-102
 func TestTheEndOfItsInputEndsAProcess(t *testing.T) {
 	hook := shell(t, spec.Lines, `echo $$ > child; while read -r line; do echo "$line"; done; echo closed > end`)
 	c, _ := newCaller(t, hook)
@@ -111,7 +111,7 @@ func TestTheEndOfItsInputEndsAProcess(t *testing.T) {
 	wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
 }
 
-// HK-96 HK-102
+// Rules: HK-96, HK-102
 func TestAProcessThatEndedBetweenCallsIsANewVersionOfTheHook(t *testing.T) {
 	hook := shell(t, spec.Lines, `echo $$ >> pids; read -r line; echo "$line"`)
 	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
@@ -125,7 +125,7 @@ func TestAProcessThatEndedBetweenCallsIsANewVersionOfTheHook(t *testing.T) {
 	}
 }
 
-// HK-96
+// Rules: HK-96
 func TestAProcessRunsFromTheFilesAsTheyAre(t *testing.T) {
 	hook := shell(t, spec.Lines, `while read -r line; do echo '{"n":1}'; done`)
 	c, _ := newCaller(t, hook)

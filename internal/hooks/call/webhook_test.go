@@ -19,7 +19,7 @@ import (
 	"skiff/internal/hooks/spec"
 )
 
-// HK-30 HK-105
+// Rules: HK-30, HK-105
 func TestAWebhookGetsAPostWithItsLengthAndTheCause(t *testing.T) {
 	var got *http.Request
 	var body []byte
@@ -52,7 +52,7 @@ func TestAWebhookGetsAPostWithItsLengthAndTheCause(t *testing.T) {
 	}
 }
 
-// HK-41
+// Rules: HK-41
 func TestOnlyStatus200Counts(t *testing.T) {
 	status := 0
 	server, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func TestOnlyStatus200Counts(t *testing.T) {
 	refused(t, c, "and redirects are not followed")
 }
 
-// HK-42
+// Rules: HK-42
 func TestAHookThatIsOverloadedIsCalledLater(t *testing.T) {
 	after := ""
 	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +100,7 @@ func TestAHookThatIsOverloadedIsCalledLater(t *testing.T) {
 	}
 }
 
-// HK-106
+// Rules: HK-106
 func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
 	var zipped atomic.Bool
 	ended := make(chan struct{}, 2)
@@ -125,7 +125,7 @@ func TestAnAnswerThatIsTooLongIsNotReadToItsEnd(t *testing.T) {
 	}
 }
 
-// HK-106
+// Rules: HK-106
 func TestAnAnswerMayBeGzip(t *testing.T) {
 	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -142,7 +142,7 @@ func TestAnAnswerMayBeGzip(t *testing.T) {
 	}
 }
 
-// HK-41
+// Rules: HK-41
 func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 	server, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {})
 	server.Close()
@@ -167,7 +167,7 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 	})
 }
 
-// HK-107
+// Rules: HK-107
 func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	var requests atomic.Int64
 	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +191,7 @@ func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	}
 }
 
-// HK-107
+// Rules: HK-107
 func TestNoConnectionIsOpenedThatStaysSilent(t *testing.T) {
 	var mu sync.Mutex
 	state := map[net.Conn]http.ConnState{}
@@ -234,7 +234,7 @@ func TestNoConnectionIsOpenedThatStaysSilent(t *testing.T) {
 	mu.Unlock()
 }
 
-// HK-05
+// Rules: HK-05
 func TestAURLThatIsNoneIsRefused(t *testing.T) {
 	for _, url := range []string{"", "hook", "ftp://host/", "http://", "http://me:hunter2@host:port/", "http://a b/"} {
 		hook := &spec.Hook{Webhook: &spec.Webhook{URL: url}}
@@ -245,7 +245,7 @@ func TestAURLThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// HK-40
+// Rules: HK-40
 func TestAnAnswerWithAnETagStandsForTheSameOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []string
@@ -284,7 +284,7 @@ func TestAnAnswerWithAnETagStandsForTheSameOne(t *testing.T) {
 	})
 }
 
-// HK-40
+// Rules: HK-40
 func TestTheMemoryOfStoredAnswersIsBounded(t *testing.T) {
 	asked := 0
 	_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {

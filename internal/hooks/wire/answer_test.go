@@ -40,7 +40,7 @@ func child(meta string) string {
 	return `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":` + meta + `}]}`
 }
 
-// HK-44
+// Rules: HK-44
 func TestAllFieldsOfAnAnswerAreOptional(t *testing.T) {
 	for _, text := range []string{`{}`, `{"status":null,"children":null,"resyncAfterSeconds":null,"finalized":null}`} {
 		if a := decode(t, text, options()); !reflect.DeepEqual(a, &wire.Answer{Children: []wire.Child{}}) {
@@ -49,7 +49,7 @@ func TestAllFieldsOfAnAnswerAreOptional(t *testing.T) {
 	}
 }
 
-// HK-26 HK-43 HK-44
+// Rules: HK-26, HK-43, HK-44
 func TestAnAnswerIsReadWithItsNumbersAsTheyAre(t *testing.T) {
 	a := decode(t, `{"status":{"big":9223372036854775807,"half":0.5},"resyncAfterSeconds":1.5,"finalized":true}`,
 		options())
@@ -66,7 +66,7 @@ func TestAnAnswerIsReadWithItsNumbersAsTheyAre(t *testing.T) {
 	}
 }
 
-// HK-44 HK-49
+// Rules: HK-44, HK-49
 func TestADecoratorAnswersWithChangesOfLabels(t *testing.T) {
 	a := decode(t, `{"labels":{"a":"1","b":null},"annotations":{"c":""},"attachments":[
 		{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}]}`, options(decorator))
@@ -78,7 +78,7 @@ func TestADecoratorAnswersWithChangesOfLabels(t *testing.T) {
 	}
 }
 
-// HK-43
+// Rules: HK-43
 func TestOnlyAStrictAnswerIsRefusedForUnknownAndRepeatedFields(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"Children":[]}`:                "Children: unknown field",
@@ -97,7 +97,7 @@ func TestOnlyAStrictAnswerIsRefusedForUnknownAndRepeatedFields(t *testing.T) {
 	decode(t, `{"status":{},"children":[],"resyncAfterSeconds":1,"finalized":false,"events":[]}`, options(strict))
 }
 
-// HK-45 HK-46 HK-47 HK-106
+// Rules: HK-45, HK-46, HK-47, HK-106
 func TestAnAnswerThatIsWrongIsRefusedWithThePath(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
 	for text, want := range map[string]string{
@@ -150,7 +150,7 @@ func TestAnAnswerThatIsWrongIsRefusedWithThePath(t *testing.T) {
 	}
 }
 
-// HK-46 HK-47
+// Rules: HK-46, HK-47
 func TestUnderAClusterScopedParentANamespacedChildNamesItsNamespace(t *testing.T) {
 	_, err := wire.Decode([]byte(child(`{"name":"a"}`)), options(atCluster))
 	if err == nil || !strings.HasPrefix(err.Error(), "children[0].metadata.namespace: is missing") {
@@ -173,7 +173,7 @@ func TestUnderAClusterScopedParentANamespacedChildNamesItsNamespace(t *testing.T
 	}
 }
 
-// HK-46 HK-47 HK-58
+// Rules: HK-46, HK-47, HK-58
 func TestWhatTheServerOwnsIsDroppedFromAChildThatWasCopied(t *testing.T) {
 	a := decode(t, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","uid":"x",
 		"resourceVersion":"1","creationTimestamp":null,"generation":1,"managedFields":[],"deletionTimestamp":"x",
@@ -195,7 +195,7 @@ func TestWhatTheServerOwnsIsDroppedFromAChildThatWasCopied(t *testing.T) {
 	}
 }
 
-// HK-106
+// Rules: HK-106
 func TestAnAnswerHasAtMost10000Children(t *testing.T) {
 	items := make([]string, wire.MaxChildren+1)
 	for i := range items {
@@ -212,7 +212,7 @@ func TestAnAnswerHasAtMost10000Children(t *testing.T) {
 	}
 }
 
-// HK-106
+// Rules: HK-106
 func TestAnAnswerThatGrowsInMemoryIsRefused(t *testing.T) {
 	text := `{"status":{"a":[` + strings.TrimSuffix(strings.Repeat(`{"":{}},`, 1<<20), ",") + `]}}`
 	_, err := wire.Decode([]byte(text), options())
@@ -221,7 +221,7 @@ func TestAnAnswerThatGrowsInMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// HK-104
+// Rules: HK-104
 func TestABadEventIsDroppedWithAWarning(t *testing.T) {
 	a := decode(t, `{"events":[{"type":"Normal","reason":"Made","message":"m","object":{"kind":"Pod","name":"x"}},
 		{"type":"Loud","reason":"r"},{"type":"Warning"},7,{"type":"Normal","reason":"r","object":{"kind":"Pod"}},

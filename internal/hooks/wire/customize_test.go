@@ -20,7 +20,7 @@ func related(fields string) string {
 	return `{"relatedResources":[{"apiVersion":"v1","resource":"configmaps"` + fields + `}]}`
 }
 
-// HK-65 HK-66 HK-67 HK-68 HK-69
+// Rules: HK-65, HK-66, HK-67, HK-68, HK-69
 func TestARuleSelectsWhatItsFieldsSay(t *testing.T) {
 	web, front := kube.Labels{{Key: "app", Value: "web"}}, kube.Labels{{Key: "tier", Value: "front"}}
 	objects := []struct {
@@ -70,7 +70,7 @@ func TestARuleSelectsWhatItsFieldsSay(t *testing.T) {
 	}
 }
 
-// HK-66 HK-68 HK-69
+// Rules: HK-66, HK-68, HK-69
 func TestRulesThatExcludeEachOtherAreRefusedWithThePath(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`"a",`, 10_001), ",")
 	for _, test := range []struct {
@@ -111,7 +111,7 @@ func TestRulesThatExcludeEachOtherAreRefusedWithThePath(t *testing.T) {
 	}
 }
 
-// HK-69
+// Rules: HK-69
 func TestANamespaceSelectorIsForNamespacedKinds(t *testing.T) {
 	rules, err := wire.DecodeCustomize([]byte(related(`,"namespaceSelector":{}`)), ofShop)
 	if err != nil {

@@ -35,7 +35,7 @@ func encoded(t *testing.T, r *wire.Request, composite bool, version int, hook wi
 	return string(body)
 }
 
-// HK-31 HK-35 HK-36 HK-37
+// Rules: HK-31, HK-35, HK-36, HK-37
 func TestARequestOfVersion1HasOnlyTheNamespaceOfItsParent(t *testing.T) {
 	got := encoded(t, request(kube.Key{Namespace: "shop", Name: "p"}), true, wire.V1, wire.Sync)
 	want := `{"controller":{"kind":"C"},"parent":{"kind":"P"},` +
@@ -46,7 +46,7 @@ func TestARequestOfVersion1HasOnlyTheNamespaceOfItsParent(t *testing.T) {
 	}
 }
 
-// HK-36 HK-109
+// Rules: HK-36, HK-109
 func TestARequestOfVersion2NamesObjectsWithTheirNamespace(t *testing.T) {
 	r := request(kube.Key{Namespace: "shop", Name: "p"})
 	r.Finalizing = true
@@ -59,7 +59,7 @@ func TestARequestOfVersion2NamesObjectsWithTheirNamespace(t *testing.T) {
 	}
 }
 
-// HK-36
+// Rules: HK-36
 func TestUnderAClusterScopedParentBothVersionsNameNamespaces(t *testing.T) {
 	r := request(kube.Key{Name: "p"})
 	v1 := encoded(t, r, true, wire.V1, wire.Sync)
@@ -68,7 +68,7 @@ func TestUnderAClusterScopedParentBothVersionsNameNamespaces(t *testing.T) {
 	}
 }
 
-// HK-32 HK-35
+// Rules: HK-32, HK-35
 func TestARequestOfADecoratorHasAnObjectAndAttachments(t *testing.T) {
 	r := &wire.Request{Controller: kube.Raw(`{}`), Parent: kube.Raw(`{"a":1}`)}
 	got := encoded(t, r, false, wire.V1, wire.Sync)
@@ -77,7 +77,7 @@ func TestARequestOfADecoratorHasAnObjectAndAttachments(t *testing.T) {
 	}
 }
 
-// HK-33
+// Rules: HK-33
 func TestARequestOfCustomizeHasTheParentAloneForBothKinds(t *testing.T) {
 	for _, composite := range []bool{true, false} {
 		got := encoded(t, request(kube.Key{}), composite, wire.V1, wire.Customize)

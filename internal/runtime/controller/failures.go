@@ -29,6 +29,7 @@ type streak struct {
 	since     time.Time // of the first of those
 	forbidden time.Time // of the first of class forbidden
 
+	last    time.Time // the last one
 	class   class     // of the last one
 	text    string    // of the last one
 	reason  string    // of the last one, one word
@@ -81,8 +82,10 @@ func (s *streaks) add(k kube.Key, n Next, err error) {
 	if s.of == nil {
 		s.of = map[kube.Key]streak{}
 	}
-	one := s.of[k].and(n.class, time.Now())
-	one.stalled, one.text, one.reason = n.Stalled, kube.Printable(kube.Explain(err), maxReason), reasonOf(err)
+	now := time.Now()
+	one := s.of[k].and(n.class, now)
+	one.last, one.stalled, one.reason = now, n.Stalled, reasonOf(err)
+	one.text = kube.Printable(kube.Explain(err), maxReason)
 	s.of[k] = one
 }
 

@@ -103,3 +103,26 @@ func TestAFailureIsAsLoudAsItDeserves(t *testing.T) {
 		})
 	}
 }
+
+// The write of its status wakes an object that is refused, and so may others. There is nothing new in that.
+func TestARefusalIsAnErrorInTheLogOnceUntilTheNextTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		refusal := "no image"
+		c, stop := start(t, func(context.Context, kube.Key) (Outcome, error) {
+			return Done, Terminal(errors.New(refusal))
+		}, Options{Log: log.logger()})
+		for i, step := range []struct {
+			refusal string
+			wait    time.Duration
+			errors  int
+		}{{"no image", time.Second, 1}, {"no image", time.Second, 1}, {"no port", time.Second, 2},
+			{"no port", SlowDelay*3/2 + time.Second, 3}} {
+			refusal = step.refusal
+			c.queue.Add(key("a"), "changed")
+			time.Sleep(step.wait)
+			expect(t, fmt.Sprint("errors after step ", i), len(log.with(`"msg"="reconcile failed" "error"=`)), step.errors)
+		}
+		expect(t, "stop", stop(), nil)
+	})
+}

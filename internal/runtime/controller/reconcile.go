@@ -85,6 +85,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	if len(c.mirrors) > 0 && (err != nil || writes.Load() > 0) {
 		c.mirrors[0].Answered(err)
 	}
+	before := c.streaks.get(item.Key)
 	next := c.requeue(ctx, item, outcome, err)
 	took := time.Since(start)
 	c.stats.took.Observe(took)
@@ -108,16 +109,21 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case errors.As(err, &p):
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
-		c.logFailure(log, err, c.streaks.get(item.Key))
+		s := c.streaks.get(item.Key)
+		known := writes.Load() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
+		c.logFailure(log, err, s, known)
 	}
 }
 
 // logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does not
-// answer or refuses the credential, has its own line, so that a thousand objects do not say it, too.
-func (c *Controller) logFailure(log logr.Logger, err error, s streak) {
+// answer or refuses the credential, has its own line, so that a thousand objects do not say it, too. known says that
+// it has failed in the same way before the next try was due, and wrote nothing: the write of its status wakes an object
+// that is refused.
+func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool) {
 	const message = "reconcile failed"
 	switch {
-	case s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
+	case s.class == terminal && known,
+		s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
 		log.V(1).Info(message, "failures", s.failures, "error", err.Error())
 	case s.class == passing, s.class == forbidden:
 		log.Info(message, kube.Warn("failures", s.failures, "error", err.Error())...)

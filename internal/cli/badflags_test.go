@@ -23,6 +23,7 @@ var enough = map[string]string{
 	"skiff crds diff":    "--server https://127.0.0.1:1",
 	"skiff uninstall":    "--server https://127.0.0.1:1",
 	"skiff crds install": "--server https://127.0.0.1:1",
+	"skiff hooks init":   "x --lang go",
 }
 
 // unparsable is a value that the type of a flag does not have, and the message.

@@ -1,0 +1,155 @@
+// Package scaffold writes the directory that a new hook controller starts from: a definition, the controller, a hook
+// in the author's language that does something real, an example, and a test.
+//
+// It checks names and writes files; it runs nothing and asks no cluster. It runs on the goroutine of the caller, and
+// is on no event path.
+package scaffold
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+)
+
+//go:embed template
+var templates embed.FS
+
+// language is what differs between languages besides the hook itself.
+type language struct {
+	hook    string // the file of the hook
+	needs   string
+	command string
+	mode    string
+	build   string // the command that makes the program, "" where there is none
+}
+
+// Modes of the hooks, with what they mean.
+const (
+	oneshot = "oneshot # a process for each call"
+	lines   = "lines # a process for each worker, and a line for each call"
+)
+
+var languages = map[string]language{
+	"shell":  {hook: "hook.sh", needs: "jq", command: "[./hook.sh]", mode: oneshot},
+	"python": {hook: "hook.py", needs: "Python 3", command: "[python3, hook.py]", mode: lines},
+	"node":   {hook: "hook.mjs", needs: "Node", command: "[node, hook.mjs]", mode: lines},
+	"go":     {hook: "hook.go", needs: "Go", command: "[./hook]", mode: lines, build: "go build -o hook ."},
+}
+
+// Languages are the names of the languages that hooks are written in.
+func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
+
+// Names are those of the custom resource of a new controller.
+type Names struct {
+	Kind, Singular, Plural, Group string
+}
+
+var (
+	word = regexp.MustCompile(`[A-Za-z0-9]+`)
+	kind = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,59}$`) // its plural has at most 63, a DNS label
+)
+
+// NamesOf makes the names of a custom resource from its kind, or where that is "" from the name of a directory:
+// "web-shop" becomes WebShop. group is a domain of the author's.
+func NamesOf(dir, of, group string) (Names, error) {
+	if of == "" {
+		for _, w := range word.FindAllString(filepath.Base(dir), -1) {
+			of += strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	if !kind.MatchString(of) {
+		return Names{}, fmt.Errorf("kind %q: must be a word such as WebShop, of at most 60 letters and digits, with "+
+			"a capital at the beginning", kube.Printable(of, maxShown))
+	}
+	if !kube.ValidName(group) || !strings.Contains(group, ".") || strings.HasSuffix("."+group, ".k8s.io") ||
+		strings.HasSuffix("."+group, ".kubernetes.io") {
+		return Names{}, fmt.Errorf("group %q: must be a domain of your own, such as shop.example.com, and not of "+
+			"Kubernetes", kube.Printable(group, maxShown))
+	}
+	n := Names{Kind: of, Singular: strings.ToLower(of), Group: group}
+	n.Plural = n.Singular + "s"
+	if stem, y := strings.CutSuffix(n.Singular, "y"); y && !endsIn(stem, "a", "e", "i", "o", "u") {
+		n.Plural = stem + "ies"
+	} else if endsIn(n.Singular, "s", "x", "z", "ch", "sh") {
+		n.Plural = n.Singular + "es"
+	}
+	return n, nil
+}
+
+// maxShown is how much is shown of a name that is wrong.
+const maxShown = 100
+
+func endsIn(s string, endings ...string) bool {
+	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(s, e) })
+}
+
+// Write writes the files of a new controller into dir, which must not exist or be empty, and returns their names. lang
+// is one of [Languages].
+func Write(dir, lang string, n Names) ([]string, error) {
+	l := languages[lang]
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("write a controller: %w", err)
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty: nothing is overwritten, name a new directory", dir)
+	}
+	build, buildLine := "", ""
+	if l.build != "" {
+		build, buildLine = l.build+"\n", "    "+l.build+"\n"
+	}
+	fill := strings.NewReplacer("{{Kind}}", n.Kind, "{{singular}}", n.Singular, "{{plural}}", n.Plural,
+		"{{group}}", n.Group, "{{hook}}", l.hook, "{{needs}}", l.needs, "{{command}}", l.command, "{{mode}}", l.mode,
+		"{{build}}", build, "{{build-line}}", buildLine)
+	var written []string
+	for _, part := range []string{"common", lang} {
+		root := path.Join("template", part)
+		err := fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := templates.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			name = strings.TrimSuffix(strings.TrimPrefix(name, root+"/"), notGo)
+			written = append(written, name)
+			return write(filepath.Join(dir, filepath.FromSlash(name)), fill.Replace(string(text)))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("write a controller: %w", err)
+		}
+	}
+	slices.Sort(written)
+	return written, nil
+}
+
+// notGo is the ending of templates that the go command would take for a part of skiff.
+const notGo = ".tmpl"
+
+// write writes a new file. A script can be run.
+func write(name, text string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if strings.HasPrefix(text, "#!") {
+		mode = 0o755
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

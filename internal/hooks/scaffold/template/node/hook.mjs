@@ -1,0 +1,45 @@
+// The sync hook: gets a {{Kind}} with its children, and answers with the children and the status that it wants.
+import { createInterface } from "node:readline";
+
+function sync({ parent, children }) {
+  const { name, namespace } = parent.metadata;
+  const { image, replicas = 1, port = 80 } = parent.spec;
+  const labels = { app: name };
+  const deployment = children["Deployment.apps/v1"][`${namespace}/${name}`];
+  return {
+    status: { readyReplicas: deployment?.status?.readyReplicas ?? 0 },
+    children: [
+      {
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata: { name },
+        spec: {
+          replicas,
+          selector: { matchLabels: labels },
+          template: {
+            metadata: { labels },
+            spec: { containers: [{ name: "main", image, ports: [{ containerPort: port }] }] },
+          },
+        },
+      },
+      {
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: { name },
+        spec: { selector: labels, ports: [{ port, targetPort: port }] },
+      },
+    ],
+  };
+}
+
+// A request in each line, answered by one line.
+for await (const line of createInterface({ input: process.stdin })) {
+  let answer;
+  try {
+    answer = sync(JSON.parse(line));
+  } catch (e) { // the next request may be fine
+    console.error(e);
+    answer = { error: String(e) };
+  }
+  console.log(JSON.stringify(answer));
+}

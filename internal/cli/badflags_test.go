@@ -24,6 +24,8 @@ var enough = map[string]string{
 	"skiff uninstall":    "--server https://127.0.0.1:1",
 	"skiff crds install": "--server https://127.0.0.1:1",
 	"skiff hooks init":   "x --lang go",
+
+	"skiff hooks manifests": "--image a",
 }
 
 // unparsable is a value that the type of a flag does not have, and the message.

@@ -68,3 +68,31 @@ func TestARoleOfHookControllersGrantsWhatTheyNeedAndNoMore(t *testing.T) {
 		t.Error("the order changes")
 	}
 }
+
+// Rules: HK-108
+func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
+	file := hookFile(t, hookController)
+	controllers, _, err := spec.ReadFiles([]string{file})
+	noError(t, err)
+	args := []string{"hooks", "manifests", "-f", file, "--image", "webshop:v1"}
+	have := printedObjects(t, args...)
+	wantInstalled(t, have, "Namespace /skiff", "ServiceAccount skiff/skiff-hooks", "ClusterRole /skiff-hooks",
+		"ClusterRoleBinding /skiff-hooks", "Role skiff/skiff-hooks-leader-election",
+		"RoleBinding skiff/skiff-hooks-leader-election", "Role n/skiff-hooks-credentials",
+		"RoleBinding n/skiff-hooks-credentials", "Deployment skiff/skiff-hooks",
+		"PodDisruptionBudget skiff/skiff-hooks")
+	wantGrants(t, have["ClusterRole /skiff-hooks"], spec.Rights(controllers[0]))
+
+	have = printedObjects(t, append(args, "--namespaced", "shop", "--name", "x", "--directory", "/c")...)
+	wantInstalled(t, have, "ServiceAccount shop/x", "Role shop/x", "RoleBinding shop/x", "Role shop/x-leader-election",
+		"RoleBinding shop/x-leader-election", "Role n/x-credentials", "RoleBinding n/x-credentials",
+		"Deployment shop/x", "PodDisruptionBudget shop/x")
+	pod := lookup(have["Deployment shop/x"], "spec", "template", "spec").(object)
+	container := pod["containers"].([]any)[0].(object)
+	want := "[hooks run -f /c --watch-namespaces=shop --leader-elect --log-format=json " +
+		"--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --leader-election-id=x]"
+	if got := fmt.Sprint(container["args"]); got != want || pod["serviceAccountName"] != "x" ||
+		container["image"] != "webshop:v1" {
+		t.Errorf("%s\nwant %s\nin %v", got, want, pod)
+	}
+}

@@ -21,6 +21,8 @@ type Install struct {
 	Command    []string // of skiff, such as run
 	Image      string
 	Replicas   int
+	Memory     string       // the limit of a pod
+	MemoryWhy  string       // why that much: a comment
 	Namespaces []string     // to work in, with a Role in each; empty: all, with a ClusterRole
 	Args       []string     // of the command, beside those that every installation has
 	Rights     []kube.Right // of the controllers
@@ -118,20 +120,20 @@ func (i Install) deployment() string {
             httpGet:
               path: /readyz
               port: probes
-          # 18 MB when idle, of which 11 MB are the mapped binary; "make figures" measures more. A mirror may take a
-          # third of the limit: some 50,000 pods.
+          # %[9]s
           resources:
             requests:
               cpu: 10m
               memory: 32Mi
             limits:
-              memory: 128Mi
+              memory: %[8]s
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name))
+`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name), i.Memory,
+		strings.ReplaceAll(i.MemoryWhy, "\n", "\n          # "))
 }
 
 func (i Install) disruptionBudget() string {

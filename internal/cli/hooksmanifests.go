@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"cmp"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/install/manifests"
+)
+
+// hooksManifestsFlags are those of `skiff hooks manifests`.
+type hooksManifestsFlags struct {
+	rights    hookRights
+	namespace string
+	image     string
+	directory string
+	replicas  int
+}
+
+func newHooksManifests() *cobra.Command {
+	var f hooksManifestsFlags
+	cmd := &cobra.Command{
+		Use:   "manifests -f FILE --image IMAGE",
+		Short: "Print the manifests that run hook controllers in a cluster",
+		Long: `Prints all that a cluster needs to run the controllers in the files: the namespace, a service account
+with the rights that they need and no others, two replicas with leader election, and a PodDisruptionBudget. The image
+has skiff as its entrypoint and, in --directory, the same files with the programs that they name; the Dockerfile of
+'skiff hooks init' makes it.
+
+With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.`,
+		Example: `  skiff hooks manifests -f . --image registry.example.com/webshop:v1 | kubectl apply -f -
+  skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps`,
+		Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			controllers, err := f.check(cmd)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers))
+			return err
+		},
+	}
+	f.rights.add(cmd)
+	fs := cmd.Flags()
+	fs.StringVarP(&f.namespace, "namespace", "n", "",
+		"`namespace` of skiff itself (default skiff, or the first of --namespaced)")
+	fs.StringVar(&f.image, "image", "", "`name` of the image, best with its digest (NAME@sha256:...)")
+	fs.StringVar(&f.directory, "directory", "/hooks", "`directory` of the image in which the controllers are")
+	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
+	return cmd
+}
+
+// check checks the flags, sets the defaults and reads the controllers.
+func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, error) {
+	if problem := imageProblem(f.image); problem != "" {
+		return nil, Usagef("--image %q: %s", f.image, problem)
+	}
+	if f.replicas < 1 {
+		return nil, Usagef("--replicas %d: must be at least 1", f.replicas)
+	}
+	if !strings.HasPrefix(f.directory, "/") || strings.ContainsFunc(f.directory, isControl) {
+		return nil, Usagef("--directory %q: must be an absolute path", f.directory)
+	}
+	if err := checkNamespaces("--namespaced", f.rights.namespaced); err != nil {
+		return nil, err
+	}
+	if f.namespace == "" {
+		f.namespace = cmp.Or(append(sorted(f.rights.namespaced), "skiff")...)
+	}
+	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
+		return nil, err
+	}
+	f.rights.account = f.namespace + "/" + f.rights.name
+	return f.rights.check(cmd)
+}
+
+// isControl is a character that no path has which someone typed.
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller) string {
+	account := f.rights.serviceAccount()
+	return manifests.Install{Account: account, Command: []string{"hooks", "run", "-f", f.directory}, Image: f.image,
+		Replicas: f.replicas, Namespaces: f.rights.namespaced, Rights: f.rights.rights(controllers),
+		Election: electionRights, Args: []string{"--leader-election-id=" + account.Name},
+		Extra: f.rights.credentials(account, controllers), Memory: "512Mi",
+		MemoryWhy: "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of hooks take " +
+			"the rest:\none for each worker, of which there are five by default (--workers).",
+		By: "# Printed by `skiff hooks manifests`.\n"}.YAML()
+}

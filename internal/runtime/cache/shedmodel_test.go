@@ -168,3 +168,22 @@ func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map
 		t.Errorf("%d bytes are counted, there are %d", s.Bytes(), total)
 	}
 }
+
+// Another mirror that is over the budget of all may have chosen the namespace that is being read, and not have shed it
+// yet.
+func TestANamespaceThatIsToBeShedWhileItIsReadIsNotHeld(t *testing.T) {
+	inOneTurn(t, "no server is in it")
+	s, sc := budgeted()
+	s.shedNamespace("n0", victim{})
+	if !s.account.begin("n0") {
+		t.Fatal("another namespace is read")
+	}
+	_, st, _ := s.stage("n0")
+	s.account.add("n0", 0, 30<<10)
+	if v, over := s.account.over(); !over || v.namespace != "n0" {
+		t.Fatalf("%+v is to be shed, %t", v, over)
+	}
+	if err := s.unshed(sc, "n0", st, "3"); err == nil || !isShed(second(s.List("n0")), OverBudget) {
+		t.Errorf("it is held: %v", err)
+	}
+}

@@ -158,6 +158,10 @@ func TestRetryAfterIsClampedAndNeverNegative(t *testing.T) {
 func TestAShortAnswerWithoutEndIsCutOff(t *testing.T) {
 	for name, length := range map[string]string{"chunked": "", "announced": strconv.Itoa(3 << 30)} {
 		t.Run(name, func(t *testing.T) {
+			most := uint64(150)
+			if length != "" {
+				most = 10 // nothing of it is read
+			}
 			c := pipeClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				if length != "" {
@@ -177,8 +181,8 @@ func TestAShortAnswerWithoutEndIsCutOff(t *testing.T) {
 			if !errors.Is(err, errLongAnswer) || !UnknownOutcome(err) {
 				t.Errorf("got %v", err)
 			}
-			if total := (after.TotalAlloc - before.TotalAlloc) >> 20; total > 150 {
-				t.Errorf("%d MiB were allocated", total)
+			if total := (after.TotalAlloc - before.TotalAlloc) >> 20; total > most {
+				t.Errorf("%d MiB were allocated, want at most %d", total, most)
 			}
 		})
 	}

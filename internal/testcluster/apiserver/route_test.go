@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,20 @@ func TestAPathIsRefusedBeforeAMethod(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client may send such a request, but no URL of net/http's makes one.
+func TestARequestWithAnEmptyPathIsNotFound(t *testing.T) {
+	s := New(Options{})
+	defer s.Close()
+	for _, path := range []string{"", "//"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.Path = path
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, r); w.Code != http.StatusNotFound {
+			t.Errorf("%q: %d %s", path, w.Code, w.Body)
+		}
+	}
 }
 
 func TestAWatchByItsPathIsOneByItsParameter(t *testing.T) {

@@ -1,11 +1,11 @@
 // Package call asks a hook: it sends a request to a webhook or a program, and returns the answer as it came.
 //
 // A hook is the work of others. It may be gone, hang, answer without end, redirect elsewhere, or be killed halfway:
-// each call ends within its timeout and reads a bounded answer, and its error names the hook and what came back, but no
-// credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
+// each call ends within its timeout and reads a bounded answer, and its error names the hook and what came back, but
+// no credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
 //
-// Call runs on its caller's goroutine, several at a time. A Caller has connections and processes until Close, with the
-// goroutines that package net/http and package exec run for these, and one for each process in lines mode.
+// Call runs on its caller's goroutine, several at a time. A Caller has connections and processes until Close, with
+// the goroutines that package net/http and package exec run for these, and one for each process in lines mode.
 package call
 
 import (
@@ -87,7 +87,8 @@ func later(seconds float64) *Later {
 	return &Later{After: defaultLater}
 }
 
-// unavailable marks the error of a hook that did not answer: the next call, for whatever parent, may fail as this one.
+// unavailable marks the error of a hook that did not answer: the next call, for whatever parent, may fail as this
+// one.
 type unavailable struct{ error }
 
 func (u unavailable) Unwrap() error { return u.error }
@@ -177,8 +178,8 @@ func said(err error) string {
 // Close ends what the Caller has opened and started, and waits for that. No call may be under way.
 func (c *Caller) Close() { c.hook.close() }
 
-// ascii returns a text as it may stand in a header and an environment: printable ASCII of at most maxCause bytes. What
-// else is in it is escaped.
+// ascii returns a text as it may stand in a header and an environment: printable ASCII of at most maxCause bytes.
+// What else is in it is escaped.
 func ascii(s string) string {
 	var out strings.Builder
 	for i, r := range s {

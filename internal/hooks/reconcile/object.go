@@ -55,6 +55,12 @@ func spliced(out []byte, members kube.Raw) []byte {
 	return append(append(out[:len(out)-1], ','), members[1:]...)
 }
 
+// Encode returns an object of a resource whole, with apiVersion and kind.
+func Encode(r kube.Resource, o *Object) (kube.Raw, error) {
+	item, err := encode(r, o)
+	return item.JSON, err
+}
+
 // group returns the objects of a kind, in key order, for a request.
 func group(r kube.Resource, objects []*Object) (wire.Group, error) {
 	g := wire.Group{Resource: r, Items: make([]wire.Item, 0, len(objects))}

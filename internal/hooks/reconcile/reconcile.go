@@ -52,7 +52,7 @@ type Options struct {
 // Name returns the name of the controller of a parent resource. A DecoratorController has one for each of its
 // resources.
 func (o *Options) Name() string {
-	if len(o.Spec.Parents) == 1 {
+	if o.Spec.IsComposite() {
 		return o.Spec.Name
 	}
 	return o.Spec.Name + "." + o.Parent.GroupResource()

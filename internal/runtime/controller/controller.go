@@ -104,7 +104,7 @@ type Controller struct {
 	unseen  unseenFunc
 	shed    shedFunc
 	paces   paces
-	keys    func(namespace string) []kube.Key // of the objects that unseen is for
+	keys    func(namespace string) []kube.Key // of the objects of For
 	kind    string                            // of the objects of For
 	size    func(kube.Key) int64              // of the object under a key; nil: not known
 	parts   parts
@@ -150,10 +150,10 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))
 		if s.keys != nil {
-			c.kind = s.mirror.Resource().Kind
+			c.kind, c.keys = s.mirror.Resource().Kind, s.keys
 		}
 		if s.unseen != nil {
-			c.unseen, c.shed, c.keys = s.unseen, s.shed, s.keys
+			c.unseen, c.shed = s.unseen, s.shed
 		}
 		if s.size != nil {
 			c.size = s.size

@@ -115,10 +115,10 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	}
 }
 
-// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does not
-// answer or refuses the credential, has its own line, so that a thousand objects do not say it, too. known says that
-// it has failed in the same way before the next try was due, and wrote nothing: the write of its status wakes an object
-// that is refused.
+// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does
+// not answer or refuses the credential, has its own line, so that a thousand objects do not say it, too. known says
+// that it has failed in the same way before the next try was due, and wrote nothing: the write of its status wakes an
+// object that is refused.
 func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool) {
 	const message = "reconcile failed"
 	switch {
@@ -238,8 +238,8 @@ func (e *timeoutError) Error() string {
 }
 func (e *timeoutError) Unwrap() error { return e.err }
 
-// runLog is the sink of one run's log. What every line of it says, the key and the cause, is put into text when a line
-// is written: most runs write none.
+// runLog is the sink of one run's log. What every line of it says, the key and the cause, is put into text when a
+// line is written: most runs write none.
 type runLog struct {
 	logr.LogSink
 	item   queue.Item

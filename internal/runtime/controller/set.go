@@ -16,7 +16,7 @@ import (
 type Set struct {
 	log logr.Logger
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex    // guards what follows
 	members []*member     // replaced, never changed
 	changed chan struct{} // closed, and made anew, when members has changed
 }
@@ -99,8 +99,8 @@ func (s *Set) start(m *member) bool {
 	return m.started
 }
 
-// Run runs the controllers as they come and go, until ctx ends and all have stopped. The error names those that did not
-// stop in time.
+// Run runs the controllers as they come and go, until ctx ends and all have stopped. The error names those that did
+// not stop in time.
 func (s *Set) Run(ctx context.Context) error {
 	return s.follow(ctx, func(ctx context.Context, m *member) error {
 		if !s.start(m) {

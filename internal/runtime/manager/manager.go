@@ -234,7 +234,8 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		}
 		if m.o.Set != nil {
 			leading.Go(func() {
-				_ = m.contain(set, func() error { return m.o.Set.Lead(working, leaseCtx) }) // it has logged what failed
+				lead := func() error { return m.o.Set.Lead(working, leaseCtx) }
+				_ = m.contain(set, lead) // it has logged what failed
 			})
 		}
 		leading.Wait()

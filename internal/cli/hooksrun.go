@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/reconcile"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/supervise"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/manager"
+)
+
+// hooksRunFlags say which hook controllers run, and how.
+type hooksRunFlags struct {
+	files      hookFiles
+	cluster    bool
+	selector   string
+	allowExec  []string
+	namespaces []string
+	manager    string
+	resync     time.Duration
+	workers    int
+	mirrorMiB  int
+	objectKiB  int
+	answerMiB  int
+	log        logFlags
+	election   electionFlags
+	servingFlags
+}
+
+// defaultHookWorkers are as many as metacontroller has.
+const defaultHookWorkers = 5
+
+func (f *hooksRunFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	f.files.add(cmd)
+	fs.BoolVar(&f.cluster, "from-cluster", false,
+		"run what the CompositeControllers and DecoratorControllers of the cluster declare, as they come and go")
+	fs.StringVar(&f.selector, "target-label-selector", "",
+		"label `selector` of the objects of --from-cluster to run")
+	fs.StringSliceVar(&f.allowExec, "allow-exec", nil,
+		"`names` of the controllers of --from-cluster whose hooks may run commands here")
+	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
+		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
+	fs.DurationVar(&f.resync, "resync-period", 0,
+		"reconcile all parents of controllers without a resyncPeriodSeconds this often (default never)")
+	fs.StringVar(&f.manager, "field-manager", reconcile.Manager,
+		"`name` of the field manager of children; it must never change")
+	fs.IntVar(&f.workers, "workers", defaultHookWorkers, "how many parents each controller reconciles in parallel")
+	fs.IntVar(&f.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
+	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
+		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
+			"takes most is not worked on until it fits (default: a third of the memory limit)")
+	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
+		"how many `KiB` one object may take in memory; a larger one is not worked on")
+	f.found = true
+	f.servingFlags.add(cmd)
+	f.election.add(cmd)
+	f.log.add(cmd)
+	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec",
+		"watch-namespaces", "resync-period", "workers")
+	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer", "mirror-memory-mib", "max-object-kib")
+}
+
+func (f *hooksRunFlags) check() error {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"--workers", f.workers, 1}, {"--max-answer", f.answerMiB, 1}, {"--max-object-kib", f.objectKiB, 1},
+		{"--mirror-memory-mib", f.mirrorMiB, 0}} {
+		if n.value < n.least {
+			return Usagef("%s %d: must be at least %d", n.flag, n.value, n.least)
+		}
+	}
+	switch {
+	case len(f.files.paths) == 0 && !f.cluster:
+		return Usagef("-f: name the file or directory with the hook controllers to run, or give --from-cluster")
+	case len(f.files.paths) > 0 && f.cluster:
+		return Usagef("-f and --from-cluster: give one of them")
+	case !f.cluster && (f.selector != "" || len(f.allowExec) > 0):
+		return Usagef("--target-label-selector and --allow-exec: they are for --from-cluster")
+	case f.resync < 0:
+		return Usagef("--resync-period %s: must not be negative", f.resync)
+	case f.manager == "" || len(f.manager) > 128: // the server's limit
+		return Usagef("--field-manager %q: must have 1 to 128 characters", f.manager)
+	}
+	if err := supervise.CheckSelector(f.selector); err != nil {
+		return Usagef("--target-label-selector %q: %w", f.selector, err)
+	}
+	return errors.Join(f.servingFlags.check(), checkNamespaces("--watch-namespaces", f.namespaces))
+}
+
+func newHooksRun() *cobra.Command {
+	var server kubeconfig.Flags
+	var f hooksRunFlags
+	cmd := &cobra.Command{
+		Use:   "run {-f FILE|DIR | --from-cluster}",
+		Short: "Run hook controllers against a cluster",
+		Long: `Runs CompositeControllers and DecoratorControllers until SIGTERM or SIGINT, then finishes the reconciles in
+progress and exits with 0. A second signal exits immediately with 1.
+
+With -f, the files are read again when they change, and on SIGHUP; when the program of a hook changes, all parents are
+reconciled within two seconds.
+
+A controller whose resources are missing waits and starts when they are there; one whose hook does not answer asks it
+less often until it does. The others run meanwhile. 'skiff status' on the same machine shows how each is doing.`,
+		Example: `  skiff hooks run -f my-controller
+  skiff-dev --crds my-controller -- skiff hooks run -f my-controller      # on a test cluster
+  skiff crds install --hooks && skiff hooks run --from-cluster            # as metacontroller`,
+		Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.found = !cmd.Flags().Changed("health-probe-bind-address")
+			if err := f.check(); err != nil {
+				return err
+			}
+			log, err := f.log.logger(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			var controllers []*spec.Controller
+			if !f.cluster {
+				if controllers, err = f.files.read(cmd); err != nil {
+					return err
+				}
+			}
+			return f.run(cmd.Context(), server, controllers, log)
+		},
+	}
+	addConnectionFlags(cmd, &server)
+	f.add(cmd)
+	return cmd
+}
+
+// run runs the controllers until ctx ends.
+func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, controllers []*spec.Controller,
+	log logr.Logger) error {
+	cfg, namespace, err := connection(server, WarnIn(log))
+	if err != nil {
+		return err
+	}
+	client, requests, err := observed(&cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	elector, done, err := f.election.elector(cfg, namespace, scope(ControllerNames(), f.namespaces, ""), log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	limitMemory(log)
+	names := make([]string, len(controllers))
+	for i, c := range controllers {
+		names[i] = c.Name
+	}
+	version, _ := kube.Version()
+	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(names, ","))
+	setup := controller.Setup{Client: client, Workers: f.workers, WatchIdleTimeout: f.watchIdleTimeout,
+		Namespaces:  slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
+		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10, Elected: elector != nil,
+		Mirrors: cache.NewMirrors(), Advice: advice, Log: log}
+	if limit, limited := cache.MemoryLimit(); limited {
+		setup.InFlight = controller.NewInFlight(limit)
+	}
+	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/hooks", Log: log})
+	var electionLog *events.Recorder
+	if elector != nil {
+		setup.Client = client.Guard(elector.Held)
+		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
+	}
+	set := controller.NewSet(log)
+	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
+		Resync: f.resync, Log: log, Call: call.Options{Log: log, Workers: f.workers, MaxAnswer: f.answerMiB << 20,
+			Credential: credentials(client)}})
+	var fixed []*controller.Controller
+	if f.cluster {
+		fixed = hooks.FromCluster(f.selector, f.allowExec)
+	}
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, Elector: elector,
+		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
+		Attention: hooks.Attention, Log: log}))
+	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before
+	var running sync.WaitGroup
+	for _, c := range controllers {
+		hooks.Put(c)
+	}
+	running.Go(func() { hooks.Run(supervising) })
+	if !f.cluster {
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(again)
+		running.Go(func() { hooks.FollowFiles(supervising, f.files.paths, again) })
+	}
+	err = m.Run(ctx)
+	stop()
+	running.Wait()
+	if err == nil {
+		log.Info("stopped")
+	}
+	return flagOf(err)
+}
+
+// credentials reads what the endpoints of hooks ask for. What it returns is secret.
+func credentials(client *kube.Client) func(context.Context, spec.Reference) ([]byte, error) {
+	return func(ctx context.Context, ref spec.Reference) ([]byte, error) {
+		r := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
+		if ref.ConfigMap {
+			r = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+		}
+		var secret struct {
+			Data map[string][]byte `json:"data"`
+		}
+		var plain struct {
+			Data map[string]string `json:"data"`
+		}
+		into := any(&secret)
+		if ref.ConfigMap {
+			into = &plain
+		}
+		key := kube.Key{Namespace: ref.Namespace, Name: ref.Name}
+		if err := client.Get(ctx, r, key, into); err != nil {
+			return nil, err
+		}
+		value, ok := secret.Data[ref.Key]
+		if ref.ConfigMap {
+			var text string
+			text, ok = plain.Data[ref.Key]
+			value = []byte(text)
+		}
+		if !ok {
+			return nil, fmt.Errorf("%s %s has no key %q", r.Kind, key, ref.Key)
+		}
+		return value, nil
+	}
+}

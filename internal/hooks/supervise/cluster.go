@@ -1,0 +1,82 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+
+	"skiff/internal/hooks/reconcile"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+)
+
+// The objects that declare hook controllers in a cluster.
+var (
+	Composites = kube.Resource{Group: spec.Group, Version: spec.Version, Plural: "compositecontrollers",
+		Kind: spec.Composite, ClusterScoped: true}
+	Decorators = kube.Resource{Group: spec.Group, Version: spec.Version, Plural: "decoratorcontrollers",
+		Kind: spec.Decorator, ClusterScoped: true}
+)
+
+// FromCluster returns the controllers that have s run what the objects of a cluster declare, those that a label
+// selector selects. Programs run only for the names in allowExec: who may write such an object could otherwise run
+// commands here. They work on standbys, too, so that the mirrors are warm.
+func (s *Supervisor) FromCluster(selector string, allowExec []string) []*controller.Controller {
+	setup := s.o.Setup
+	setup.Elected, setup.Namespaces, setup.Workers = false, nil, 1
+	allowed := map[string]bool{}
+	for _, name := range allowExec {
+		allowed[name] = true
+	}
+	var out []*controller.Controller
+	for _, r := range []kube.Resource{Composites, Decorators} {
+		objects := controller.Mirror[*reconcile.Object](setup, r, selector)
+		out = append(out, setup.New(r.Plural, func(_ context.Context, key kube.Key) (controller.Outcome, error) {
+			object, ok, err := objects.Get(key)
+			switch {
+			case err != nil:
+				return controller.Done, err
+			case !ok || object.Deleting():
+				s.Drop(r.Kind, key.Name)
+				return controller.Done, nil
+			}
+			c, err := read(r, object, allowed)
+			if err != nil {
+				s.Drop(r.Kind, key.Name)
+				s.o.Recorder.Record(events.Event{Regarding: events.ObjectOf(r, object), Type: events.Warning,
+					Reason: "CreateError", Action: "Supervise", Note: err.Error()})
+				return controller.Done, controller.TerminalFor("CreateError", err)
+			}
+			s.Put(c)
+			return controller.Done, nil
+		}, controller.For(objects)))
+	}
+	return out
+}
+
+// read reads the controller that an object declares.
+func read(r kube.Resource, object *reconcile.Object, allowExec map[string]bool) (*spec.Controller, error) {
+	text, err := reconcile.Encode(r, object)
+	if err != nil {
+		return nil, err
+	}
+	c, err := spec.FromObject(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range []*spec.Hook{c.Sync, c.Finalize, c.Customize} {
+		if h != nil && h.Exec != nil && !allowExec[c.Name] {
+			return nil, fmt.Errorf("spec.hooks: exec runs commands where skiff runs, and %s may not; use a webhook, "+
+				"or have skiff started with --allow-exec=%s", c.Name, c.Name)
+		}
+	}
+	return c, nil
+}
+
+// CheckSelector checks the selector of FromCluster.
+func CheckSelector(text string) error {
+	_, err := labels.Parse(text)
+	return err
+}

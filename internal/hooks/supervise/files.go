@@ -1,0 +1,82 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/kube"
+)
+
+// FollowFiles has s run the controllers of files as these change, until ctx ends; now says that they are to be read
+// again at once. Where a file has a mistake, what ran before goes on.
+func (s *Supervisor) FollowFiles(ctx context.Context, files []string, now <-chan os.Signal) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	before := stateOf(files)
+	for {
+		select {
+		case <-look.C:
+			if stateOf(files) == before {
+				continue
+			}
+		case <-now:
+		case <-ctx.Done():
+			return
+		}
+		before = stateOf(files)
+		s.readAgain(files)
+	}
+}
+
+// readAgain reads the files and runs what they say now.
+func (s *Supervisor) readAgain(files []string) {
+	controllers, warnings, err := spec.ReadFiles(files)
+	if err != nil {
+		s.o.Log.Info("the files of the hook controllers have a mistake: what ran before goes on",
+			kube.Warn("error", err.Error())...)
+		return
+	}
+	for _, w := range warnings {
+		s.o.Log.Info("skipped", kube.Warn("text", w)...)
+	}
+	there := map[string]bool{}
+	for _, c := range controllers {
+		there[nameOf(c.Kind, c.Name)] = true
+		s.Put(c)
+	}
+	wanted, _ := s.snapshot()
+	for name, c := range wanted {
+		if !there[name] {
+			s.Drop(c.spec.Kind, c.spec.Name)
+		}
+	}
+	s.o.Log.Info("read the files of the hook controllers again", "controllers", len(controllers))
+}
+
+// stateOf is another text when a file has changed. A directory counts with the files in it.
+func stateOf(files []string) string {
+	var out strings.Builder
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && !info.IsDir() {
+			note(&out, file, info)
+			continue
+		}
+		entries, _ := os.ReadDir(file) // what cannot be read is named when it is read for what it says
+		for _, e := range entries {
+			if info, err := os.Stat(filepath.Join(file, e.Name())); err == nil {
+				note(&out, e.Name(), info)
+			}
+		}
+	}
+	return out.String()
+}
+
+func note(out *strings.Builder, name string, info fs.FileInfo) {
+	fmt.Fprintf(out, "%s %d %d;", name, info.Size(), info.ModTime().UnixNano())
+}

@@ -1,0 +1,148 @@
+// Package supervise runs hook controllers: it finds the resources that their rules name, waits for those that are
+// missing, makes a controller of each parent resource, and watches over their hooks.
+//
+// Its job is what a controller needs before it can run, and how its hooks fare: one that does not answer is asked
+// less. What is done for a parent is package reconcile's. Run has one goroutine for each hook controller, which ends
+// with it; calls of hooks run on the workers of the controllers.
+package supervise
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+)
+
+// Options of a Supervisor.
+type Options struct {
+	Setup    controller.Setup
+	Set      *controller.Set  // runs the controllers
+	Recorder *events.Recorder // nil: no Events
+	Manager  string           // field manager of children; "": reconcile.Manager
+	Resync   time.Duration    // of controllers without one of their own; 0: never
+	Call     call.Options
+	Log      logr.Logger
+}
+
+// Supervisor runs hook controllers. All methods may be called from any goroutine.
+type Supervisor struct {
+	o Options
+
+	mu      sync.Mutex // guards what follows
+	wanted  map[string]*supervised
+	changed chan struct{} // closed, and made anew, when wanted has changed
+}
+
+// New returns a Supervisor without controllers.
+func New(o Options) *Supervisor {
+	return &Supervisor{o: o, wanted: map[string]*supervised{}, changed: make(chan struct{})}
+}
+
+// nameOf returns what tells hook controllers apart.
+func nameOf(kind, name string) string { return kind + " " + name }
+
+// Put has a controller run, in the place of the one of its kind and name if there is one. One that is the same already
+// is left as it is.
+func (s *Supervisor) Put(c *spec.Controller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := nameOf(c.Kind, c.Name)
+	if is := s.wanted[name]; is != nil && sameSpec(is.spec, c) {
+		return
+	}
+	s.wanted[name] = newSupervised(c, &s.o)
+	s.changeLocked()
+}
+
+// sameSpec says whether two versions of a controller say the same. The metadata and the status of its object may
+// differ.
+func sameSpec(a, b *spec.Controller) bool {
+	x, y := *a, *b
+	if x.UID != "" {
+		x.Object, y.Object = nil, nil
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// Drop has a controller stop. Its children stay.
+func (s *Supervisor) Drop(kind, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wanted[nameOf(kind, name)] != nil {
+		delete(s.wanted, nameOf(kind, name))
+		s.changeLocked()
+	}
+}
+
+func (s *Supervisor) changeLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Supervisor) snapshot() (map[string]*supervised, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.wanted), s.changed
+}
+
+// Run runs the controllers as they come and go, until ctx ends and all have stopped.
+func (s *Supervisor) Run(ctx context.Context) {
+	type one struct {
+		*supervised
+		stop context.CancelFunc
+		done chan struct{}
+	}
+	running := map[string]one{}
+	end := func(name string) {
+		running[name].stop()
+		<-running[name].done
+		delete(running, name)
+	}
+	for ctx.Err() == nil {
+		wanted, changed := s.snapshot()
+		for name := range running {
+			if running[name].supervised != wanted[name] {
+				end(name) // before its successor begins
+			}
+		}
+		for name, c := range wanted {
+			if _, runs := running[name]; runs {
+				continue
+			}
+			working, stop := context.WithCancel(ctx)
+			of := one{c, stop, make(chan struct{})}
+			running[name] = of
+			go func() {
+				defer close(of.done)
+				c.contained(working)
+			}()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	for name := range running {
+		end(name)
+	}
+}
+
+// Attention says which controllers do not run or whose hooks do not answer, and why, a line each.
+func (s *Supervisor) Attention() (lines []string) {
+	wanted, _ := s.snapshot()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if why := wanted[name].problem(); why != "" {
+			lines = append(lines, name+" "+why)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,281 @@
+package supervise_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"gopkg.in/yaml.v3"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/supervise"
+	"skiff/internal/operators/operatortest"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+var (
+	things     = kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
+	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+)
+
+// world is a Supervisor on an embedded API server, with a webhook.
+type world struct {
+	*operatortest.Env
+	set   *controller.Set
+	hooks *supervise.Supervisor
+	o     supervise.Options
+
+	mu      sync.Mutex // guards what follows
+	code    int        // of the webhook's answers
+	version string     // of the webhook
+	calls   []string   // parents that it was called for, with why
+	log     []string
+}
+
+// listener hands the ends of pipes to an HTTP server.
+type listener chan net.Conn
+
+func (l listener) Accept() (net.Conn, error) {
+	c, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l listener) Close() error   { return nil }
+func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "hook"} }
+
+// run runs f with a Supervisor that runs. The definition of Things is not installed.
+func run(t *testing.T, f func(w *world)) {
+	operatortest.Run(t, operatortest.Options{Resource: things}, func(env *operatortest.Env) {
+		w := &world{Env: env, code: http.StatusOK}
+		l := make(listener)
+		server := &http.Server{Handler: http.HandlerFunc(w.answer)}
+		client := env.Connect("controller")
+		log := funcr.New(w.say, funcr.Options{})
+		recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/hooks", Log: log})
+		w.set = controller.NewSet(log)
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+			here, there := net.Pipe()
+			select {
+			case l <- there:
+				return here, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		w.o = supervise.Options{Set: w.set, Recorder: recorder, Log: log, Call: call.Options{Log: log, Dial: dial},
+			Setup: controller.Setup{Client: client, Mirrors: cache.NewMirrors(), Log: log}}
+		w.hooks = supervise.New(w.o)
+		env.Background(func(ctx context.Context) error {
+			defer client.Close()
+			var parts sync.WaitGroup
+			parts.Go(func() { w.hooks.Run(ctx) })
+			parts.Go(func() { w.done(w.set.Run(ctx)) })
+			parts.Go(func() { w.done(recorder.Run(ctx)) })
+			parts.Wait()
+			return nil
+		})
+		env.Background(func(ctx context.Context) error { // ends after the one above
+			defer context.AfterFunc(ctx, func() { close(l) })()
+			_ = server.Serve(l) // it ends with the listener
+			return server.Close()
+		})
+		f(w)
+	})
+}
+
+func (w *world) done(err error) {
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) say(_, line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, line)
+}
+
+// answer is the webhook: a ConfigMap for each Thing.
+func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Parent struct {
+			Metadata struct{ Name string }
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+		w.Error(err)
+	}
+	name := request.Parent.Metadata.Name
+	w.mu.Lock()
+	code, version := w.code, w.version
+	w.calls = append(w.calls, name+": "+r.Header.Get("Skiff-Cause"))
+	w.mu.Unlock()
+	if version != "" {
+		rw.Header().Set("Skiff-Hook-Version", version)
+	}
+	rw.WriteHeader(code)
+	fmt.Fprintf(rw, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}]}`, name)
+}
+
+// set changes how the webhook answers.
+func (w *world) answers(code int, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.code, w.version = code, version
+}
+
+// called returns the calls since it was called last.
+func (w *world) called() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.calls
+	w.calls = nil
+	return out
+}
+
+func (w *world) installThings() {
+	w.Helper()
+	crd, err := os.ReadFile("../reconcile/testdata/things.yaml")
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+	w.Pass(10 * time.Second)
+}
+
+func (w *world) configMaps() (out []string) {
+	for _, o := range w.API.List(configMaps, "default") {
+		name, _ := operatortest.At(o, "metadata", "name").(string)
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+const composite = `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController",
+	"metadata":{"name":"thing"},"spec":{"generateSelector":true,
+	"parentResource":{"apiVersion":"example.com/v1","resource":"things"},
+	"childResources":[{"apiVersion":"v1","resource":"configmaps"}],
+	"hooks":{"sync":{"webhook":{"url":"http://hook/sync"}}}}}`
+
+func (w *world) put(text string) {
+	w.Helper()
+	c, err := spec.FromObject(kube.Raw(text))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.hooks.Put(c)
+}
+
+// Rules: HK-13, HK-92, HK-94
+func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testing.T) {
+	run(t, func(w *world) {
+		w.put(composite)
+		w.Pass(time.Minute)
+		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "install its definition") {
+			t.Errorf("without its definition: %q", lines)
+		}
+		w.installThings()
+		w.Want("attention", len(w.hooks.Attention()), 0)
+		w.Create("a", `{}`)
+		w.Pass(time.Second)
+		w.Want("children", w.configMaps(), []string{"a"})
+		w.hooks.Drop(spec.Composite, "thing")
+		w.Create("b", `{}`)
+		w.Pass(time.Minute)
+		w.Want("children when it was dropped", w.configMaps(), []string{"a"})
+		w.Want("controllers", len(w.set.All()), 0)
+		w.put(strings.Replace(composite, "http://hook/sync", "http://hook/other", 1))
+		w.Pass(10 * time.Second)
+		w.Want("children when it is back", w.configMaps(), []string{"a", "b"})
+	})
+}
+
+// Rules: HK-95, HK-96
+func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.put(composite)
+		w.answers(http.StatusBadGateway, "1")
+		for i := range 20 {
+			w.Create(fmt.Sprintf("t%02d", i), `{}`)
+		}
+		w.Pass(time.Minute)
+		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "502") {
+			t.Errorf("while it fails: %q", lines)
+		}
+		w.called()
+		w.Pass(10 * time.Minute)
+		if calls := len(w.called()); calls > 20 {
+			t.Errorf("%d calls within ten minutes for a hook that fails", calls)
+		}
+		w.answers(http.StatusOK, "1")
+		w.Create("new", `{}`)
+		w.Pass(time.Minute)
+		w.Want("children", len(w.configMaps()), 21)
+		w.Want("attention", len(w.hooks.Attention()), 0)
+		w.called()
+		w.answers(http.StatusOK, "2")
+		w.Patch(things, "new", `{"spec":{"a":1}}`)
+		w.Pass(time.Second)
+		w.Want("calls for a new version of the hook", len(w.called()) >= 21, true)
+	})
+}
+
+// Rules: HK-92, HK-93, HK-97, HK-100
+func TestControllersOfAClusterFollowTheirObjects(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		text, err := os.ReadFile("../../../crds/hooks/compositecontrollers.yaml")
+		w.done(err)
+		var crd map[string]any
+		w.done(yaml.Unmarshal(text, &crd))
+		w.done(w.User.Create(context.Background(), kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
+			Plural: "customresourcedefinitions", ClusterScoped: true}, "", crd, nil, kube.WriteOptions{}))
+		w.Pass(time.Second)
+		for _, c := range w.hooks.FromCluster("team=shop", nil) {
+			w.done(w.set.Add(c))
+		}
+		create := func(text string) {
+			t.Helper()
+			w.done(w.User.Create(context.Background(), supervise.Composites, "", kube.Raw(text), nil,
+				kube.WriteOptions{}))
+			w.Pass(10 * time.Second)
+		}
+		w.Create("a", `{}`)
+		create(strings.Replace(composite, `"name":"thing"`, `"name":"unselected"`, 1))
+		w.Want("children", len(w.configMaps()), 0)
+		create(strings.Replace(strings.Replace(composite, `"name":"thing"`, `"name":"exec","labels":{"team":"shop"}`, 1),
+			`"webhook":{"url":"http://hook/sync"}`, `"exec":{"command":["/bin/sh"]}`, 1))
+		w.Want("children", len(w.configMaps()), 0)
+		create(strings.Replace(composite, `"name":"thing"`, `"name":"thing","labels":{"team":"shop"}`, 1))
+		w.Want("children", w.configMaps(), []string{"a"})
+		var notes []string
+		of := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events"}
+		for _, e := range w.API.List(of, "default") {
+			notes = append(notes, fmt.Sprintf("%v %v %v", operatortest.At(e, "regarding", "name"), e["reason"],
+				e["note"]))
+		}
+		slices.Sort(notes)
+		if len(notes) != 3 || !strings.HasPrefix(notes[0], "a Create") ||
+			!strings.Contains(notes[1], "--allow-exec=exec") || !strings.HasPrefix(notes[2], "thing Started") {
+			t.Errorf("Events %q", notes)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/reconcile"
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/discovery"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+// findEvery is how often a resource that is missing is looked for: a definition is there seconds after it was
+// installed, and one request about one group costs a server nothing. Nothing is asked while none is missing.
+const findEvery = 5 * time.Second
+
+// supervised is one hook controller.
+type supervised struct {
+	spec *spec.Controller
+	o    *Options
+	log  logr.Logger
+
+	mu      sync.Mutex // guards what follows
+	waiting string     // what keeps the controller from running; "": it runs
+	hooks   []*hook
+}
+
+func newSupervised(c *spec.Controller, o *Options) *supervised {
+	return &supervised{spec: c, o: o, log: o.Log.WithValues("controller", c.Name)}
+}
+
+// tell records an Event about the object of the controller, where there is one, and logs it where there is none.
+func (s *supervised) tell(t events.Type, reason, note string) {
+	if s.spec.UID == "" {
+		values := []any{"reason", reason}
+		if t == events.Warning {
+			values = kube.Warn(values...)
+		}
+		s.log.Info(note, values...)
+		return
+	}
+	s.o.Recorder.Record(events.Event{Type: t, Reason: reason, Action: "Supervise", Note: note,
+		Regarding: events.Object{APIVersion: spec.APIVersion, Kind: s.spec.Kind, Name: s.spec.Name, UID: s.spec.UID}})
+}
+
+func (s *supervised) problem() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting != "" {
+		return "does not run: " + s.waiting
+	}
+	var parked []string
+	for _, h := range s.hooks {
+		if why := h.problem(); why != "" {
+			parked = append(parked, why)
+		}
+	}
+	return strings.Join(parked, "; ")
+}
+
+// waits notes why the controller does not run, and logs it when that changes.
+func (s *supervised) waits(why string) {
+	s.mu.Lock()
+	before := s.waiting
+	s.waiting = why
+	s.mu.Unlock()
+	if why != "" && why != before {
+		s.tell(events.Warning, "CreateError", "the controller waits: "+why)
+	}
+}
+
+// contained is run; a panic in it stops this controller and no other.
+func (s *supervised) contained(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error(fmt.Errorf("panic: %v", p), "a hook controller panicked and is not running any more",
+				"stack", string(debug.Stack()))
+			s.waits("it has panicked, which is a bug of skiff; see the log")
+		}
+	}()
+	s.run(ctx)
+}
+
+// run runs the controller from when its resources exist until ctx ends.
+func (s *supervised) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		found, err := s.find(ctx)
+		if err == nil {
+			if err = s.work(ctx, found); err == nil {
+				return
+			}
+		}
+		if ctx.Err() == nil {
+			s.waits(err.Error())
+		}
+		select {
+		case <-time.After(findEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// found are the resources that the rules of a controller name.
+type found struct {
+	parents  []discovery.Resource
+	children []kube.Resource
+}
+
+// find asks the server for the resources of the rules.
+func (s *supervised) find(ctx context.Context) (f found, err error) {
+	for _, p := range s.spec.Parents {
+		r, err := s.resource(ctx, p.Type)
+		if err != nil {
+			return f, err
+		}
+		if s.spec.IsComposite() && !r.Status {
+			return f, fmt.Errorf("%s %s does not have subresource 'Status' enabled; add `subresources: {status: {}}` "+
+				"to this version of its definition", r.APIVersion(), r.Plural)
+		}
+		f.parents = append(f.parents, r)
+	}
+	for _, child := range s.spec.Children {
+		r, err := s.resource(ctx, child.Type)
+		if err != nil {
+			return f, err
+		}
+		f.children = append(f.children, r.Resource)
+	}
+	return f, nil
+}
+
+func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resource, error) {
+	version := strings.TrimPrefix(t.APIVersion, t.Group()+"/")
+	r, ok, err := discovery.Find(ctx, s.o.Setup.Client, t.Group(), version, t.Resource)
+	switch {
+	case err != nil && !kube.IsNotFound(err):
+		return r, err
+	case !ok:
+		return r, fmt.Errorf("the server has no resource %s in %s; install its definition", t.Resource, t.APIVersion)
+	case r.Plural != t.Resource:
+		return r, fmt.Errorf("resource %q: the plural is %q; name that", t.Resource, r.Plural)
+	}
+	return r, nil
+}
+
+// work has the controllers of all parent resources run until ctx ends. It returns an error where it cannot begin.
+func (s *supervised) work(ctx context.Context, f found) error {
+	if err := s.connect(); err != nil {
+		return err
+	}
+	defer s.close()
+	setup := s.o.Setup
+	if s.spec.Customize == nil { // what that names is not known before
+		setup.Client = setup.Client.Limit(spec.Rights(s.spec))
+	}
+	var running []*controller.Controller
+	defer func() {
+		for _, c := range running {
+			if err := s.o.Set.Remove(context.WithoutCancel(ctx), c); err != nil {
+				s.log.Error(err, "a hook controller did not stop")
+			}
+		}
+	}()
+	for i, p := range f.parents {
+		o := reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i], Parent: p, Children: f.children,
+			Call: s.call, Manager: s.o.Manager, Resync: s.o.Resync}
+		c := reconcile.New(setup, s.o.Recorder, o)
+		if err := s.o.Set.Add(c); err != nil {
+			return err
+		}
+		running = append(running, c)
+	}
+	s.follow(running)
+	s.waits("")
+	s.tell(events.Normal, "Started", "the controller runs")
+	s.watchPrograms(ctx)
+	s.tell(events.Normal, "Stopped", "the controller stops; its children stay")
+	return nil
+}
+
+// lookEvery is how often the files of a program are looked at: a change that was just saved runs all parents within
+// two seconds. It is one stat of each.
+const lookEvery = time.Second
+
+// watchPrograms runs all parents when the program of a hook has changed, until ctx ends.
+func (s *supervised) watchPrograms(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			s.mu.Lock()
+			hooks := s.hooks
+			s.mu.Unlock()
+			for _, h := range hooks {
+				h.changed(h.caller.Version())
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connect makes what calls the hooks.
+func (s *supervised) connect() error {
+	var hooks []*hook
+	for _, one := range []struct {
+		name wire.Hook
+		spec *spec.Hook
+	}{{wire.Sync, s.spec.Sync}, {wire.Finalize, s.spec.Finalize}, {wire.Customize, s.spec.Customize}} {
+		if one.spec == nil {
+			continue
+		}
+		caller, err := call.New(s.spec, one.name, one.spec, s.o.Call)
+		if err != nil {
+			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
+		}
+		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks = hooks
+	return nil
+}
+
+// follow has the hooks run all parents of the controllers where they have changed.
+func (s *supervised) follow(controllers []*controller.Controller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hooks {
+		h.follow(func(cause string) {
+			for _, c := range controllers {
+				c.RunAll(cause)
+			}
+		})
+	}
+}
+
+func (s *supervised) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.hooks {
+		h.caller.Close()
+	}
+	s.hooks = nil
+}
+
+// call calls a hook for a parent.
+func (s *supervised) call(ctx context.Context, name wire.Hook, parent *kube.Meta, request []byte) ([]byte, error) {
+	s.mu.Lock()
+	hooks := s.hooks
+	s.mu.Unlock()
+	for _, h := range hooks {
+		if h.name == name {
+			return h.call(ctx, parent, request)
+		}
+	}
+	return nil, errors.New("there is no such hook")
+}

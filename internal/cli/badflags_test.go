@@ -26,6 +26,7 @@ var enough = map[string]string{
 	"skiff hooks init":   "x --lang go",
 
 	"skiff hooks manifests": "--image a",
+	"skiff hooks check":     "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 }
 
 // unparsable is a value that the type of a flag does not have, and the message.

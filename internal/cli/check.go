@@ -106,7 +106,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	addNextSteps(&report)
+	addNextSteps(&report, "")
 	if err := f.print(cmd.OutOrStdout(), report); err != nil {
 		return err
 	}
@@ -135,11 +135,12 @@ var nextSteps = map[check.Next]string{
 	check.NextBindPolicyAll: "make one: " + applyAgain + ", or check some with --watch-namespaces",
 }
 
-// addNextSteps adds to each detail of a report the command that comes next.
-func addNextSteps(r *check.Report) {
+// addNextSteps adds to each detail of a report the command that comes next. flag is added to those of `skiff crds`.
+func addNextSteps(r *check.Report, flag string) {
+	crds := strings.NewReplacer("crds install", "crds install"+flag, "crds diff", "crds diff"+flag)
 	add := func(detail *string, next check.Next) {
 		if step := nextSteps[next]; step != "" {
-			*detail = strings.TrimPrefix(*detail+"; "+step, "; ")
+			*detail = strings.TrimPrefix(*detail+"; "+crds.Replace(step), "; ")
 		}
 	}
 	for i := range r.Definitions {
@@ -167,17 +168,20 @@ func (f *checkFlags) print(out io.Writer, r check.Report) error {
 // maxSelected bounds the names of selected namespaces, which -o json has in full.
 const maxSelected = 300
 
-// checkText is the report as text. Lines that begin with ! are about what is missing. needPolicies says that
+// checkLine is a line of a report. One about what is missing begins with !.
+func checkLine(ok bool, format string, args ...any) string {
+	mark := "  "
+	if !ok {
+		mark = "! "
+	}
+	return mark + fmt.Sprintf(format, args...) + "\n"
+}
+
+// checkText is the report as text. needPolicies says that
 // admission policies are needed.
 func checkText(r check.Report, needPolicies bool) string {
 	var b strings.Builder
-	line := func(ok bool, format string, args ...any) {
-		mark := "  "
-		if !ok {
-			mark = "! "
-		}
-		b.WriteString(mark + fmt.Sprintf(format, args...) + "\n")
-	}
+	line := func(ok bool, format string, args ...any) { b.WriteString(checkLine(ok, format, args...)) }
 	tested := "tested with skiff"
 	if !r.Tested {
 		tested = "not tested with skiff, which is with " + check.TestedVersions()

@@ -117,34 +117,6 @@ func TestCRDsInstallHooksInstallsTheDefinitionsOfHookControllersAndNoOthers(t *t
 	}
 }
 
-// hookController has each field that has a default somewhere.
-const hookController = `apiVersion: metacontroller.k8s.io/v1alpha1
-kind: CompositeController
-metadata: {name: c}
-spec:
-  parentResource:
-    {apiVersion: example.com/v1, resource: things, revisionHistory: {fieldPaths: [spec.a]}, ignoreStatusChanges: true}
-  childResources:
-  - {apiVersion: v1, resource: pods, updateStrategy: {statusChecks: {conditions: [{type: Ready, status: "True"}]}}}
-  generateSelector: true
-  resyncPeriodSeconds: 30
-  hooks:
-    sync:
-      webhook:
-        service: {name: a, namespace: b}
-        path: /sync
-        timeout: 3s
-        etag: {enabled: true, cacheTimeoutSeconds: 1, cacheCleanupSeconds: 2}
-        authorization: {secretRef: {name: s, namespace: n, key: token}}
-        caBundle: {configMapRef: {name: s, namespace: n}}
-        clientTLS: {secretRef: {name: s, namespace: n}}
-    finalize: {version: v2, exec: {command: [x], env: {A: "1"}, timeout: 1m}}
-    customize:
-      webhook: {url: 'https://x', responseUnMarshallMode: strict}
-  endpointConfigs:
-  - {host: x, basicAuth: {secretRef: {name: s, namespace: n}}}
-`
-
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, apiserver.Options{})

@@ -1,15 +1,25 @@
 package cli
 
 import (
+	"context"
+	_ "embed"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
+
+// hookController is testdata/hooks.yaml.
+//
+//go:embed testdata/hooks.yaml
+var hookController string
 
 // hookFile writes a file with controllers.
 func hookFile(t *testing.T, text string) string {
@@ -24,8 +34,8 @@ func TestHooksNameAllThatIsWrongWithTheirFiles(t *testing.T) {
 	file := hookFile(t, "kind: Pod\n---\n"+strings.Replace(hookController, "generateS", "generates", 1)+"  x: 1\n")
 	r := skiff(t, "hooks", "role", "-f", file)
 	want := "skiff: " + file + ":1: Pod is skipped: only controllers are read\n" +
-		file + ":11: spec.generateselector: is no field of this object: the field is called generateSelector\n" +
-		file + ":28: spec.x: is no field of this object\n"
+		file + ":12: spec.generateselector: is no field of this object: the field is called generateSelector\n" +
+		file + ":29: spec.x: is no field of this object\n"
 	if r.Code != ExitUsage || r.Stdout != "" || r.Stderr != want {
 		t.Errorf("%+v\nwant %s", r, want)
 	}
@@ -94,5 +104,118 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 	if got := fmt.Sprint(container["args"]); got != want || pod["serviceAccountName"] != "x" ||
 		container["image"] != "webshop:v1" {
 		t.Errorf("%s\nwant %s\nin %v", got, want, pod)
+	}
+}
+
+var things = kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
+
+// define installs the definition of things, with a status subresource or without.
+func (c *cluster) define(subresources map[string]any) {
+	c.t.Helper()
+	c.create(crdResource, "", map[string]any{"metadata": map[string]any{"name": "things.example.com"},
+		"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
+			"names": map[string]any{"kind": "Thing", "plural": "things"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+				"subresources": subresources, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+					"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}})
+}
+
+// Rules: HK-13, HK-94, HK-110
+func TestHooksCheckSaysWhatIsMissing(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	program := filepath.Join(t.TempDir(), "hook")
+	text := `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  childResources: [{apiVersion: v1, resource: pods, updateStrategy: {method: RollingInPlace}}]
+  hooks:
+    sync: {webhook: {url: "http://` + l.Addr().String() + `/x", basicAuth: {secretRef: {namespace: n, name: s}}}}
+    finalize: {webhook: {url: "http://127.0.0.1:1/"}}
+    customize: {exec: {command: [` + program + `]}}
+`
+	args := []string{"hooks", "check", "-f", hookFile(t, text), "--server", c.url()}
+	r := skiff(t, args...)
+	r.Want(t, ExitDiffer)
+	for _, want := range []string{
+		"  composite   c\n",
+		"! resource    things.example.com v1 is not served: install its definition",
+		"  resource    pods v1 is served\n",
+		"! credential  Secret n/s does not exist\n",
+		"  hook        sync: something listens at " + l.Addr().String() + "\n",
+		"! hook        finalize: nothing answers at 127.0.0.1:1, seen from here: dial tcp 127.0.0.1:1: connect: ",
+		"! hook        customize: the program cannot be run: stat " + program + ": no such file or directory\n",
+		"! definition  controllerrevisions.metacontroller.k8s.io: not installed, run `skiff crds install --hooks`\n",
+	} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.Stdout)
+		}
+	}
+
+	c.define(map[string]any{})
+	skiff(t, "crds", "install", "--hooks", "--server", c.url()).Want(t, ExitDone)
+	noError(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700))
+	c.create(namespaces, "", named("n", nil))
+	secret := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
+	c.create(secret, "n", map[string]any{"metadata": map[string]any{"name": "s"},
+		"stringData": map[string]any{"username": "u"}})
+	r = skiff(t, args...)
+	r.Want(t, ExitDiffer)
+	for _, want := range []string{
+		"! resource    things.example.com v1 has no status subresource: add",
+		"  credential  Secret n/s has the key username\n",
+		"! credential  Secret n/s has no key password\n",
+		"  hook        customize: " + program + " is there\n",
+	} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.Stdout)
+		}
+	}
+
+	c.patch(secret, "n", "s", map[string]any{"stringData": map[string]any{"password": "p"}})
+	c.delete(crdResource, "", "things.example.com")
+	c.define(map[string]any{"status": map[string]any{}})
+	file := hookFile(t, strings.ReplaceAll(text, "http://127.0.0.1:1/", "http://"+l.Addr().String()))
+	r = skiff(t, "hooks", "check", "-f", file, "--server", c.url())
+	if r.Code != ExitDone || !strings.HasSuffix(r.Stdout, "nothing is missing\n") || strings.Contains(r.Stdout, "! ") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// administrator has the token t.
+type administrator struct{}
+
+func (administrator) Authorization(context.Context) (string, error) { return "Bearer t", nil }
+func (administrator) Invalidate(time.Time)                          {}
+
+// Rules: HK-108, HK-113
+func TestTheRoleOfHookControllersIsWhatHooksCheckFindsMissing(t *testing.T) {
+	c := newCluster(t, apiserver.Options{RBAC: true, Token: "t"})
+	c.client = must(kube.New(kube.Config{Server: c.url(), Credentials: administrator{}}))(t)
+	t.Cleanup(c.client.Close)
+	c.define(map[string]any{"status": map[string]any{}})
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  childResources: [{apiVersion: v1, resource: pods}]
+  hooks: {sync: {exec: {command: [sh]}}, finalize: {exec: {command: [sh]}}}
+`)
+	args := []string{"hooks", "check", "-f", file, "--as", "system:serviceaccount:skiff:skiff-hooks", "--server",
+		c.url(), "--token", "t", "--insecure-loopback-http"}
+	if r := skiff(t, args...); r.Code != ExitDiffer || !strings.Contains(r.Stdout, "all namespaces: 0 of 14 granted") {
+		t.Errorf("without the role: %+v", r)
+	}
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
+		r := kube.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Plural: strings.ToLower(kind) + "s",
+			Kind: kind, ClusterScoped: true}
+		c.create(r, "", printedObjects(t, "hooks", "role", "-f", file)[kind+" /skiff-hooks"])
+	}
+	if r := skiff(t, args...); r.Code != ExitDone || !strings.Contains(r.Stdout, "all namespaces: 14 of 14 granted") {
+		t.Errorf("with the role: %+v", r)
 	}
 }

@@ -55,11 +55,11 @@ func (c *Controller) Rolls() bool {
 	return false
 }
 
-// References are the Secrets and ConfigMaps that the endpoints of c are reached with, each once.
+// References are the keys of Secrets and ConfigMaps that the endpoints of c are reached with, each once.
 func (c *Controller) References() (out []Reference) {
 	seen := map[Reference]bool{}
 	add := func(r Reference) {
-		if r.Key = ""; !seen[r] {
+		if !seen[r] {
 			seen[r] = true
 			out = append(out, r)
 		}
@@ -76,7 +76,8 @@ func (c *Controller) References() (out []Reference) {
 		}
 		for _, p := range []*Pair{a.ClientTLS, a.Basic} {
 			if p != nil {
-				add(Reference{Namespace: p.Namespace, Name: p.Name})
+				add(Reference{Namespace: p.Namespace, Name: p.Name, Key: p.First})
+				add(Reference{Namespace: p.Namespace, Name: p.Name, Key: p.Second})
 			}
 		}
 	}

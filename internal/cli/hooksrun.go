@@ -83,13 +83,14 @@ func (f *hooksRunFlags) check() error {
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"--workers", f.workers, 1}, {"--max-answer", f.answerMiB, 1}, {"--max-object-kib", f.objectKiB, 1},
-		{"--mirror-memory-mib", f.mirrorMiB, 0}} {
+	}{{"--workers", f.workers, 1}, {"--max-answer", f.answerMiB, 1}, {"--max-object-kib", f.objectKiB, 1}} {
 		if n.value < n.least {
 			return Usagef("%s %d: must be at least %d", n.flag, n.value, n.least)
 		}
 	}
 	switch {
+	case f.mirrorMiB < 0:
+		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	case len(f.files.paths) == 0 && !f.cluster:
 		return Usagef("-f: name the file or directory with the hook controllers to run, or give --from-cluster")
 	case len(f.files.paths) > 0 && f.cluster:

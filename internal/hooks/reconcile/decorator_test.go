@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func attachment(name string) hookFunc {
 
 // Rules: HK-18, HK-38, HK-61
 func TestTwoDecoratorsAndACompositeControllerHaveOneParent(t *testing.T) {
+	var mu sync.Mutex      // guards of
 	of := map[string]any{} // what each controller has seen
 	seeing := func(name string) hookFunc {
 		return func(hook wire.Hook, request map[string]any) (string, error) {
@@ -30,6 +32,8 @@ func TestTwoDecoratorsAndACompositeControllerHaveOneParent(t *testing.T) {
 				children = request["children"]
 			}
 			seen, _ := at(children, "ConfigMap.v1").(map[string]any)
+			mu.Lock()
+			defer mu.Unlock()
 			for child := range seen {
 				if child != name {
 					t.Errorf("%s sees %s", name, child)

@@ -41,7 +41,9 @@ type script struct {
 	parent     kube.Resource
 	hook       hookFunc
 
-	mu    sync.Mutex // guards calls
+	last *controller.Controller // that new has made
+
+	mu    sync.Mutex // held while the hook runs; guards calls
 	calls []string
 }
 
@@ -99,9 +101,10 @@ func (s *script) finalizing() *script {
 }
 
 func (s *script) new(setup controller.Setup, recorder *events.Recorder) *controller.Controller {
-	return New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
+	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
 		Children: s.kinds(), Call: s.call})
+	return s.last
 }
 
 func (s *script) kinds() (out []kube.Resource) {
@@ -121,8 +124,8 @@ func (s *script) call(_ context.Context, hook wire.Hook, parent *kube.Meta, requ
 		return nil, fmt.Errorf("the request is not JSON: %w: %s", err, request)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls = append(s.calls, string(hook)+" "+parent.Name)
-	s.mu.Unlock()
 	answer, err := s.hook(hook, decoded)
 	return []byte(answer), err
 }
@@ -158,14 +161,19 @@ func prepared(t *testing.T, s *script, f func(w *env)) {
 // define installs the definitions of the parents.
 func define(w *env) {
 	w.Helper()
-	for _, file := range []string{"things", "realms", "gadgets"} {
-		crd, err := os.ReadFile("testdata/" + file + ".yaml")
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+	for _, plural := range []string{"things", "realms", "gadgets"} {
+		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition(w, plural)))
 	}
 	w.Pass(time.Second)
+}
+
+func definition(w *env, plural string) string {
+	w.Helper()
+	crd, err := os.ReadFile("testdata/" + plural + ".yaml")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(crd)
 }
 
 // beside runs the controller of another script until the test ends.

@@ -71,6 +71,7 @@ type reconciler struct {
 	events   *events.Recorder
 	statuses statuses
 	unknown  unknownFields
+	related  *related
 }
 
 // kind is one kind of children.
@@ -85,7 +86,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	o.Manager = cmp.Or(o.Manager, Manager)
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
 	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}},
-		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
+		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.For(objects)}
@@ -115,6 +116,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	c.OnLeave(r.engine.Leave)
 	c.OnLeave(r.parents.Leave)
 	c.OnLeave(r.statuses.leave)
+	c.OnLeave(r.related.leave)
+	r.related.attach = c.Attach
 	return c
 }
 
@@ -172,6 +175,9 @@ func (o *Options) selects(parent *Object) bool {
 func (r *reconciler) forget(key kube.Key) {
 	r.engine.Forget(key)
 	r.statuses.forget(key)
+	if r.Spec.Customize != nil {
+		r.related.set(key, nil)
+	}
 }
 
 // ask calls a hook.

@@ -63,6 +63,9 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if errors.Is(err, apply.ErrConflict) {
 		return controller.After(conflictWait), nil
 	}
+	if errors.Is(err, errUnlisted) {
+		return controller.Done, nil
+	}
 	if later := new(call.Later); errors.As(err, &later) {
 		return controller.After(later.After).Because("the hook asked for a later call"), nil
 	}
@@ -103,7 +106,11 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if err != nil {
 		return 0, err
 	}
-	answer, err := r.decide(ctx, hook, parent, groups)
+	related, err := r.relatedOf(ctx, parent)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := r.decide(ctx, hook, parent, groups, related)
 	if err != nil {
 		return 0, err
 	}
@@ -152,14 +159,14 @@ func (r *reconciler) managesChildren(parent *Object, hook wire.Hook, finalized b
 }
 
 // decide calls the hook and checks its answer.
-func (r *reconciler) decide(ctx context.Context, hook wire.Hook, parent *Object, children []wire.Group) (
+func (r *reconciler) decide(ctx context.Context, hook wire.Hook, parent *Object, children, related []wire.Group) (
 	*wire.Answer, error) {
 	item, err := encode(r.Parent.Resource, parent)
 	if err != nil {
 		return nil, err
 	}
 	request := wire.Request{Controller: r.Spec.Object, Parent: item.JSON, ParentKey: item.Key, Children: children,
-		Finalizing: hook == wire.Finalize}
+		Related: related, Finalizing: hook == wire.Finalize}
 	h := r.hookOf(hook)
 	body, err := r.ask(ctx, hook, parent, request.Encode(r.Spec.IsComposite(), h.Version, hook))
 	if err != nil {

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 
 // Rules: HK-29
 func TestAHookThatFailsIsReportedTriedAgainAndNothingIsWritten(t *testing.T) {
-	failing := true
+	var failing atomic.Bool
+	failing.Store(true)
 	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
-		if failing {
+		if failing.Load() {
 			return "", errors.New("connection refused")
 		}
 		return declared(hook, request)
@@ -28,7 +30,7 @@ func TestAHookThatFailsIsReportedTriedAgainAndNothingIsWritten(t *testing.T) {
 		if n := len(s.called()); n < 3 || n > 20 {
 			t.Errorf("%d calls in the first minute", n)
 		}
-		failing = false
+		failing.Store(false)
 		w.Pass(10 * time.Minute)
 		w.Want("children", names(w, configMaps), []string{"x"})
 		w.Want("status", at(get(w, things, "a"), "status", "ok"), true)

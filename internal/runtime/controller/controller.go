@@ -94,26 +94,27 @@ type Options struct {
 
 // Controller runs a Func for the keys that its sources name.
 type Controller struct {
-	name    string
-	f       Func
-	o       Options
-	log     logr.Logger
-	queue   *queue.Queue
-	mirrors []mirror // of the sources, each once
-	sources []func() // disconnect the sources
-	unseen  unseenFunc
-	shed    shedFunc
-	paces   paces
-	keys    func(namespace string) []kube.Key // of the objects of For
-	kind    string                            // of the objects of For
-	size    func(kube.Key) int64              // of the object under a key; nil: not known
-	parts   parts
-	streaks streaks
-	started atomic.Bool
-	working chan struct{} // closed when there is something to work on
-	lead    chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
-	stats   counters
-	counts  []*metrics.Counts // of the operator; do not change after Run has begun
+	name     string
+	f        Func
+	o        Options
+	log      logr.Logger
+	queue    *queue.Queue
+	mirrors  []mirror // of the sources, each once
+	sources  []func() // disconnect the sources
+	attached attached // what came after New
+	unseen   unseenFunc
+	shed     shedFunc
+	paces    paces
+	keys     func(namespace string) []kube.Key // of the objects of For
+	kind     string                            // of the objects of For
+	size     func(kube.Key) int64              // of the object under a key; nil: not known
+	parts    parts
+	streaks  streaks
+	started  atomic.Bool
+	working  chan struct{} // closed when there is something to work on
+	lead     chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
+	stats    counters
+	counts   []*metrics.Counts // of the operator; do not change after Run has begun
 
 	leaves []func(namespace string) // see OnLeave; the same
 }
@@ -197,10 +198,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	for _, m := range c.mirrors {
 		running.Go(func() { m.Run(mirroring) })
 	}
+	endAttached := c.attached.open(mirroring)
 	err := c.serve(ctx)
 	for _, disconnect := range c.sources {
 		disconnect() // others may go on with the mirrors
 	}
+	endAttached()
 	stopMirrors()
 	running.Wait()
 	if err != nil {

@@ -80,7 +80,7 @@ func (c *Controller) Status() []string {
 	for i := range lines {
 		lines[i] = Attention + lines[i]
 	}
-	for _, m := range c.mirrors {
+	for _, m := range c.everyMirror() {
 		for _, s := range m.State() {
 			lines = append(lines, describe(m.Resource(), s))
 		}

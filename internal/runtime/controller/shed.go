@@ -212,7 +212,7 @@ const others = "others"
 func Sheds(cs ...*Controller) (out []Shed) {
 	seen := map[mirror]bool{}
 	for _, c := range cs {
-		for _, m := range c.mirrors {
+		for _, m := range c.everyMirror() {
 			if seen[m] {
 				continue
 			}
@@ -236,7 +236,7 @@ func Sheds(cs ...*Controller) (out []Shed) {
 
 // describeSheds says what is not held in memory, in lines for people.
 func (c *Controller) describeSheds() (lines []string) {
-	for _, m := range c.mirrors {
+	for _, m := range c.everyMirror() {
 		for i, shed := range m.Sheds() {
 			if i == maxShedLines {
 				lines = append(lines, fmt.Sprintf("over budget: %s of %d more namespaces",

@@ -25,6 +25,7 @@ const (
 	manyErrorsCause = "retry after many errors"
 	worksCause      = "requests work again"
 	cutCause        = "reconcile interrupted"
+	listedCause     = "objects listed"
 )
 
 // mirror is what a controller needs of a *cache.Store[T] of any T.

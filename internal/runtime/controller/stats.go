@@ -122,7 +122,7 @@ func (c *causes) all() map[string]uint64 {
 
 // ownCauses are the causes that this package gives.
 var ownCauses = []string{initialList, startCause, recheckCause, retryCause, refusedCause, manyErrorsCause, worksCause,
-	cutCause, unseenCause, seenCause}
+	cutCause, unseenCause, seenCause, listedCause}
 
 // changes are the ends of a cause that is the change of an object; see add.
 var changes = []string{"ADDED", "MODIFIED", "DELETED"}
@@ -155,7 +155,7 @@ func WatchStates(cs ...*Controller) []WatchState {
 	var out []WatchState
 	seen := map[mirror]bool{}
 	for _, c := range cs {
-		for _, m := range c.mirrors {
+		for _, m := range c.everyMirror() {
 			if seen[m] {
 				continue
 			}

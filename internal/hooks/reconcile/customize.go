@@ -1,0 +1,194 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/discovery"
+	"skiff/internal/runtime/kube"
+)
+
+// errUnlisted says that a related kind is not listed yet. The parent runs when it is.
+var errUnlisted = errors.New("related objects are not listed yet")
+
+// relatedOf returns the related objects of a parent by kind.
+func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Group, error) {
+	if r.Spec.Customize == nil {
+		return nil, nil
+	}
+	a := r.related.get(parent)
+	if a == nil {
+		var err error
+		if a, err = r.customize(ctx, parent); err != nil {
+			return nil, err
+		}
+		r.related.set(parent.Key(), a)
+	}
+	if len(a.of) < len(a.rules) {
+		of, err := r.related.find(ctx, a.rules)
+		if err != nil {
+			return nil, fmt.Errorf("answer of the customize hook: %w", err)
+		}
+		a = &asked{a.uid, a.generation, a.rules, of}
+		r.related.set(parent.Key(), a)
+	}
+	var groups []wire.Group
+	for i, resource := range a.of {
+		if slices.Contains(a.of[:i], resource) {
+			continue
+		}
+		objects, err := r.related.read(parent.Key(), a, resource)
+		if err != nil {
+			return nil, err
+		}
+		g, err := group(resource, objects)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, nil
+}
+
+// customize asks the hook for the rules of a parent.
+func (r *reconciler) customize(ctx context.Context, parent *Object) (*asked, error) {
+	item, err := encode(r.Parent.Resource, parent)
+	if err != nil {
+		return nil, err
+	}
+	h := r.Spec.Customize
+	request := wire.Request{Controller: r.Spec.Object, Parent: item.JSON, ParentKey: item.Key}
+	body, err := r.ask(ctx, wire.Customize, parent, request.Encode(r.Spec.IsComposite(), h.Version, wire.Customize))
+	if err != nil {
+		return nil, err
+	}
+	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: strict(h),
+		Parent: item.Key})
+	if err != nil {
+		return nil, fmt.Errorf("answer of the customize hook: %w", err)
+	}
+	return &asked{uid: parent.UID, generation: parent.Generation, rules: rules}, nil
+}
+
+// find returns the resources that rules name.
+func (r *related) find(ctx context.Context, rules []wire.Rule) ([]kube.Resource, error) {
+	out := make([]kube.Resource, len(rules))
+	for i := range rules {
+		resource, err := r.findOne(ctx, rules[i].Type)
+		if err == nil {
+			err = rules[i].CheckScope(resource)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("relatedResources[%d]: %w", i, err)
+		}
+		out[i] = resource
+	}
+	return out, nil
+}
+
+// findOne asks the server for a resource, once if there is one.
+func (r *related) findOne(ctx context.Context, t spec.Type) (kube.Resource, error) {
+	r.mu.Lock()
+	known, ok := r.found[t]
+	r.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	version := strings.TrimPrefix(t.APIVersion, t.Group()+"/")
+	found, ok, err := discovery.Find(ctx, r.setup.Client, t.Group(), version, t.Resource)
+	switch {
+	case err != nil:
+		return kube.Resource{}, fmt.Errorf("find %s %s: %w", t.APIVersion, t.Resource, err)
+	case !ok || found.Plural != t.Resource:
+		return kube.Resource{}, fmt.Errorf("the server has no resource %s in %s: see `kubectl api-resources`",
+			t.Resource, t.APIVersion)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found[t] = found.Resource
+	return found.Resource, nil
+}
+
+// read returns the objects of a kind that a rule matches, in key order.
+func (r *related) read(parent kube.Key, a *asked, resource kube.Resource) ([]*Object, error) {
+	seen := map[kube.Key]*Object{}
+	for i := range a.rules {
+		rule := &a.rules[i]
+		if a.of[i] != resource {
+			continue
+		}
+		objects, err := r.candidates(parent, resource, rule)
+		if err != nil {
+			return nil, err
+		}
+		labels, err := r.namespaces(parent, rule)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			if rule.Matches(o.Key(), o.Labels, labels[o.Namespace]) {
+				seen[o.Key()] = o
+			}
+		}
+	}
+	objects := make([]*Object, 0, len(seen))
+	for _, key := range slices.SortedFunc(maps.Keys(seen), kube.Key.Compare) {
+		objects = append(objects, seen[key])
+	}
+	return objects, nil
+}
+
+// namespaces returns the labels of all namespaces for a rule that selects by them.
+func (r *related) namespaces(parent kube.Key, rule *wire.Rule) (map[string]kube.Labels, error) {
+	if len(rule.NamespaceLabels) == 0 {
+		return nil, nil
+	}
+	all, err := r.candidates(parent, namespaceKind, &wire.Rule{})
+	of := make(map[string]kube.Labels, len(all))
+	for _, ns := range all {
+		of[ns.Name] = ns.Labels
+	}
+	return of, err
+}
+
+// candidates returns the objects of a kind among which are those that a rule matches. It has the parent run when they
+// can be read, where they cannot.
+func (r *related) candidates(parent kube.Key, resource kube.Resource, rule *wire.Rule) (objects []*Object, err error) {
+	k := r.kind(resource)
+	if k == nil { // the namespace of the parent is no longer selected
+		return nil, errUnlisted
+	}
+	r.wait(k, parent, true) // before it is read: it may be listed in between
+	scope := scopeOf(resource, rule)
+	if len(rule.Names) > 0 && (scope != "" || resource.ClusterScoped) {
+		for _, name := range rule.Names {
+			o, ok, failed := k.mirror.Get(kube.Key{Namespace: scope, Name: name})
+			if ok {
+				objects = append(objects, o)
+			}
+			err = errors.Join(err, failed)
+		}
+	} else {
+		objects, err = k.mirror.List(scope)
+		if sheds := k.mirror.Sheds(); err == nil && scope == "" && len(sheds) > 0 {
+			err = fmt.Errorf("not all objects of namespace %s are held in memory: %s", sheds[0].Namespace,
+				sheds[0].Message)
+		}
+	}
+	switch {
+	case err == nil:
+		r.wait(k, parent, false)
+		return objects, nil
+	case errors.Is(err, cache.ErrNotSynced) && !kube.IsForbidden(err) && !kube.IsNotFound(err):
+		return nil, fmt.Errorf("%w: %s", errUnlisted, resource)
+	}
+	// Not a ShedError: the controller would wait for its own mirrors.
+	return nil, fmt.Errorf("read related %s: %v", resource, err)
+}

@@ -1,0 +1,238 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// related mirrors what the customize hook names: a kind as long as a rule of a parent names it.
+type related struct {
+	setup controller.Setup
+	// attach is (*controller.Controller).Attach.
+	attach func(s controller.Source, served func() []kube.Key) (detach func())
+
+	// changing is held while mirrors come and go. It is taken before mu, which their handlers take.
+	changing sync.Mutex
+	mu       sync.Mutex // guards what follows
+	asked    map[kube.Key]*asked
+	kinds    map[kube.Resource]*relatedKind
+	found    map[spec.Type]kube.Resource // what discovery has found
+}
+
+// asked is what the customize hook has answered for a parent. It does not change.
+type asked struct {
+	uid        string
+	generation int64
+	rules      []wire.Rule
+	of         []kube.Resource // what the rules name; nil: not found yet, and nothing is mirrored for them
+}
+
+// relatedKind is a kind that rules name.
+type relatedKind struct {
+	mirror  *cache.Store[*Object]
+	detach  func()                       // related.changing guards it
+	named   map[string]map[kube.Key]bool // the parents with such a rule, by the namespace of the rule; "": all
+	waiting map[kube.Key]bool            // the parents that are to run when it is listed
+}
+
+// namespaces are mirrored for rules that select them.
+var namespaceKind = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+
+func newRelated(s controller.Setup) *related {
+	return &related{setup: s, asked: map[kube.Key]*asked{}, kinds: map[kube.Resource]*relatedKind{},
+		found: map[spec.Type]kube.Resource{}}
+}
+
+// uses calls f for each kind that a needs, with the namespace that it needs of it, "" for all.
+func (a *asked) uses(f func(r kube.Resource, namespace string)) {
+	for i, r := range a.of {
+		rule := &a.rules[i]
+		if f(r, scopeOf(r, rule)); len(rule.NamespaceLabels) > 0 {
+			f(namespaceKind, "")
+		}
+	}
+}
+
+// scopeOf returns the namespace of the objects that a rule is about, "" for all.
+func scopeOf(r kube.Resource, rule *wire.Rule) string {
+	if r.ClusterScoped {
+		return ""
+	}
+	return rule.Namespace
+}
+
+// get returns what the hook has answered for a parent, nil if it is to be asked.
+func (r *related) get(parent *Object) *asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.asked[parent.Key()]; a != nil && a.uid == parent.UID && a.generation == parent.Generation {
+		return a
+	}
+	return nil
+}
+
+// set replaces what the hook has answered for a parent, nil: the parent is gone. It starts and stops mirrors.
+func (r *related) set(parent kube.Key, to *asked) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	added, idle := r.replace(parent, to)
+	for _, resource := range added {
+		r.start(resource)
+	}
+	for _, k := range idle {
+		k.detach()
+	}
+}
+
+// replace is set, and returns the kinds of which a mirror is to be started, and those that no rule names any more.
+func (r *related) replace(parent kube.Key, to *asked) (added []kube.Resource, idle []*relatedKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.asked[parent]
+	if delete(r.asked, parent); to != nil {
+		r.asked[parent] = to
+	}
+	if before != nil {
+		before.uses(func(resource kube.Resource, namespace string) {
+			k := r.kinds[resource]
+			if delete(k.named[namespace], parent); len(k.named[namespace]) == 0 {
+				delete(k.named, namespace)
+			}
+			delete(k.waiting, parent)
+		})
+	}
+	if to != nil {
+		to.uses(func(resource kube.Resource, namespace string) {
+			k := r.kinds[resource]
+			if k == nil {
+				k = &relatedKind{mirror: controller.Mirror[*Object](r.setup, resource, ""),
+					named: map[string]map[kube.Key]bool{}, waiting: map[kube.Key]bool{}}
+				r.kinds[resource] = k
+				added = append(added, resource)
+			}
+			if k.named[namespace] == nil {
+				k.named[namespace] = map[kube.Key]bool{}
+			}
+			k.named[namespace][parent] = true
+		})
+	}
+	if before != nil {
+		before.uses(func(resource kube.Resource, _ string) {
+			if k := r.kinds[resource]; k != nil && len(k.named) == 0 {
+				delete(r.kinds, resource)
+				idle = append(idle, k)
+			}
+		})
+	}
+	return added, idle
+}
+
+// start runs the mirror of a kind that was added.
+func (r *related) start(resource kube.Resource) {
+	k := r.kind(resource)
+	k.detach = r.attach(controller.Watches(k.mirror, func(o *Object) []kube.Key { return r.parentsOf(resource, o) }),
+		func() []kube.Key {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			waiting := slices.SortedFunc(maps.Keys(k.waiting), kube.Key.Compare)
+			clear(k.waiting)
+			return waiting
+		})
+}
+
+func (r *related) kind(resource kube.Resource) *relatedKind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kinds[resource]
+}
+
+// wait has a parent run when a kind is listed, or not any more.
+func (r *related) wait(k *relatedKind, parent kube.Key, waits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if delete(k.waiting, parent); waits {
+		k.waiting[parent] = true
+	}
+}
+
+// leave forgets the parents of a namespace.
+func (r *related) leave(namespace string) {
+	r.mu.Lock()
+	all := slices.Collect(maps.Keys(r.asked))
+	r.mu.Unlock()
+	for _, parent := range all {
+		if parent.Namespace == namespace {
+			r.set(parent, nil)
+		}
+	}
+}
+
+// parentsOf returns the parents of which a rule matches an object, in key order.
+func (r *related) parentsOf(resource kube.Resource, o *Object) (keys []kube.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := r.kinds[resource]
+	if k == nil {
+		return nil
+	}
+	for _, parents := range []map[kube.Key]bool{k.named[o.Namespace], k.named[""]} {
+		for parent := range parents {
+			if r.concernsLocked(r.asked[parent], resource, o) {
+				keys = append(keys, parent)
+			}
+		}
+	}
+	slices.SortFunc(keys, kube.Key.Compare)
+	return slices.Compact(keys)
+}
+
+// concernsLocked says whether a rule matches an object, or selects the namespace that it is.
+func (r *related) concernsLocked(a *asked, resource kube.Resource, o *Object) bool {
+	for i := range a.rules {
+		rule := &a.rules[i]
+		if resource == namespaceKind && len(rule.NamespaceLabels) > 0 && rule.NamespaceLabels.Match(o.Labels) {
+			return true
+		}
+		if a.of[i] != resource {
+			continue
+		}
+		labels, known := r.namespaceLabelsLocked(rule, o.Namespace)
+		if !known { // the parent finds out
+			labels, rule = nil, withoutNamespaces(rule)
+		}
+		if rule.Matches(o.Key(), o.Labels, labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutNamespaces returns a rule without its selector of namespaces.
+func withoutNamespaces(rule *wire.Rule) *wire.Rule {
+	all := *rule
+	all.NamespaceLabels = nil
+	return &all
+}
+
+// namespaceLabelsLocked returns the labels of a namespace where a rule asks for them.
+func (r *related) namespaceLabelsLocked(rule *wire.Rule, namespace string) (of kube.Labels, known bool) {
+	if len(rule.NamespaceLabels) == 0 {
+		return nil, true
+	}
+	k := r.kinds[namespaceKind]
+	if k == nil {
+		return nil, false
+	}
+	ns, ok, err := k.mirror.Get(kube.Key{Name: namespace})
+	if err != nil || !ok {
+		return nil, false
+	}
+	return ns.Labels, true
+}

@@ -77,7 +77,7 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	if err := refusedBy(line, p.secrets); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Body: line, Version: files + "restart " + strconv.Itoa(w.process.epoch)}, nil
+	return Reply{Body: line, Version: files + "restart " + strconv.Itoa(p.epoch())}, nil
 }
 
 // ask has the process of a worker answer, and starts one where none runs.
@@ -90,11 +90,8 @@ func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([
 		if wait := time.Until(w.next); wait > 0 {
 			return nil, unavailable{&pausing{wait, w.reason}}
 		}
-		p.mu.Lock()
-		epoch := p.restarts
-		p.mu.Unlock()
 		var err error
-		if w.process, err = p.run(files, epoch); err != nil {
+		if w.process, err = p.run(files, p.epoch()); err != nil {
 			return nil, notStarted(err)
 		}
 	}
@@ -142,6 +139,13 @@ func (p *pool) hasEnded(c *child) bool {
 	default:
 		return false
 	}
+}
+
+// epoch returns how often the hook was restarted. All workers say the same, whichever process they have.
+func (p *pool) epoch() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.restarts
 }
 
 // restarted notes that a process has ended between two calls, which restarts the hook. The ends of those that ran

@@ -42,6 +42,32 @@ func ReadFiles(paths []string) (controllers []*Controller, warnings []string, er
 	return r.controllers, r.warnings, nil
 }
 
+// ReadObjects reads all objects of files, and of the YAML and JSON files of directories, in their order and as JSON.
+// The items of a List are objects, too.
+func ReadObjects(paths []string) ([]kube.Raw, error) {
+	r := reader{all: true}
+	for _, path := range paths {
+		if err := r.path(path); err != nil {
+			return nil, err
+		}
+	}
+	return r.objects, r.found.err()
+}
+
+// object takes any object.
+func (r *reader) object(y *yaml.Node) {
+	p := parser{found: &r.found}
+	n, err := p.yaml(y, 0)
+	switch {
+	case err != nil:
+		r.found.add(y.Line, p.path, "%v", err)
+	case n.kind != object:
+		r.found.add(y.Line, "", "must be an object, is %s", n.kind)
+	default:
+		r.objects = append(r.objects, n.json(nil))
+	}
+}
+
 // FromObject reads the object of a controller in a cluster. The error names all that is wrong, one a line: PATH:
 // MESSAGE.
 func FromObject(raw kube.Raw) (*Controller, error) {
@@ -64,6 +90,8 @@ func FromObject(raw kube.Raw) (*Controller, error) {
 
 // reader is what has been read of the files so far.
 type reader struct {
+	all         bool // take all objects, not controllers
+	objects     []kube.Raw
 	controllers []*Controller
 	warnings    []string
 	found       Problems
@@ -74,14 +102,14 @@ type reader struct {
 func (r *reader) path(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("read controllers: %w", err)
+		return fmt.Errorf("read files: %w", err)
 	}
 	if !info.IsDir() {
 		return r.file(path)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("read controllers: %w", err)
+		return fmt.Errorf("read files: %w", err)
 	}
 	for _, e := range entries {
 		name := filepath.Join(path, e.Name())
@@ -89,7 +117,7 @@ func (r *reader) path(path string) error {
 			continue
 		}
 		if info, err := os.Stat(name); err != nil { // of the file that a symbolic link names
-			return fmt.Errorf("read controllers: %w", err)
+			return fmt.Errorf("read files: %w", err)
 		} else if !info.Mode().IsRegular() {
 			continue
 		}
@@ -103,25 +131,25 @@ func (r *reader) path(path string) error {
 func (r *reader) file(name string) error {
 	whole, err := filepath.Abs(name)
 	if err != nil {
-		return fmt.Errorf("read controllers: %w", err)
+		return fmt.Errorf("read files: %w", err)
 	}
 	if slices.Contains(r.files, whole) {
 		return nil
 	}
 	if r.files = append(r.files, whole); len(r.files) > maxFiles {
-		return fmt.Errorf("read controllers: %s: more than %d files", name, maxFiles)
+		return fmt.Errorf("read files: %s: more than %d files", name, maxFiles)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("read controllers: %w", err)
+		return fmt.Errorf("read files: %w", err)
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return fmt.Errorf("read controllers: %w", err)
+		return fmt.Errorf("read files: %w", err)
 	}
 	if len(content) > maxFile {
-		return fmt.Errorf("read controllers: %s: larger than %d MiB", name, maxFile>>20)
+		return fmt.Errorf("read files: %s: larger than %d MiB", name, maxFile>>20)
 	}
 	r.found.begin(name)
 	r.documents(origin{file: name, dir: filepath.Dir(whole)}, content)
@@ -156,16 +184,25 @@ func yamlError(err error) (line int, text string) {
 
 // document reads one document, or an item of a List, as `kubectl get -o yaml` prints it.
 func (r *reader) document(o origin, y *yaml.Node, depth int) {
-	apiVersion, kind := scalarOf(y, "apiVersion"), scalarOf(y, "kind")
 	if y.Kind == yaml.ScalarNode && y.Tag == "!!null" {
 		return // an empty document
 	}
-	if items := memberOf(y, "items"); items != nil && strings.HasSuffix(kind, "List") && depth == 0 {
+	if items := memberOf(y, "items"); items != nil && strings.HasSuffix(scalarOf(y, "kind"), "List") && depth == 0 {
 		for _, item := range items.Content {
 			r.document(o, item, depth+1)
 		}
 		return
 	}
+	if r.all {
+		r.object(y)
+	} else {
+		r.controller(o, y)
+	}
+}
+
+// controller takes a document that is a controller, and warns of another one.
+func (r *reader) controller(o origin, y *yaml.Node) {
+	apiVersion, kind := scalarOf(y, "apiVersion"), scalarOf(y, "kind")
 	if group, _, _ := strings.Cut(apiVersion, "/"); group != Group || kind != Composite && kind != Decorator {
 		what := "an object without a kind"
 		if kind != "" {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 )
 
@@ -28,46 +27,6 @@ func (w *testServer) open(path string, header ...string) *http.Response {
 		w.t.Fatal(err)
 	}
 	return resp
-}
-
-// TestEmbeddedServerCompressesAsTheRealOne in internal/tools/e2e compares these with a real server.
-//
-// Rules: FI-05
-func TestLargeAnswersAreCompressedForClientsThatAcceptIt(t *testing.T) {
-	withServer(t, Options{}, func(w *testServer) {
-		large := strings.Repeat("x", 100<<10)
-		for _, name := range []string{"a", "b"} {
-			w.must(201, "POST", configMaps, `{"metadata":{"name":"`+name+`"},"data":{"k":"`+large+`"}}`)
-		}
-		for _, tc := range []struct {
-			path, accept, encodings string
-			want                    bool
-		}{
-			{configMaps, "application/json", "gzip", true},
-			{configMaps, forms.ProtobufType, "br, gzip", true},
-			{configMaps, "application/json", "gzip;q=1", false}, // the real server looks for the word alone
-			{configMaps, "application/json", "identity", false},
-			{configMaps + "/a", "application/json", "gzip", false},
-		} {
-			resp := w.open(tc.path, "Accept", tc.accept, "Accept-Encoding", tc.encodings)
-			zipped := resp.Header.Get("Content-Encoding") == "gzip"
-			body := io.Reader(resp.Body)
-			if zipped {
-				var err error
-				if body, err = gzip.NewReader(body); err != nil {
-					t.Fatal(err)
-				}
-			}
-			text, err := io.ReadAll(body)
-			if err != nil || !strings.Contains(string(text), large) {
-				t.Errorf("%+v: %d bytes, %v", tc, len(text), err)
-			}
-			if zipped != tc.want || zipped != (resp.Header.Get("Vary") == "Accept-Encoding") {
-				t.Errorf("%+v: %v", tc, resp.Header)
-			}
-			resp.Body.Close()
-		}
-	})
 }
 
 // Rules: FI-05

@@ -169,18 +169,6 @@ func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
 	})
 }
 
-func TestAnAnswerToAnotherReviewIsRefused(t *testing.T) {
-	withHooks(t, func(w *testServer, h *hooks) {
-		h.always("/hook", strings.Replace(say(`"allowed":true`), "UID", "another", 1))
-		h.configure("validating", "c", "", "/hook")
-		a := w.must(500, "POST", configMaps, configMap("c"))
-		if text, _ := a.at("message").(string); !strings.Contains(text, `expected response.uid="`) ||
-			!strings.HasSuffix(text, `got "another"`) {
-			t.Errorf("message: %s", text)
-		}
-	})
-}
-
 func TestAWebhookThatDoesNotAnswerCostsItsTimeout(t *testing.T) {
 	withHooks(t, func(w *testServer, h *hooks) {
 		h.by["/slow"] = func(map[string]any) string {
@@ -227,24 +215,5 @@ func TestAWebhookBehindAServiceIsCalledAtAnEndpoint(t *testing.T) {
 			"ports":[{"name":"https","port":8443}],"endpoints":[{"addresses":["10.0.0.7"]}]}`)
 		// It is reached, but its certificate is for another name.
 		failed("not hook.default.svc")
-	})
-}
-
-func TestAWebhookCannotMoveANewObjectNorMakeItADeletedOne(t *testing.T) {
-	withHooks(t, func(w *testServer, h *hooks) {
-		h.configure("mutating", "m", "", "/m")
-		h.always("/m", change(`[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`))
-		if a := w.must(400, "POST", configMaps, configMap("moved")); !strings.Contains(a.raw, "does not match") {
-			t.Errorf("moved: %s", a.raw)
-		}
-		h.always("/m", change(`[{"op":"replace","path":"","value":{"metadata":{"name":"bare","generation":7,
-			"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":5}}}]`))
-		a := w.must(201, "POST", configMaps, configMap("bare"))
-		for path, want := range map[string]any{"metadata.namespace": "default", "metadata.deletionTimestamp": nil,
-			"metadata.deletionGracePeriodSeconds": nil, "metadata.generation": nil} {
-			if got := a.at(path); got != want {
-				t.Errorf("%s is %v, want %v", path, got, want)
-			}
-		}
 	})
 }

@@ -139,29 +139,6 @@ func TestTheClusterRecoversFromARestoredBackup(t *testing.T) {
 	})
 }
 
-func TestARestartReplacesEachPodAndKeepsEnoughAvailable(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.web(4)
-		b.rest(time.Minute)
-		before := b.names(podResource)
-		b.patch(deploymentResource, "web",
-			"{spec: {template: {metadata: {annotations: {kubectl.kubernetes.io/restartedAt: now}}}}}")
-		for range 300 {
-			b.rest(100 * time.Millisecond)
-			if n := number(b.get(deploymentResource, "web"), "status availableReplicas"); n < 3 {
-				b.Fatalf("%d pods are available during the rollout, want at least 3 of 4", n)
-			}
-		}
-		b.wantRolledOut("web", 4)
-		for _, name := range b.names(podResource) {
-			if slices.Contains(before, name) {
-				b.Errorf("pod %s survived the restart", name)
-			}
-		}
-		b.want(deploymentResource, "web", "metadata annotations "+revisionAnnotation+" = 2")
-	})
-}
-
 func TestGoingBackToAnOldTemplateReusesItsReplicaSet(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.web(2)
@@ -190,18 +167,6 @@ func TestOnlyAsManyOldReplicaSetsAreKeptAsTheLimitSays(t *testing.T) {
 		b.wantRolledOut("web", 1)
 		if sets := b.names(replicaSetResource); len(sets) != 2 {
 			b.Errorf("replica sets are %q, want the newest and one old", sets)
-		}
-	})
-}
-
-func TestScalingAddsAndRemovesPods(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.web(1)
-		for _, n := range []int{5, 2, 0, 3} {
-			b.rest(time.Minute)
-			b.scale(deploymentResource, "web", n)
-			b.rest(time.Minute)
-			b.wantRolledOut("web", n)
 		}
 	})
 }

@@ -131,51 +131,6 @@ func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) 
 	})
 }
 
-// kube-controller-manager 1.36 does the same (testdata/kubectl/workloads.txtar of internal/tools/e2e).
-func TestSlicesMirrorTheEndpointsOfServicesWithoutASelector(t *testing.T) {
-	const mirrored, selected = mirroringMarker + " Endpoints ", sliceController + " Service "
-	const subset4 = `{addresses: [{ip: 192.0.2.7}], notReadyAddresses: [{ip: 192.0.2.8}], ports: [{port: 1}]}`
-	const both = subset4 + `, {addresses: [{ip: 192.0.2.7}, {ip: "2001:db8::1"}], ports: [{port: 2}]}`
-	simulated(t, func(b *bench) {
-		b.create(serviceResource, "hand", "{spec: {ports: [{port: 80}]}}")
-		for _, name := range []string{"hand", "no-service"} {
-			b.create(endpointsResource, name, "{metadata: {labels: {a: b}}, subsets: ["+both+"]}")
-		}
-		all := []string{mirrored + `IPv4 1 ["192.0.2.7 true " "192.0.2.8 false "]`,
-			mirrored + `IPv4 2 ["192.0.2.7 true "]`, mirrored + `IPv6 2 ["2001:db8::1 true "]`}
-		b.wantSlices("mirrored:", "hand", all...)
-		b.wantSlices("without a Service:", "no-service")
-		for _, step := range []struct {
-			when, patch string
-			want        []string
-		}{
-			{"with fewer subsets:", "{subsets: [" + subset4 + "]}", all[:1]},
-			{"of another IP family:", `{subsets: [{addresses: [{ip: "2001:db8::1"}], ports: [{port: 2}]}]}`, all[2:]},
-			{"not to be mirrored:",
-				"{subsets: [" + subset4 + "], metadata: {labels: {" + skipMirror + `: "true"}}}`, nil},
-			{"to be mirrored again:", "{metadata: {labels: {" + skipMirror + ": null}}}", all[:1]},
-		} {
-			b.patch(endpointsResource, "hand", step.patch)
-			b.wantSlices(step.when, "hand", step.want...)
-		}
-		many := ""
-		for i := range capacity + 100 {
-			many += fmt.Sprintf("{ip: 192.0.%d.%d},", 3+i/250, i%250+1)
-		}
-		b.patch(endpointsResource, "hand", "{subsets: [{addresses: ["+many+"], ports: [{port: 1}]}]}")
-		b.rest(2 * time.Second)
-		if n := length(b.slicesOf("hand")[0], "endpoints"); n != capacity {
-			b.Errorf("of many addresses %d are mirrored", n)
-		}
-		b.wantEvents("Endpoints", "hand", "TooManyAddressesToMirror")
-		b.patch(serviceResource, "hand", "{spec: {selector: {x: y}}}")
-		b.wantSlices("with a selector:", "hand", selected+"IPv4 0 []")
-		b.delete(serviceResource, "hand", kube.Background)
-		b.wantSlices("without a Service:", "hand")
-		b.wantNames(endpointsResource, "kubernetes", "no-service")
-	})
-}
-
 func TestSlicesOfAnotherManagerStay(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.service("web", "{ports: [{port: 80}]}")

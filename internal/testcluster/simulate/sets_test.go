@@ -121,19 +121,6 @@ func TestAJobRunsItsPodsToTheEnd(t *testing.T) {
 	})
 }
 
-func TestAnIndexedJobHasAPodForEachIndex(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.deploy(jobResource, "each", "i", "{completions: 3, parallelism: 3, completionMode: Indexed}")
-		b.rest(time.Minute)
-		for path, want := range map[string][]string{"metadata annotations " + indexKey: {"0", "1", "2"},
-			"spec hostname": {"each-0", "each-1", "each-2"}} {
-			if have := b.fields(podResource, path); !slices.Equal(have, want) {
-				b.Errorf("%s of the pods are %q, want %q", path, have, want)
-			}
-		}
-	})
-}
-
 func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.api.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: manager, Skip: 1,
@@ -145,24 +132,6 @@ func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 		if !slices.Contains(events, "Error creating: exceeded quota") {
 			b.Errorf("the Events are %q, want one with the server's words alone", events)
 		}
-	})
-}
-
-func TestAReplicaSetAdoptsAndReleasesPods(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.pod("stray", "i")
-		b.rest(time.Second) // the watch of pods brings it before that of ReplicaSets brings web
-		b.deploy(replicaSetResource, "web", "i", "{replicas: 2}")
-		owned := func(by string, pods int) {
-			b.rest(time.Minute)
-			b.want(podResource, "stray", "metadata ownerReferences 0 name ="+by)
-			if have := b.names(podResource); len(have) != pods {
-				b.Errorf("pods are %q, want %d", have, pods)
-			}
-		}
-		owned(" web", 2)
-		b.patch(podResource, "stray", "{metadata: {labels: {app: x}}}")
-		owned("", 3)
 	})
 }
 

@@ -22,19 +22,6 @@ func (b *bench) volume(name, class, size, more string) {
 		storageClassName: %s, capacity: {storage: %s}, hostPath: {path: /a}, %s}}`, class, size, more))
 }
 
-// user creates the pod p, which uses a claim.
-func (b *bench) user(claim string) {
-	b.Helper()
-	b.create(podResource, "p", `{spec: {containers: [{name: c, image: i}],
-		volumes: [{name: v, persistentVolumeClaim: {claimName: `+claim+`}}]}}`)
-}
-
-// protect adds a finalizer.
-func (b *bench) protect(r kube.Resource, name, finalizer string) {
-	b.Helper()
-	b.patch(r, name, "{metadata: {finalizers: ["+finalizer+"]}}")
-}
-
 // wantStorage checks the phases of all claims and volumes, each with that to which it is bound.
 func (b *bench) wantStorage(when string, want ...string) {
 	b.Helper()
@@ -71,55 +58,5 @@ func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 		b.wantStorage("without its claim", "a Pending ", "c Bound kept", "kept Bound c", "large Available ",
 			"medium Released b", "other-class Available ", "small Available ")
 		b.wantEvents("PersistentVolumeClaim", "a", "ProvisioningFailed") // there is no such class
-	})
-}
-
-func TestAClaimThatWaitsForAPodIsBoundOnceThePodIsScheduled(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.create(classResource, "w", "{provisioner: example.com/p, volumeBindingMode: WaitForFirstConsumer}")
-		b.create(classResource, "now", "{provisioner: example.com/p, volumeBindingMode: Immediate}")
-		b.volume("v", "w", "2Gi", "")
-		b.claim("c", "w", "1Gi")
-		b.claim("d", "now", "1Gi")
-		b.wantStorage("before its pod", "c Pending ", "d Pending ", "v Available ")
-		b.user("c")
-		b.wantStorage("with its pod", "c Bound v", "d Pending ", "v Bound c")
-		b.wantEvents("PersistentVolumeClaim", "c", "WaitForFirstConsumer")
-		b.want(claimResource, "d", "metadata annotations "+provisionedBy+" = example.com/p")
-	})
-}
-
-func TestWhatIsInUseIsDeletedOnceNothingUsesIt(t *testing.T) {
-	simulated(t, func(b *bench) {
-		b.volume("v", "s", "2Gi", "")
-		b.claim("c", "s", "1Gi")
-		b.user("c")
-		b.wantStorage("at first", "c Bound v", "v Bound c")
-		b.protect(volumeResource, "v", volumeProtection)
-		b.protect(claimResource, "c", claimProtection)
-		b.delete(claimResource, "c", kube.Background)
-		b.delete(volumeResource, "v", "")
-		b.wantStorage("in use", "c Bound v", "v Bound c")
-		b.delete(podResource, "p", kube.Background)
-		b.wantStorage("without the pod")
-		b.volume("w", "s", "2Gi", "")
-		b.claim("lost", "s", "1Gi")
-		b.rest(3 * time.Second)
-		b.delete(volumeResource, "w", "")
-		b.wantStorage("without its volume", "lost Lost w")
-
-		b.create(attributesResource, "a", "{driverName: d.example.com, parameters: {x: y}}")
-		b.protect(attributesResource, "a", classProtection)
-		b.create(claimResource, "named", `{spec: {accessModes: [ReadWriteOnce], storageClassName: s,
-			volumeAttributesClassName: a, resources: {requests: {storage: 1Gi}}}}`)
-		b.rest(time.Second) // the mirrors of claims and of classes are not in step
-		b.delete(attributesResource, "a", "")
-		b.rest(time.Second)
-		if b.get(attributesResource, "a") == nil {
-			b.Error("the VolumeAttributesClass is gone while a claim names it")
-		}
-		b.delete(claimResource, "named", kube.Background)
-		b.rest(time.Second)
-		b.wantNames(attributesResource)
 	})
 }

@@ -29,7 +29,7 @@ func kubectlLines(t *testing.T, file string, vars Vars) (lines []kubectlLine) {
 
 // kubectl prints the same of skiff-dev as of a real cluster.
 //
-// Rules: FD-15, FD-16, FD-17, FD-18, FD-21
+// Rules: FD-11, FD-12, FD-13, FD-14, FD-15, FD-16, FD-17, FD-18, FD-21
 func TestKubectlSaysTheSameOfSkiffDevAndOfARealCluster(t *testing.T) {
 	sameOnBoth(t, kubectlLines(t, "kubectl/basics.txtar", nil))
 }

@@ -167,39 +167,6 @@ func TestDurationsArePrintedInAtMostTwoUnits(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreThoseOfTheRealServer(t *testing.T) {
-	for _, tc := range []struct{ kind, in, want string }{
-		{"deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"nginx:1"}]}}}}`,
-			`{"spec":{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,` +
-				`"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"},` +
-				`"template":{"spec":{"containers":[{"image":"nginx:1","imagePullPolicy":"IfNotPresent","name":"c",` +
-				`"resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],` +
-				`"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler",` +
-				`"securityContext":{},"terminationGracePeriodSeconds":30}}}}`},
-		{"services", `{"spec":{"ports":[{"port":80}]}}`,
-			`{"spec":{"internalTrafficPolicy":"Cluster","ports":[{"port":80,"protocol":"TCP","targetPort":80}],` +
-				`"sessionAffinity":"None","type":"ClusterIP"}}`},
-	} {
-		for _, k := range Builtin() {
-			if k.Plural != tc.kind {
-				continue
-			}
-			o := object(t, tc.in)
-			k.Defaults(o)
-			if !patch.Equal(o, object(t, tc.want)) {
-				got, err := patch.Encode(o)
-				t.Errorf("%s: %s (%v)\nwant %s", tc.kind, got, err, tc.want)
-			}
-		}
-	}
-	for image, want := range map[string]string{"nginx": "Always", "nginx:latest": "Always", "nginx:1": "IfNotPresent",
-		"r:5000/nginx": "Always", "r:5000/nginx:1": "IfNotPresent", "nginx@sha256:0": "IfNotPresent"} {
-		if got := pullPolicy(image); got != want {
-			t.Errorf("%s: %s, want %s", image, got, want)
-		}
-	}
-}
-
 func TestAServiceIsRefusedWhenAllAddressesAreTaken(t *testing.T) {
 	free := "10.96.1.5"
 	taken := func(ip string) bool { return ip != free }

@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"skiff/internal/runtime/patch"
@@ -15,24 +13,6 @@ func object(t *testing.T, text string) map[string]any {
 		t.Fatal(err)
 	}
 	return v.(map[string]any)
-}
-
-// Rules: FS-21
-func TestUnknownFieldsAreTakenOutAndNamed(t *testing.T) {
-	o := object(t, `{"metadata":{"name":"p","labels":{"anything":"goes"}},"spec":{"containers":[{"name":"c"},`+
-		`{"name":"d","imgae":"x","env":[{"nmae":"A"}]}],"nodeSelector":{"k":"v"},"replica":1},"stauts":{}}`)
-	got := strings.Join(For("v1", "Pod").Prune(o), " ")
-	if want := "spec.containers[1].env[0].nmae spec.containers[1].imgae spec.replica stauts"; got != want {
-		t.Errorf("unknown: %s\nwant %s", got, want)
-	}
-	left, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"metadata":{"labels":{"anything":"goes"},"name":"p"},"spec":{"containers":[{"name":"c"},` +
-		`{"env":[{}],"name":"d"}],"nodeSelector":{"k":"v"}}}`; string(left) != want {
-		t.Errorf("left %s\nwant %s", left, want)
-	}
 }
 
 func TestValuesOfTheWrongTypeAreNamedInGosWords(t *testing.T) {

@@ -196,21 +196,6 @@ func writer(manager string, second int) Write {
 }
 
 // Rules: FS-04, FS-19
-func TestAnApplyThatChangesNothingIsEqualToWhatIsStored(t *testing.T) {
-	stored, err := writer("a", 1).Apply(nil, configMap(t, `{"x":"1"}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := writer("a", 2).Apply(stored, configMap(t, `{"x":"1"}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !patch.Equal(stored, again) {
-		t.Errorf("got %s, stored is %s", encode(t, again), encode(t, stored))
-	}
-}
-
-// Rules: FS-04, FS-19
 func TestAWriteThatTheServerUndoesKeepsTheTimes(t *testing.T) {
 	stored, err := writer("a", 1).Apply(nil, configMap(t, `{"cpu":"500m"}`), false)
 	if err != nil {
@@ -229,34 +214,6 @@ func TestAWriteThatTheServerUndoesKeepsTheTimes(t *testing.T) {
 	}
 	if got := KeepTimes(stored, again); !patch.Equal(stored, got) {
 		t.Errorf("got %s, stored is %s", encode(t, got), encode(t, stored))
-	}
-}
-
-// The trap that skiff's apply has to work around: after a POST the manager owns its fields as an Update, and what it
-// later drops from its apply stays, until that entry is turned into an Apply.
-//
-// Rules: FS-19
-func TestAFieldThatAnUpdateEntryOwnsSurvivesAnApplyThatDropsIt(t *testing.T) {
-	posted := writer("skiff", 1).Update(nil, configMap(t, `{"a":"1","b":"2"}`))
-	applied, err := writer("skiff", 2).Apply(posted, configMap(t, `{"a":"1"}`), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := encode(t, applied["data"]); got != `{"a":"1","b":"2"}` {
-		t.Errorf("data %s: b should have survived", got)
-	}
-	ops, _ := patch.Decode([]byte(`[{"op":"replace","path":"/metadata/managedFields/0/operation","value":"Apply"}]`))
-	handed, err := jsonpatch.Apply(posted, ops)
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied, err = writer("skiff", 4).Apply(writer("skiff", 3).Update(posted, handed.(map[string]any)),
-		configMap(t, `{"a":"1"}`), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := encode(t, applied["data"]); got != `{"a":"1"}` {
-		t.Errorf("data %s: b should be gone", got)
 	}
 }
 
@@ -297,37 +254,6 @@ func TestManagedFieldsThatCannotBeReadAreAnErrorForApplyAndDroppedByUpdate(t *te
 		if list, _ := managedFieldsOf(writer("a", 1).Update(stored, configMap(t, `{"a":"1"}`))); len(list) != 0 {
 			t.Errorf("update made %s of %s", encode(t, list), bad)
 		}
-	}
-}
-
-// Rules: FD-11
-func TestKubectlTakesOverWhatItAppliedOnTheClientSide(t *testing.T) {
-	const client = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"same":"1","changed":"1"}}`
-	object := configMap(t, `{"same":"1","changed":"1"}`)
-	object["metadata"].(map[string]any)["annotations"] = map[string]any{lastApplied: client}
-	live := writer("kubectl-client-side-apply", 1).Update(nil, object)
-	next := patch.Copy(live).(map[string]any)
-	next["data"].(map[string]any)["changed"] = "2"
-	live = writer("another", 2).Update(live, next)
-
-	var conflict *ConflictError
-	if _, err := writer("other", 3).Apply(live, configMap(t, `{"same":"2"}`), false); !errors.As(err, &conflict) {
-		t.Errorf("another manager than kubectl: %v", err)
-	}
-	_, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2","changed":"3"}`), false)
-	if !errors.As(err, &conflict) ||
-		conflict.Message != `Apply failed with 1 conflict: conflict with "another" using v1: .data.changed` {
-		t.Errorf("what another manager has changed since: %v", err)
-	}
-	merged, err := writer(kubectl, 3).Apply(live, configMap(t, `{"same":"2"}`), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if data := encode(t, merged["data"]); data != `{"changed":"2","same":"2"}` {
-		t.Errorf("data %s", data)
-	}
-	if text, want := annotation(merged), encode(t, configMap(t, `{"same":"2"}`))+"\n"; text != want {
-		t.Errorf("the annotation is %s, want %s", text, want)
 	}
 }
 

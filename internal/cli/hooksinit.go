@@ -19,7 +19,7 @@ func newHooksInit() *cobra.Command {
 controller, a hook that makes a Deployment and a Service of each object, an example, a test, a Dockerfile and a README.
 The hook is in the language of --lang. It overwrites nothing.`,
 		Example: `  skiff hooks init webshop --lang python
-  skiff-dev --crds webshop/crd.yaml -- skiff hooks run -f webshop`,
+  skiff-dev --crds webshop -- skiff hooks run -f webshop`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return Usagef("want the DIRECTORY of the new controller, got %d arguments", len(args))

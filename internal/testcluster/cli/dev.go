@@ -110,8 +110,8 @@ envtest), stops when the command exits, and exits with its code.`,
 	fs.StringSliceVar(&f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
 		"commas: "+strings.Join(partNames(), ", ")+", all or none")
 	fs.StringArrayVar(&f.crds, "crds", nil,
-		"`path` of a file or directory with custom resource definitions to install, "+
-			"can be repeated")
+		"`path` of a file with custom resource definitions to install, or of a directory with some among other "+
+			"objects; can be repeated")
 	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
 		"status), can be repeated")
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
@@ -190,12 +190,9 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	crds, err := readManifests("--crds", f.crds)
+	crds, err := readCRDs(f.crds)
 	if err != nil {
 		return err
-	}
-	if i := slices.IndexFunc(crds, func(m manifest) bool { return !m.isCRD() }); i >= 0 {
-		return fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", crds[i])
 	}
 	objects, err := readManifests("--load", f.load)
 	if err != nil {

@@ -63,6 +63,34 @@ func readManifests(flag string, paths []string) ([]manifest, error) {
 	return out, nil
 }
 
+// readCRDs reads the files of --crds. Those of a directory may have other objects, too, which are left out.
+func readCRDs(paths []string) ([]manifest, error) {
+	var out []manifest
+	for _, path := range paths {
+		all, err := readManifests("--crds", []string{path})
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("--crds: %w", err)
+		}
+		before := len(out)
+		for _, m := range all {
+			switch {
+			case m.isCRD():
+				out = append(out, m)
+			case !info.IsDir():
+				return nil, fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", m)
+			}
+		}
+		if len(out) == before {
+			return nil, fmt.Errorf("--crds: %s: there is no custom resource definition in it", path)
+		}
+	}
+	return out, nil
+}
+
 // manifestFiles returns the files of a directory in the order of their names, without those of its subdirectories, as
 // `kubectl apply -f` does.
 func manifestFiles(path string) ([]string, error) {

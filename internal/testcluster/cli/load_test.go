@@ -48,6 +48,7 @@ func TestDevLoadsDefinitionsAndObjectsBeforeItIsReady(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"crds/widget.yaml": widgetCRD,
 		"crds/README.md":   "not a manifest",
+		"crds/other.yaml":  "{apiVersion: example.com/v1, kind: Widget, metadata: {name: left-out}}",
 		"objects/1.yaml": `
 apiVersion: example.com/v1
 kind: Widget
@@ -123,6 +124,8 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		"typo.yaml":    "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_B}}",
 		"item.yaml":    "{apiVersion: v1, kind: List, items: [1]}",
 		"comment.yaml": "# to be written",
+
+		"others/map.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
 	})
 	for _, tt := range []struct{ flag, file, say string }{
 		{"--load", "missing", "no such file"},
@@ -135,6 +138,7 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		{"--load", "item.yaml", "items[0] is not an object"},
 		{"--load", "comment.yaml", "comment.yaml: there is no object in it"},
 		{"--crds", "comment.yaml", "comment.yaml: there is no object in it"},
+		{"--crds", "others", "others: there is no custom resource definition in it"},
 		{"--crds", "map.yaml", "ConfigMap a is not a custom resource definition: pass it with --load"},
 	} {
 		skiffDev(t, "--bare", tt.flag, filepath.Join(dir, tt.file), "--", "sh", "-c", "exit 3").Want(t, cli.ExitFailed,

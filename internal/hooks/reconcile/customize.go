@@ -23,10 +23,11 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Grou
 	if r.Spec.Customize == nil {
 		return nil, nil
 	}
-	a := r.related.get(parent)
+	changes := r.Changes()
+	a := r.related.get(parent, changes)
 	if a == nil {
 		var err error
-		if a, err = r.customize(ctx, parent); err != nil {
+		if a, err = r.customize(ctx, parent, changes); err != nil {
 			return nil, err
 		}
 		r.related.set(parent.Key(), a)
@@ -36,7 +37,7 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Grou
 		if err != nil {
 			return nil, fmt.Errorf("answer of the customize hook: %w", err)
 		}
-		a = &asked{a.uid, a.generation, a.rules, of}
+		a = &asked{a.uid, a.generation, a.changes, a.rules, of}
 		r.related.set(parent.Key(), a)
 	}
 	var groups []wire.Group
@@ -58,7 +59,7 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Grou
 }
 
 // customize asks the hook for the rules of a parent.
-func (r *reconciler) customize(ctx context.Context, parent *Object) (*asked, error) {
+func (r *reconciler) customize(ctx context.Context, parent *Object, changes int64) (*asked, error) {
 	item, err := encode(r.Parent.Resource, parent)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (r *reconciler) customize(ctx context.Context, parent *Object) (*asked, err
 	if err != nil {
 		return nil, fmt.Errorf("answer of the customize hook: %w", err)
 	}
-	return &asked{uid: parent.UID, generation: parent.Generation, rules: rules}, nil
+	return &asked{uid: parent.UID, generation: parent.Generation, changes: changes, rules: rules}, nil
 }
 
 // find returns the resources that rules name.

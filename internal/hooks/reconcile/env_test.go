@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ type script struct {
 	parent     kube.Resource
 	hook       hookFunc
 
-	last *controller.Controller // that new has made
+	last    *controller.Controller // that new has made
+	changes atomic.Int64           // of the hook
 
 	mu    sync.Mutex // held while the hook runs; guards calls
 	calls []string
@@ -103,7 +105,7 @@ func (s *script) finalizing() *script {
 func (s *script) new(setup controller.Setup, recorder *events.Recorder) *controller.Controller {
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
-		Children: s.kinds(), Call: s.call})
+		Children: s.kinds(), Call: s.call, Changes: s.changes.Load})
 	return s.last
 }
 

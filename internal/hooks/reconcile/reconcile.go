@@ -44,6 +44,9 @@ type Options struct {
 	Children []kube.Resource    // what Spec.Children name
 	// Call calls a hook and returns the body of its answer. A *call.Later asks for another try after a while.
 	Call func(ctx context.Context, hook wire.Hook, parent *kube.Meta, request []byte) ([]byte, error)
+	// Changes returns another number when a hook has changed: then the customize hook is called again; nil: it never
+	// does.
+	Changes func() int64
 	// Manager is the field manager of the children; "": Manager.
 	Manager string
 	Resync  time.Duration // how often a parent is reconciled without a change, where Spec has none; 0: never
@@ -84,6 +87,9 @@ type kind struct {
 // made it runs it.
 func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.Controller {
 	o.Manager = cmp.Or(o.Manager, Manager)
+	if o.Changes == nil {
+		o.Changes = func() int64 { return 0 }
+	}
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
 	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}},
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}

@@ -30,6 +30,7 @@ type related struct {
 type asked struct {
 	uid        string
 	generation int64
+	changes    int64 // Options.Changes before the call
 	rules      []wire.Rule
 	of         []kube.Resource // what the rules name; nil: not found yet, and nothing is mirrored for them
 }
@@ -69,10 +70,11 @@ func scopeOf(r kube.Resource, rule *wire.Rule) string {
 }
 
 // get returns what the hook has answered for a parent, nil if it is to be asked.
-func (r *related) get(parent *Object) *asked {
+func (r *related) get(parent *Object, changes int64) *asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.asked[parent.Key()]; a != nil && a.uid == parent.UID && a.generation == parent.Generation {
+	a := r.asked[parent.Key()]
+	if a != nil && a.uid == parent.UID && a.generation == parent.Generation && a.changes == changes {
 		return a
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,6 +34,8 @@ type hook struct {
 	name   wire.Hook
 	caller *call.Caller
 	log    logr.Logger
+	// changes counts how often a hook of the controller has changed.
+	changes *atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	runAll  func(cause string)
@@ -85,6 +88,7 @@ func (h *hook) changed(version string) {
 	}
 	h.mu.Unlock()
 	if version != "" && before != "" && version != before {
+		h.changes.Add(1)
 		h.log.Info("the hook has changed: all parents are reconciled", "hook", h.name)
 		runAll("the hook has changed")
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,8 @@ type supervised struct {
 	spec *spec.Controller
 	o    *Options
 	log  logr.Logger
+
+	changes atomic.Int64 // how often a hook has changed
 
 	mu      sync.Mutex // guards what follows
 	waiting string     // what keeps the controller from running; "": it runs
@@ -174,7 +177,7 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	}()
 	for i, p := range f.parents {
 		o := reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i], Parent: p, Children: f.children,
-			Call: s.call, Manager: s.o.Manager, Resync: s.o.Resync}
+			Call: s.call, Changes: s.changes.Load, Manager: s.o.Manager, Resync: s.o.Resync}
 		c := reconcile.New(setup, s.o.Recorder, o)
 		if err := s.o.Set.Add(c); err != nil {
 			return err
@@ -226,7 +229,7 @@ func (s *supervised) connect() error {
 		if err != nil {
 			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
 		}
-		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log})
+		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, changes: &s.changes})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -102,6 +103,7 @@ type Caller struct {
 	where   string // "hook sync at http://host/path"
 	timeout time.Duration
 	hook    endpoint
+	close   func() // once
 }
 
 // endpoint is what a hook is called through.
@@ -124,26 +126,24 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 		if err != nil {
 			return nil, fmt.Errorf("hook %s: %w", hook, err)
 		}
-		return &Caller{where: fmt.Sprintf("hook %s at %s", hook, w.shown), timeout: orDefault(h.Webhook.Timeout),
-			hook: w}, nil
+		return newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Webhook.Timeout, w), nil
 	}
 	if h.Exec == nil || len(h.Exec.Command) == 0 {
 		return nil, fmt.Errorf("hook %s: it has neither a webhook nor a command", hook)
 	}
 	p := newProgram(controller.Name, hook, h.Exec, o)
-	c := &Caller{where: fmt.Sprintf("hook %s (%s)", hook, kube.Printable(h.Exec.Command[0], maxSaid)),
-		timeout: orDefault(h.Exec.Timeout), hook: newOneshot(p)}
+	where := fmt.Sprintf("hook %s (%s)", hook, kube.Printable(h.Exec.Command[0], maxSaid))
 	if h.Exec.Mode == spec.Lines {
-		c.hook = newPool(p)
+		return newCaller(where, h.Exec.Timeout, newPool(p)), nil
 	}
-	return c, nil
+	return newCaller(where, h.Exec.Timeout, newOneshot(p)), nil
 }
 
-func orDefault(timeout time.Duration) time.Duration {
+func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {
 	if timeout <= 0 {
-		return defaultTimeout
+		timeout = defaultTimeout
 	}
-	return timeout
+	return &Caller{where: where, timeout: timeout, hook: hook, close: sync.OnceFunc(hook.close)}
 }
 
 // Call asks the hook. An error is a *Later, or says what is wrong.
@@ -175,8 +175,8 @@ func said(err error) string {
 	return ""
 }
 
-// Close ends what the Caller has opened and started, and waits for that. No call may be under way.
-func (c *Caller) Close() { c.hook.close() }
+// Close waits for the calls that are under way, and ends what the Caller has opened and started. No call may follow.
+func (c *Caller) Close() { c.close() }
 
 // ascii returns a text as it may stand in a header and an environment: printable ASCII of at most maxCause bytes.
 // What else is in it is escaped.

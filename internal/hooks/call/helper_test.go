@@ -89,6 +89,12 @@ func shell(t testing.TB, mode spec.Mode, script string) *spec.Hook {
 	return &spec.Hook{Version: 1, Exec: &spec.Exec{Command: []string{"sh", path}, Mode: mode, Dir: filepath.Dir(path)}}
 }
 
+// echo is a hook in lines mode that answers with the request.
+func echo() *spec.Hook {
+	return &spec.Hook{Exec: &spec.Exec{Command: []string{os.Args[0]}, Mode: spec.Lines,
+		Env: map[string]string{childVariable: "1"}}}
+}
+
 // ask calls a hook that has to answer.
 func ask(t testing.TB, c *call.Caller, body string) call.Reply {
 	t.Helper()

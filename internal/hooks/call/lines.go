@@ -216,6 +216,9 @@ func (p *pool) end(c *child) {
 }
 
 func (p *pool) close() {
+	for range p.workers { // until no worker is in use
+		p.inUse <- struct{}{}
+	}
 	p.mu.Lock()
 	for _, w := range p.idle {
 		if w.process != nil {

@@ -1,3 +1,5 @@
+//go:build unix
+
 package call_test
 
 import (
@@ -13,12 +15,6 @@ import (
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 )
-
-// echo is a hook in lines mode that answers with the request.
-func echo() *spec.Hook {
-	return &spec.Hook{Exec: &spec.Exec{Command: []string{os.Args[0]}, Mode: spec.Lines,
-		Env: map[string]string{childVariable: "1"}}}
-}
 
 // Rules: HK-102
 func TestALineIsAnsweredByALine(t *testing.T) {
@@ -142,5 +138,37 @@ func TestAProcessRunsFromTheFilesAsTheyAre(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still %s", after.Body)
 		}
+	}
+}
+
+// Rules: HK-92
+func TestCloseWaitsForTheCallThatIsUnderWay(t *testing.T) {
+	for _, mode := range []spec.Mode{spec.Oneshot, spec.Lines} {
+		hook := shell(t, mode, `read -r line; touch asked; while ! [ -e go ]; do sleep 0.01; done; echo '{"done":1}'`)
+		c, _ := newCaller(t, hook)
+		answer := make(chan string, 1)
+		go func() {
+			reply, err := c.Call(t.Context(), call.Call{Body: []byte("{\"a\":1}\n")})
+			answer <- strings.TrimSpace(string(reply.Body)) + fmt.Sprint(err)
+		}()
+		for {
+			if _, err := os.Stat(filepath.Join(hook.Exec.Dir, "asked")); err == nil {
+				break
+			}
+		}
+		closed := make(chan struct{})
+		go func() { c.Close(); close(closed) }()
+		select {
+		case <-closed:
+			t.Errorf("%s: Close did not wait", mode)
+		default:
+		}
+		if err := os.WriteFile(filepath.Join(hook.Exec.Dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-answer; got != `{"done":1}<nil>` {
+			t.Errorf("%s: %s", mode, got)
+		}
+		<-closed
 	}
 }

@@ -45,4 +45,8 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	return Reply{}, exited(err, said.lastLine())
 }
 
-func (o *oneshot) close() {}
+func (o *oneshot) close() {
+	for range o.workers { // until no process runs
+		o.running <- struct{}{}
+	}
+}

@@ -46,6 +46,8 @@ type webhook struct {
 	secrets  *credentials // nil: to be read
 	readTime time.Time
 	idle     []*lane // those that no call uses, the one that was used last at the end
+
+	calls sync.WaitGroup
 }
 
 func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
@@ -72,6 +74,8 @@ func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
 
 // call asks the endpoint, with credentials that are read again where it refuses those that were used.
 func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
+	w.calls.Add(1)
+	defer w.calls.Done()
 	for {
 		secrets, err := w.credentials(ctx)
 		if err != nil {
@@ -252,8 +256,9 @@ func (w *webhook) authorize(req *http.Request, secrets *credentials) {
 	}
 }
 
-// close closes the connections that wait for a call.
+// close closes the connections when no call uses them any more.
 func (w *webhook) close() {
+	w.calls.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, lane := range w.idle {

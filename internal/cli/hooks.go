@@ -22,7 +22,10 @@ children and the status that it wants; skiff does the rest.`,
 }
 
 // hookFiles is -f of the commands of `skiff hooks`.
-type hookFiles struct{ paths []string }
+type hookFiles struct {
+	paths []string
+	all   bool // the command reads objects of other kinds, too
+}
 
 func (f *hookFiles) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.paths, "file", "f", nil,
@@ -36,7 +39,9 @@ func (f *hookFiles) read(cmd *cobra.Command) ([]*spec.Controller, error) {
 	}
 	controllers, warnings, err := spec.ReadFiles(f.paths)
 	for _, w := range warnings {
-		fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %s\n", w)
+		if !f.all {
+			fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %s\n", w)
+		}
 	}
 	if problems := (*spec.Problems)(nil); errors.As(err, &problems) {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)

@@ -39,7 +39,7 @@ type hookCall struct {
 }
 
 func newHooksCall() *cobra.Command {
-	f := hookCall{hook: string(wire.Sync), output: "yaml", maxAnswer: 16}
+	f := hookCall{files: hookFiles{all: true}, hook: string(wire.Sync), output: "yaml", maxAnswer: 16}
 	cmd := &cobra.Command{
 		Use:   "call -f FILE --parent FILE",
 		Short: "Call a hook with objects from files, and check its answer",

@@ -71,7 +71,7 @@ func TestAHookIsCalledWithObjectsFromFiles(t *testing.T) {
 		{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: default, managedFields: []}},
 		{apiVersion: v1, kind: Pod, metadata: {name: other}}]}`)
 	r := f.call("--children", f.path("d.yaml"), "-o", "json", "--show-request")
-	if r.Code != ExitDone || !strings.Contains(r.Stderr, "Pod default/other is left out") {
+	if r.Code != ExitDone || !strings.HasPrefix(r.Stderr, "skiff: --children: Pod default/other is left out") {
 		t.Fatalf("%+v", r)
 	}
 	var request struct {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -164,6 +165,18 @@ func TestClaimsAndVolumesAreProtectedWhereAControllerLetsThemGo(t *testing.T) {
 		if a := w.must(201, "POST", claims, claim(``)); a.at("metadata.finalizers") != nil {
 			t.Errorf("no controller would remove the finalizers %v", a.at("metadata.finalizers"))
 		}
+	})
+}
+
+// Rules: FD-02
+func TestDiscoveryThatHasNotChangedIsNotSentAgain(t *testing.T) {
+	withServer(t, Options{}, func(w *testServer) {
+		const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+		tag := w.must(200, "GET", "/apis", "", "Accept", aggregated).header.Get("ETag")
+		w.must(304, "GET", "/apis", "", "Accept", aggregated, "If-None-Match", tag)
+		w.must(201, "POST", crdPath, widgetCRD)
+		synctest.Wait()
+		w.must(200, "GET", "/apis", "", "Accept", aggregated, "If-None-Match", tag)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // The embedded API server answers as the real one does, script by script, but for the differences that
 // testdata/differential-allowed.json explains. What a script holds has no unit test beside it.
 //
-// Rules: FC-06, FC-09, FC-10, FD-01, FD-02, FD-03, FD-04, FD-08, FD-09, FD-10, FD-22, FD-25, FS-05, FS-06, FS-07
+// Rules: FC-06, FC-09, FC-10, FD-01, FD-03, FD-04, FD-08, FD-09, FD-10, FD-22, FD-25, FS-05, FS-06, FS-07
 // Rules: FS-08, FS-09, FS-10, FS-11, FS-12, FS-13, FS-16, FS-20, FS-22, FS-23, FS-26, FS-28, FS-29, FS-31, FS-38
 // Rules: FS-39, WRT-29
 func TestEmbeddedServerAnswersAsTheRealOne(t *testing.T) {

@@ -93,7 +93,8 @@ func termsOf(of kube.Labels) []string {
 	return out
 }
 
-// parentsOf returns the parents that a change of a child is about: the one that owns it, or those that would adopt it.
+// parentsOf returns the parents that a change of a child is about: the one that owns it, or those that would adopt
+// it.
 func (r *reconciler) parentsOf(parents *cache.Store[*Object], child *Object) (keys []kube.Key) {
 	namespace := child.Namespace
 	if r.Parent.ClusterScoped {
@@ -128,8 +129,8 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// observe returns the children of a parent by kind, after it has adopted what fits its selector and has no controller,
-// and released what does not fit any more.
+// observe returns the children of a parent by kind, after it has adopted what fits its selector and has no
+// controller, and released what does not fit any more.
 func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Owner, selector labels.Requirements) (
 	[]wire.Group, error) {
 	if r.Spec.IsComposite() && !parent.Deleting() {

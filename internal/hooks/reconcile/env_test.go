@@ -256,3 +256,13 @@ func names(w *env, r kube.Resource) (out []string) {
 	slices.Sort(out)
 	return out
 }
+
+// revisionsDefinition is the definition of ControllerRevisions as it is shipped.
+func revisionsDefinition(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../../crds/hooks/controllerrevisions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -1,10 +1,10 @@
 // Package reconcile runs one hook controller: it reads a parent and what it owns, has a hook say what should exist,
 // and makes it so.
 //
-// Its job is what lies between a hook and the cluster: which parents there are, which children are theirs, finalizers,
-// status, and the order of all that. It has package apply write the children, package wire read answers, and its
-// caller call the hooks; which controllers run is package supervise's. A CompositeController and a DecoratorController
-// differ in how children are known, and in what an answer says of the parent.
+// Its job is what lies between a hook and the cluster: which parents there are, which children are theirs,
+// finalizers, status, and the order of all that. It has package apply write the children, package wire read answers,
+// and its caller call the hooks; which controllers run is package supervise's. A CompositeController and a
+// DecoratorController differ in how children are known, and in what an answer says of the parent.
 //
 // Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
 package reconcile
@@ -75,6 +75,8 @@ type reconciler struct {
 	statuses statuses
 	unknown  unknownFields
 	related  *related
+	// revisions writes the ControllerRevisions of rolling updates; nil: no children roll.
+	revisions *apply.Engine
 }
 
 // kind is one kind of children.
@@ -114,12 +116,23 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 			return r.parentsOf(objects, child)
 		}))
 	}
+	if o.Spec.Rolls() {
+		m := controller.Mirror[*Object](s, spec.Revisions, "")
+		r.revisions = apply.New(s.Client, apply.Options{Manager: o.Manager, ByClaim: true},
+			apply.Of(m, apply.InPlace).Whole())
+		sources = append(sources, controller.Watches(m, func(revision *Object) []kube.Key {
+			return r.parentsOf(objects, revision)
+		}))
+	}
 	r.engine = apply.New(s.Client, apply.Options{Manager: o.Manager, OtherOwners: true, ByClaim: true,
 		Ours: r.isOurs, InOrder: true, RemoveFirst: true}, children...)
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, Advice: s.Advice, Log: s.Log}, sources...)
 	c.OnLeave(r.engine.Leave)
+	if r.revisions != nil {
+		c.OnLeave(r.revisions.Leave)
+	}
 	c.OnLeave(r.parents.Leave)
 	c.OnLeave(r.statuses.leave)
 	c.OnLeave(r.related.leave)
@@ -143,9 +156,9 @@ func (o *Options) hooksTimeout() (all time.Duration) {
 
 func strategyOf(m spec.Method) apply.Strategy {
 	switch m {
-	case spec.InPlace:
+	case spec.InPlace, spec.RollingInPlace:
 		return apply.InPlace
-	case spec.Recreate:
+	case spec.Recreate, spec.RollingRecreate:
 		return apply.Recreate
 	}
 	return apply.OnDelete
@@ -180,6 +193,9 @@ func (o *Options) selects(parent *Object) bool {
 // forget drops what is remembered of a parent.
 func (r *reconciler) forget(key kube.Key) {
 	r.engine.Forget(key)
+	if r.revisions != nil {
+		r.revisions.Forget(key)
+	}
 	r.statuses.forget(key)
 	if r.Spec.Customize != nil {
 		r.related.set(key, nil)

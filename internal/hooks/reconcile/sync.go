@@ -106,18 +106,11 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if err != nil {
 		return 0, err
 	}
-	related, err := r.relatedOf(ctx, parent)
+	decided, err := r.decideAll(ctx, hook, parent, owner, choice, groups)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := r.decide(ctx, hook, parent, groups, related)
-	if err != nil {
-		return 0, err
-	}
-	want, err := r.desired(parent, owner, choice, answer)
-	if err != nil {
-		return 0, err
-	}
+	answer, want := decided.answer, decided.want
 	about := r.announcer(parent)
 	r.hookEvents(about, answer)
 	finalized := hook == wire.Finalize && answer.Finalized

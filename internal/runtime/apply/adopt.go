@@ -82,8 +82,8 @@ func (c *child) sameSelector(object kube.Object) bool {
 	return err == nil && same
 }
 
-// adoptLabelled makes an object that cannot be changed a child of the owner. What is ours is known by the labels. With
-// AdoptAnnotation others are taken, too, if they fit.
+// adoptLabelled makes an object that cannot be changed a child of the owner. What is ours is known by the labels.
+// With AdoptAnnotation others are taken, too, if they fit.
 func (c *child) adoptLabelled(ctx context.Context) error {
 	if !c.isMade(c.other) {
 		if reason, err := c.misfit(ctx); reason != "" || err != nil {
@@ -111,8 +111,8 @@ func (c *child) adoptLabelled(ctx context.Context) error {
 const maxImage = 200
 
 // misfit says why an object is not to be adopted although the owner asks for it, "" if it fits: it has to have the
-// labels that a Service selects by, and the declared containers with their images. Another workload's pod of that name
-// would be deleted by the next roll.
+// labels that a Service selects by, and the declared containers with their images. Another workload's pod of that
+// name would be deleted by the next roll.
 func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	const not = "; " + AdoptAnnotation + " does not take it: "
 	for _, key := range c.kind.template.selector {

@@ -11,8 +11,8 @@ const (
 	// soon is the wait where the next event should bring what is missing, and this is only for the case that it does
 	// not come: long enough to cost nothing, short enough that no user asks what skiff is waiting for.
 	soon = time.Second
-	// recheck is the wait for what only others can change. A minute is soon enough for a person who has just removed a
-	// foreign object, and one GET per minute is nothing to the server.
+	// recheck is the wait for what only others can change. A minute is soon enough for a person who has just removed
+	// a foreign object, and one GET per minute is nothing to the server.
 	recheck = time.Minute
 	// whileDeleting is the wait for a child of ours that is being deleted. Its end comes as an event unless the child
 	// has lost its label; a pod's grace period is 30 s, and no user wants to wait for that twice.

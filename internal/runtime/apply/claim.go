@@ -14,7 +14,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphan
 	adopted []kube.Object, err error) {
 	a := e.application(owner, false)
 	for _, orphan := range orphans {
-		c, err := a.claimed(r, orphan)
+		c, err := a.named(r, orphan.ObjectMeta().Key())
 		if err != nil {
 			return adopted, err
 		}
@@ -39,7 +39,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphan
 // or gone meanwhile is no error.
 func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live kube.Object) error {
 	a := e.application(owner, false)
-	c, err := a.claimed(r, live)
+	c, err := a.named(r, live.ObjectMeta().Key())
 	if err != nil {
 		return err
 	}
@@ -51,13 +51,13 @@ func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live
 	return nil
 }
 
-// claimed returns an object as a child with what is remembered of it.
-func (a *application) claimed(r kube.Resource, object kube.Object) (*child, error) {
+// named returns the child of a name with what is remembered of it.
+func (a *application) named(r kube.Resource, key kube.Key) (*child, error) {
 	kind := a.kindOf(r.APIVersion(), r.Kind)
 	if kind == nil {
 		return nil, fmt.Errorf("%s is of a kind that the engine was not made for", r.Kind)
 	}
-	c := &child{application: a, kind: kind, key: object.ObjectMeta().Key()}
+	c := &child{application: a, kind: kind, key: key}
 	for _, m := range a.mem.children {
 		if m.kind == kind && m.key == c.key {
 			c.mem = m
@@ -77,4 +77,41 @@ func (a *application) remember(c *child) {
 		}
 	}
 	a.mem.children = append(a.mem.children, c.mem)
+}
+
+// Known returns the newest copy of a child that is known, nil if there is none, or it is being deleted.
+func (e *Engine) Known(owner Owner, r kube.Resource, key kube.Key) kube.Object {
+	c, err := e.application(owner, true).named(r, key)
+	if err != nil || !c.lookAgain() || !c.stays() {
+		return nil
+	}
+	return c.live
+}
+
+// Fits says whether a child is there as it is declared, by what is known without a request.
+func (e *Engine) Fits(owner Owner, want Child) bool {
+	a := e.application(owner, true)
+	n, d, err := a.declare(&want)
+	if err != nil {
+		return false
+	}
+	c, err := a.named(n.kind.resource, n.key)
+	if err != nil || !c.lookAgain() || !c.stays() {
+		return false
+	}
+	if c.want = d; c.isSynced() {
+		return true
+	}
+	differences, err := c.compare()
+	return err == nil && len(differences) == 0
+}
+
+// lookAgain takes what is known of a child without a request; false: it takes one.
+func (c *child) lookAgain() bool {
+	live, ask, err := c.known()
+	if err != nil || ask {
+		return false
+	}
+	c.see(live)
+	return true
 }

@@ -26,16 +26,16 @@ type Engine struct {
 
 // Options say how the children of an engine are known among other objects.
 type Options struct {
-	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared no
-	// longer only from the manager that declared it.
+	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared
+	// no longer only from the manager that declared it.
 	Manager string
 	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and there is
 	// none that one could lose.
 	ManagedBy string
 	// OtherOwners lets children declare owners beside the one that controls them.
 	OtherOwners bool
-	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are nobody's
-	// surplus: another engine has the same owner.
+	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are
+	// nobody's surplus: another engine has the same owner.
 	Ours func(live kube.Object) bool
 	// ByClaim leaves adoption to Adopt: an object of a declared name that has no controller is foreign.
 	ByClaim bool
@@ -210,8 +210,8 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 }
 
 // InSync returns the report of an Apply that has nothing to do, without the children that it would be given: the
-// owner has the same Spec as when an Apply left all of them as they are declared; and by what the cache shows they are
-// as they were then, but for their status, and there are no others. False: it takes an Apply.
+// owner has the same Spec as when an Apply left all of them as they are declared; and by what the cache shows they
+// are as they were then, but for their status, and there are no others. False: it takes an Apply.
 func (e *Engine) InSync(owner Owner) (Report, bool) {
 	o := e.remembered(owner)
 	if o.syncedFor == nil || o.syncedFor != owner.Spec && !reflect.DeepEqual(o.syncedFor, owner.Spec) {

@@ -33,8 +33,8 @@ type managedFields struct {
 	FieldsV1    kube.Raw `json:"fieldsV1"`
 }
 
-// prepare does what has to be done once before an apply removes the fields that it does not declare, and no others. It
-// costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
+// prepare does what has to be done once before an apply removes the fields that it does not declare, and no others.
+// It costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
 // declared.
 func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	declares := c.declaredOf(c.want.keep)
@@ -72,8 +72,8 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	return nil
 }
 
-// testFailed says that a test of a JSON patch did not hold. The server answers 422 without naming an object or a cause
-// (seen on v1.36), which sets it apart from the 422 of an object that some rule or webhook refuses.
+// testFailed says that a test of a JSON patch did not hold. The server answers 422 without naming an object or a
+// cause (seen on v1.36), which sets it apart from the 422 of an object that some rule or webhook refuses.
 func testFailed(err error) bool {
 	if !kube.IsInvalid(err) {
 		return false
@@ -134,8 +134,8 @@ type patchOperation struct {
 	Value any    `json:"value,omitzero"`
 }
 
-// upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a POST
-// they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
+// upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a
+// POST they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
 // operations: there is nothing to change.
 func upgrade(m *managed, manager string) (owned map[string]any, ops []patchOperation, err error) {
 	owned = map[string]any{}

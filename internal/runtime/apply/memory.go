@@ -67,8 +67,8 @@ func (m *memory) removed(uid string) bool {
 	return m.wrong != nil && uid != "" && m.wrong.removed == uid
 }
 
-// written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
-// that version, because a decision on an older copy would repeat what has been done. What
+// written is the answer to our last request about an object. It stands in for the cached copy until the cache has
+// seen that version, because a decision on an older copy would repeat what has been done. What
 // the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was deleted
 // before its event came does not stay in force.
 type written struct {
@@ -144,8 +144,8 @@ type synced struct {
 
 var seed = maphash.MakeSeed()
 
-// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out: they
-// are others' business, and a server that drops what we declare would be asked again for each change of them.
+// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out:
+// they are others' business, and a server that drops what we declare would be asked again for each change of them.
 func fingerprint(want *declared, live kube.Object) uint64 {
 	meta, _ := want.plain["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -235,9 +235,9 @@ func (c *contest) fight() string {
 	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
 }
 
-// Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own status
-// writes among them, and the same request would be refused again; so the answer is kept for a while. Not for ever:
-// what refused it may be a webhook, a quota or an allocation. A request is known by a text. The zero value
+// Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own
+// status writes among them, and the same request would be refused again; so the answer is kept for a while. Not for
+// ever: what refused it may be a webhook, a quota or an allocation. A request is known by a text. The zero value
 // remembers nothing.
 type Refusal struct {
 	of    string

@@ -273,8 +273,8 @@ func TestEarlier(t *testing.T) {
 }
 
 // Where resource versions cannot be compared, the mirror counts as having reached a write only while it shows just
-// that version. What was written is expected then, as with the expectations of Kubernetes' own controllers: nothing is
-// written twice meanwhile, a lost event blocks nothing for longer than the trust, and the owner's end clears it.
+// that version. What was written is expected then, as with the expectations of Kubernetes' own controllers: nothing
+// is written twice meanwhile, a lost event blocks nothing for longer than the trust, and the owner's end clears it.
 //
 // Rules: CCH-14
 func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 const (
 	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a
-	// deleted Service after it has sent the event of the deletion: a POST that follows at once comes too early, in two
-	// of five cases (seen on v1.36, milliseconds). After seconds another Service has it.
+	// deleted Service after it has sent the event of the deletion: a POST that follows at once comes too early, in
+	// two of five cases (seen on v1.36, milliseconds). After seconds another Service has it.
 	portPatience = 3 * time.Second
 	// portRetry is the first wait in between. It doubles.
 	portRetry = 10 * time.Millisecond

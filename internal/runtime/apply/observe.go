@@ -24,8 +24,8 @@ type name struct {
 }
 
 // children returns the declared children in their order, but for those that are not valid, whose results go into the
-// report; and after them the others that the owner has or may have: what the cache shows, what is remembered, and what
-// its status names.
+// report; and after them the others that the owner has or may have: what the cache shows, what is remembered, and
+// what its status names.
 func (a *application) children(want []Child, r *Report) (all []*child) {
 	remembered := make(map[name]*memory, len(a.mem.children))
 	for _, m := range a.mem.children {

@@ -7,8 +7,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// An engine with another field manager, whose children have no label of ours and may have more owners, as a controller
-// has whose children were made by another program.
+// An engine with another field manager, whose children have no label of ours and may have more owners, as a
+// controller has whose children were made by another program.
 func TestAnEngineWithOptionsOfItsOwn(t *testing.T) {
 	on(t, InPlace, func(b *bench) {
 		b.restart(Options{Manager: "metacontroller", OtherOwners: true})

@@ -7,8 +7,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Recreate deletes a child that differs, and creates it again when it is gone: for what cannot be changed. Whether the
-// server sees a difference, and would take the new child, it is asked before.
+// Recreate deletes a child that differs, and creates it again when it is gone: for what cannot be changed. Whether
+// the server sees a difference, and would take the new child, it is asked before.
 var Recreate Strategy = recreate{}
 
 type recreate struct{ inPlace }

@@ -35,8 +35,8 @@ func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank fu
 		answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
 }
 
-// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it, else
-// what the cache has; false if there is none.
+// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it,
+// else what the cache has; false if there is none.
 func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 	s.mu.Lock()
 	answer, gone := s.answers[k], s.gone[k]
@@ -81,10 +81,10 @@ func (s *Statuses[T]) Leave(namespace string) {
 }
 
 // Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one
-// type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status, so
-// that each field is there. The write holds only for the version that was read: otherwise it could put the status of a
-// deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where there is
-// another version by now the error is ErrConflict.
+// type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status,
+// so that each field is there. The write holds only for the version that was read: otherwise it could put the status
+// of a deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where
+// there is another version by now the error is ErrConflict.
 func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
 		return false, nil // nearly always, and ten times as cheap as what follows

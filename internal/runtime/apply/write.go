@@ -42,8 +42,8 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 		c.starved()
 		return false, nil
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err) && c.kind.template == nil:
-		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A 422
-		// can mean the same: the API server allocates a Service's node port before it looks for the name (seen on
+		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A
+		// 422 can mean the same: the API server allocates a Service's node port before it looks for the name (seen on
 		// v1.36).
 		return c.meet(ctx, err)
 	case kube.IsRefused(err):

@@ -1,0 +1,332 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
+)
+
+// round is what a hook has decided for a parent, and what follows from it.
+type round struct {
+	answer *wire.Answer
+	want   []apply.Child // for answer.Children
+}
+
+// decideAll asks the hook what should exist. Where children roll, it is asked for each revision of the parent, and
+// one child at a time goes from an older one to the latest.
+func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Object, owner apply.Owner,
+	selector labels.Requirements, children []wire.Group) (round, error) {
+	if r.revisions == nil || parent.Deleting() && hook != wire.Finalize {
+		return r.decideFor(ctx, hook, parent, owner, selector, children)
+	}
+	if parent.Namespace == "" {
+		return round{}, errors.New("rolling updates need a namespaced parent: its ControllerRevisions are in its " +
+			"namespace")
+	}
+	all, err := r.revisionsOf(ctx, parent, owner)
+	if err != nil {
+		return round{}, err
+	}
+	for _, v := range all {
+		if v.round, err = r.decideFor(ctx, hook, v.parent, owner, selector, children); err != nil {
+			return round{}, err
+		}
+	}
+	roll := rollout{reconciler: r, owner: owner, all: all, seen: children}
+	roll.claim()
+	condition := roll.advance()
+	if err := r.storeRevisions(ctx, owner, all); err != nil {
+		return round{}, err
+	}
+	out := roll.merged()
+	setCondition(out.answer, condition)
+	return out, nil
+}
+
+// decideFor asks the hook about one state of a parent.
+func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Object, owner apply.Owner,
+	selector labels.Requirements, children []wire.Group) (out round, err error) {
+	related, err := r.relatedOf(ctx, parent)
+	if err != nil {
+		return out, err
+	}
+	if out.answer, err = r.decide(ctx, hook, parent, children, related); err != nil {
+		return out, err
+	}
+	out.want, err = r.desired(parent, owner, selector, out.answer)
+	return out, err
+}
+
+// revision is one state of a parent, and the children that are in it.
+type revision struct {
+	name   string
+	patch  map[string]any // the fields of the parent that make it
+	parent *Object        // with these fields
+	claims map[claim]bool
+	round
+}
+
+// claim names a child of a revision.
+type claim struct{ group, kind, name string }
+
+func claimOf(c *wire.Child, r kube.Resource) claim { return claim{r.Group, r.Kind, c.Key.Name} }
+
+// revisionsOf returns the revisions of a parent, the latest first.
+func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner apply.Owner) ([]*revision, error) {
+	body, err := bodyOf(parent)
+	if err != nil {
+		return nil, err
+	}
+	latest := &revision{patch: extract(body, r.Rule.FieldPaths), parent: parent, claims: map[claim]bool{}}
+	if latest.name, err = r.revisionName(parent, latest.patch); err != nil {
+		return nil, err
+	}
+	stored, err := r.revisions.Owned(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	all := []*revision{latest}
+	for _, s := range stored {
+		live, ok := s.Live.(*Object)
+		if !ok || s.Deleting {
+			continue
+		}
+		v, err := readRevision(live)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read ControllerRevision %s: %w; delete it, and what is in it follows the latest "+
+				"state at once", s.Key, err)
+		case reflect.DeepEqual(v.patch, latest.patch):
+			maps.Copy(latest.claims, v.claims)
+			latest.name = v.name
+			continue
+		}
+		if v.parent, err = withPatch(parent, v.patch, r.Rule.FieldPaths); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// revisionName returns the name of the ControllerRevision of a state: the one that metacontroller gives it, which
+// identifies it by SHA-1. Nothing is protected by that.
+func (r *reconciler) revisionName(parent *Object, fields map[string]any) (string, error) {
+	text, err := encodeValue(fields)
+	if err != nil {
+		return "", err
+	}
+	sum := sha1.Sum(append([]byte(parent.UID), text...))
+	group := r.Parent.Group
+	if group == "" {
+		group = "core"
+	}
+	prefix := r.Parent.Plural + "." + group
+	const longest = 253 - 1 - 2*sha1.Size // of a name, less a separator and the hash
+	return prefix[:min(len(prefix), longest)] + "-" + hex.EncodeToString(sum[:]), nil
+}
+
+// storeRevisions makes the ControllerRevisions those that have children, before the children themselves are written.
+func (r *reconciler) storeRevisions(ctx context.Context, owner apply.Owner, all []*revision) error {
+	var want []apply.Child
+	for _, v := range all {
+		if len(v.claims) > 0 {
+			want = append(want, apply.Child{Body: r.revisionBody(v, owner)})
+		}
+	}
+	report := r.revisions.Apply(ctx, owner, want, false)
+	err := report.Err
+	for _, result := range report.All() {
+		err = errors.Join(err, result.Err)
+		if result.Outcome == apply.Foreign || result.Outcome == apply.Contested || result.Outcome == apply.Conflict {
+			err = errors.Join(err, errors.New(result.Message))
+		}
+	}
+	return err
+}
+
+// rollout is the state of a rolling update.
+type rollout struct {
+	*reconciler
+	owner apply.Owner
+	all   []*revision // the latest first
+	seen  []wire.Group
+}
+
+// rolls says whether children of a kind roll.
+func (r *reconciler) rolls(kind int) bool {
+	m := r.Spec.Children[kind].Method
+	return m == spec.RollingInPlace || m == spec.RollingRecreate
+}
+
+// claim gives each child to one revision: one that the latest does not declare to none, one that is in no revision,
+// or is as the latest declares it, to the latest.
+func (o *rollout) claim() {
+	latest := o.all[0]
+	declared := map[claim]int{}
+	for i := range latest.answer.Children {
+		if c := &latest.answer.Children[i]; o.rolls(c.Kind) {
+			declared[claimOf(c, o.kinds[c.Kind].Resource)] = i
+		}
+	}
+	taken := map[claim]*revision{}
+	for _, v := range o.all {
+		maps.DeleteFunc(v.claims, func(c claim, _ bool) bool {
+			_, is := declared[c]
+			return !is || taken[c] != nil
+		})
+		for c := range v.claims {
+			taken[c] = v
+		}
+	}
+	for c, i := range declared {
+		if v := taken[c]; v == nil || v != latest && o.engine.Fits(o.owner, latest.want[i]) {
+			if v != nil {
+				delete(v.claims, c)
+			}
+			latest.claims[c] = true
+		}
+	}
+}
+
+// advance moves the next child to the latest revision, if those that are in it are well, and returns the condition
+// that says how far the roll is.
+func (o *rollout) advance() map[string]any {
+	latest := o.all[0]
+	for i := range latest.answer.Children {
+		child := &latest.answer.Children[i]
+		c := claimOf(child, o.kinds[child.Kind].Resource)
+		if !o.rolls(child.Kind) || latest.claims[c] {
+			continue
+		}
+		if why := o.holdsUp(latest); why != "" {
+			return updated("False", "RolloutWaiting", why)
+		}
+		for _, v := range o.all[1:] {
+			delete(v.claims, c)
+		}
+		latest.claims[c] = true
+		return updated("False", "RolloutProgressing", fmt.Sprintf("updating %s %s", c.kind, c.name))
+	}
+	return updated("True", "OnLatestRevision", "latest ControllerRevision: "+latest.name)
+}
+
+// holdsUp says which child of the latest revision is not well, and why; "": all are.
+func (o *rollout) holdsUp(latest *revision) string {
+	for i := range latest.answer.Children {
+		child := &latest.answer.Children[i]
+		if !o.rolls(child.Kind) || !latest.claims[claimOf(child, o.kinds[child.Kind].Resource)] {
+			continue
+		}
+		resource := o.kinds[child.Kind].Resource
+		live := o.engine.Known(o.owner, resource, child.Key)
+		object, ok := live.(*Object)
+		name := resource.Kind + " " + child.Key.Name
+		switch {
+		case !ok:
+			return "missing child " + name
+		case !o.engine.Fits(o.owner, latest.want[i]):
+			return "child " + name + " is not updated yet"
+		}
+		if why := unwell(object, o.Spec.Children[child.Kind]); why != "" {
+			return "child " + name + " " + why
+		}
+	}
+	return ""
+}
+
+// merged is the answer for the latest state, with the children that are in an older revision as that one declares
+// them.
+func (o *rollout) merged() round {
+	latest := o.all[0]
+	out := round{answer: latest.answer, want: slices.Clone(latest.want)}
+	for _, v := range o.all[1:] {
+		if wait := v.answer.ResyncAfter; wait > 0 && len(v.claims) > 0 {
+			out.answer.ResyncAfter = apply.Earlier(out.answer.ResyncAfter, wait)
+		}
+		out.answer.Finalized = out.answer.Finalized && v.answer.Finalized
+		for i := range v.answer.Children {
+			c := &v.answer.Children[i]
+			if !v.claims[claimOf(c, o.kinds[c.Kind].Resource)] {
+				continue
+			}
+			at := slices.IndexFunc(latest.answer.Children, func(l wire.Child) bool {
+				return l.Kind == c.Kind && l.Key == c.Key
+			})
+			if at >= 0 {
+				out.want[at] = v.want[i]
+			}
+		}
+	}
+	return out
+}
+
+// updated is the condition of a roll.
+func updated(status, reason, message string) map[string]any {
+	return map[string]any{"type": "Updated", "status": status, "reason": reason, "message": message}
+}
+
+// setCondition puts a condition into the status of an answer, in the place of the one of its type.
+func setCondition(answer *wire.Answer, condition map[string]any) {
+	if answer.Status == nil {
+		answer.Status = map[string]any{}
+	}
+	have, _ := answer.Status["conditions"].([]any)
+	conditions := slices.DeleteFunc(slices.Clone(have), func(c any) bool {
+		of, _ := c.(map[string]any)
+		return of["type"] == condition["type"]
+	})
+	answer.Status["conditions"] = append(conditions, condition)
+}
+
+// unwell says why the status of a child holds up a roll; "": it does not.
+func unwell(live *Object, rule spec.Child) string {
+	var status struct {
+		ObservedGeneration int64 `json:"observedGeneration"`
+		Conditions         []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+			Reason string `json:"reason"`
+		} `json:"conditions"`
+	}
+	if len(live.Status) > 0 {
+		if err := kube.Unmarshal(live.Status, &status); err != nil {
+			return "has a status that cannot be read: " + err.Error()
+		}
+	}
+	if rule.Method == spec.RollingInPlace && status.ObservedGeneration > 0 &&
+		status.ObservedGeneration < live.Generation {
+		return fmt.Sprintf("has not observed generation %d yet", live.Generation)
+	}
+	for _, check := range rule.Checks {
+		found := false
+		for _, c := range status.Conditions {
+			if c.Type != check.Type {
+				continue
+			}
+			found = true
+			if check.Status != "" && c.Status != check.Status || check.Reason != "" && c.Reason != check.Reason {
+				return fmt.Sprintf("has condition %s=%s (%s); the roll goes on at status %q, reason %q",
+					check.Type, c.Status, kube.Printable(c.Reason, maxReason), check.Status, check.Reason)
+			}
+		}
+		if !found {
+			return "has no condition " + check.Type
+		}
+	}
+	return ""
+}
+
+// maxReason bounds the reason of a condition that another controller has written.
+const maxReason = 100

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs the hook without a cluster, on example.yaml and the children in test/, and compares its answer with
-# test/want.json.
+# test/want.yaml.
 set -eu
 cd "$(dirname "$0")"
-{{build}}"${SKIFF:-skiff}" hooks call -f . --parent example.yaml --children test/children.yaml -o json >test/got.json
-diff test/want.json test/got.json
-rm test/got.json
-echo "the hook answers as in test/want.json"
+{{build}}"${SKIFF:-skiff}" hooks call -f controller.yaml --parent example.yaml --children test/children.yaml >test/got.yaml
+diff test/want.yaml test/got.yaml
+rm test/got.yaml
+echo "the hook answers as in test/want.yaml"

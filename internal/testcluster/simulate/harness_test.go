@@ -38,6 +38,7 @@ func simulated(t *testing.T, f func(b *bench)) {
 
 func simulatedWith(t *testing.T, o Options, f func(b *bench)) {
 	t.Helper()
+	t.Parallel() // in a bubble of its own
 	synctest.Test(t, func(t *testing.T) {
 		api := apiserver.New(apiserver.Options{})
 		pipe := api.ListenPipe()

@@ -60,7 +60,7 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	}
 	w := p.take()
 	defer p.giveBack(w)
-	files := p.version()
+	files := p.program.version()
 	line, err := p.ask(ctx, w, files, c.Body)
 	if errors.Is(err, errClean) && w.process.answered > 0 { // as a kept connection that was closed
 		p.restarted(w.process)
@@ -77,8 +77,14 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	if err := refusedBy(line, p.secrets); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Body: line, Version: files + "restart " + strconv.Itoa(p.epoch())}, nil
+	return Reply{Body: line, Version: p.versionWith(files)}, nil
 }
+
+// version is another one also after a process was found ended between two calls, which may have been told to end for
+// the next one to do something else.
+func (p *pool) version() string { return p.versionWith(p.program.version()) }
+
+func (p *pool) versionWith(files string) string { return files + "restart " + strconv.Itoa(p.epoch()) }
 
 // ask has the process of a worker answer, and starts one where none runs.
 func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([]byte, error) {

@@ -115,6 +115,9 @@ func TestAProcessThatEndedBetweenCallsIsANewVersionOfTheHook(t *testing.T) {
 	for range 4 {
 		versions[ask(t, c, `{"a":1}`).Version] = true
 	}
+	if !versions[c.Version()] {
+		t.Errorf("without a call it is %q, none of %v: the hook would seem to change all the time", c.Version(), versions)
+	}
 	pids, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "pids"))
 	if n := strings.Count(string(pids), "\n"); n != 4 || len(versions) != 4 {
 		t.Errorf("%d processes, versions %v, %v", n, versions, err)

@@ -85,7 +85,7 @@ test: ## run the unit tests (with the race detector where a C compiler is found)
 # left to compile. They make much garbage and keep little of it.
 .PHONY: histories
 histories: ## run each controller through SEEDS (40) random histories, and kill it at every third of its requests
-	CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... -seeds $(SEEDS) -kill-step 3
+	CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... ./internal/hooks/reconcile -seeds $(SEEDS) -kill-step 3
 
 .PHONY: generate
 generate: ## write the Roles in examples/ and SECURITY.md's table of rights from what the controllers declare

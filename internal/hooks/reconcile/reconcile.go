@@ -97,7 +97,11 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
-	sources := []controller.Source{controller.For(objects)}
+	own := controller.For(objects)
+	if o.Rule.IgnoreStatusChanges {
+		own = controller.ForBut(objects, onlyStatus)
+	}
+	sources := []controller.Source{own}
 	selector := ""
 	if o.Spec.GenerateSelector {
 		selector = uidLabel
@@ -138,6 +142,12 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	c.OnLeave(r.related.leave)
 	r.related.attach = c.Attach
 	return c
+}
+
+// onlyStatus says that an update of a parent has changed nothing but its status.
+func onlyStatus(was, is *Object) bool {
+	return was.Generation == is.Generation && slices.Equal(was.Labels, is.Labels) &&
+		slices.Equal(was.Annotations, is.Annotations) && !is.Deleting()
 }
 
 // hooksTimeout is how long the hooks of one run may take together.

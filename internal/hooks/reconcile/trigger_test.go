@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,6 +110,37 @@ func TestAResyncPeriodRunsAllParents(t *testing.T) {
 		w.Pass(10 * time.Minute)
 		w.Want("calls in ten minutes", len(s.called()), 20)
 		w.Want("status", at(get(w, things, "a"), "status", "observedGeneration"), 1)
+	})
+}
+
+// Rules: HK-22
+func TestAChangeOfTheStatusIsNoTriggerWhereTheControllerIgnoresIt(t *testing.T) {
+	s := composite(declared)
+	s.controller.Parents[0].IgnoreStatusChanges = true
+	s.controller.Resync = time.Hour
+	story(t, s, func(w *env) {
+		w.Create("a", `{}`)
+		w.Pass(time.Second)
+		w.Want("calls with a status of our own", s.called(), []string{"sync a"})
+		w.PatchSub(things, "a", "status", `{"status":{"others":1}}`)
+		w.Pass(time.Second)
+		w.Want("calls", len(s.called()), 0)
+		for _, change := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`,
+			`{"spec":{"n":1}}`} {
+			w.Patch(things, "a", change)
+			w.Pass(time.Second)
+			w.Want("calls after "+change, len(s.called()) > 0, true)
+		}
+		w.PatchSub(things, "a", "status", `{"status":{"others":1}}`)
+		w.Pass(time.Hour)
+		w.Want("calls of a resync", s.called(), []string{"sync a"})
+		w.Want("status", at(get(w, things, "a"), "status", "others"), nil)
+		w.Patch(things, "a", `{"metadata":{"finalizers":["example.com/mine"]}}`)
+		w.Pass(time.Second)
+		s.called()
+		w.Delete(things, "a")
+		w.Pass(time.Second)
+		w.Want("calls of a deletion", slices.Contains(s.called(), "sync a"), true)
 	})
 }
 

@@ -142,6 +142,7 @@ func (c *Cluster) release(ctx context.Context, r kube.Resource, m *kube.Meta) {
 	rest := slices.DeleteFunc(slices.Clone(m.Finalizers),
 		func(f string) bool { return f == foreground || f == orphan })
 	if m.Deleting() && len(rest) < len(m.Finalizers) {
-		c.Patch(ctx, r, m, "", map[string]any{"metadata": map[string]any{"finalizers": rest}})
+		c.Patch(ctx, r, m, "", map[string]any{"metadata": map[string]any{"finalizers": rest,
+			"resourceVersion": m.ResourceVersion}}) // others take theirs off, too
 	}
 }

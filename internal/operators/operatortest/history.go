@@ -68,8 +68,9 @@ func (h *History) report(seed uint64) {
 	if err != nil {
 		h.Error(err)
 	}
-	h.Logf("history:\n  %s\nrun it again: go test ./internal/operators/%s -run '^%s$' -seed %d",
-		strings.Join(h.notes, "\n  "), filepath.Base(dir), test, seed)
+	_, dir, _ = strings.Cut(filepath.ToSlash(dir), "/internal/")
+	h.Logf("history:\n  %s\nrun it again: go test ./internal/%s -run '^%s$' -seed %d",
+		strings.Join(h.notes, "\n  "), dir, test, seed)
 }
 
 // Note records an action, to be printed when the test fails.

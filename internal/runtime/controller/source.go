@@ -68,10 +68,16 @@ func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) err
 
 // For runs the controller for the objects of s themselves. Another object under the same name and a new
 // generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
-func For[T kube.Object](s *cache.Store[T]) Source {
+func For[T kube.Object](s *cache.Store[T]) Source { return ForBut(s, nil) }
+
+// ForBut is For that does not run the controller for an update that ignores says so of; nil: for each.
+func ForBut[T kube.Object](s *cache.Store[T], ignores func(was, is T) bool) Source {
 	kind := s.Resource().Kind
 	return Source{mirror: s, size: s.Size, connect: func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
+			if ignores != nil && c.Type == cache.Updated && ignores(c.Old, c.New) {
+				return
+			}
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
 				to.forget(k)

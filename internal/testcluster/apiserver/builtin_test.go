@@ -2,14 +2,12 @@ package apiserver
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver/httpd"
 )
 
 const services = "/api/v1/namespaces/default/services"
@@ -52,22 +50,15 @@ func podBody(name string) string {
 }
 
 // Rules: FS-36
-func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
+func TestAnEventExpiresAfterAnHour(t *testing.T) {
 	withServer(t, Options{}, func(w *testServer) {
 		const old, fresh = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 		watch := w.watch(fresh + "?watch=1&timeoutSeconds=7200")
 		defer watch.close()
 		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p",`+
 			`"namespace":"default"},"reason":"R","message":"m"}`)
-		if a := w.must(200, "GET", fresh+"/e", ""); a.at("note") != "m" || a.at("regarding.name") != "p" ||
-			a.at("message") != nil || a.at("apiVersion") != "events.k8s.io/v1" {
-			t.Error(a.raw)
-		}
 		if f := watch.next(); f.at("note") != "m" {
 			t.Errorf("watched as %v", f.Object)
-		}
-		if got := itemNames(w.must(200, "GET", old+"?fieldSelector=involvedObject.name%3Dp", "")); got != "e" {
-			t.Errorf("selected %q", got)
 		}
 		start := time.Now()
 		if f := watch.next(); f.Type != "DELETED" || time.Since(start) < 59*time.Minute ||
@@ -75,10 +66,9 @@ func TestEventsAreOneStoreUnderTwoNamesAndExpire(t *testing.T) {
 			t.Errorf("%s after %v", f.Type, time.Since(start))
 		}
 		// The garbage collector knows no Events, so no policy keeps one.
-		w.must(201, "POST", fresh, `{"metadata":{"name":"e"},"regarding":{"namespace":"default"},"type":"Normal",
-			"eventTime":"2000-01-01T00:00:00.000000Z","reportingController":"c","reportingInstance":"i"}`)
-		w.must(200, "DELETE", fresh+"/e?propagationPolicy=Foreground", "")
-		w.must(404, "GET", fresh+"/e", "")
+		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
+		w.must(200, "DELETE", old+"/e?propagationPolicy=Foreground", "")
+		w.must(404, "GET", old+"/e", "")
 	})
 }
 
@@ -113,13 +103,6 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		w.must(401, "GET", "/readyz", "", "Authorization", "Bearer wrong")
 		w.must(200, "GET", "/readyz", "")
 		w.must(200, "GET", configMaps, "", auth...)
-		w.must(415, "POST", configMaps, "{}", append(auth, "Content-Type", "application/cbor")...)
-		w.must(http.StatusRequestEntityTooLarge, "POST", configMaps, `{"data":{"a":"`+
-			strings.Repeat("x", httpd.MaxBody)+`"}}`, auth...)
-		if a := w.must(404, "GET", "/nope", "", auth...); a.raw != "404 page not found\n" {
-			t.Error(a.raw)
-		}
-		w.must(405, "PUT", configMaps, "{}", auth...)
 		w.must(404, "GET", "/api/v1/namespaces/default/pods/a/log", "", auth...)
 		w.must(201, "POST", "/api/v1/namespaces/default/pods",
 			`{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
@@ -165,28 +164,6 @@ func TestMutatingWebhooksAreCalledInOrderAndAgainIfNeeded(t *testing.T) {
 			"application/merge-patch+json")
 		if got := h.called(); got != "/first UPDATE, /second UPDATE, /third UPDATE" {
 			t.Errorf("called: %s", got)
-		}
-	})
-}
-
-func TestAWebhookThatDoesNotAnswerCostsItsTimeout(t *testing.T) {
-	withHooks(t, func(w *testServer, h *hooks) {
-		h.by["/slow"] = func(map[string]any) string {
-			<-h.done
-			return say(`"allowed":true`)
-		}
-		h.configure("validating", "slow", `,"timeoutSeconds":3,"failurePolicy":"Ignore"`, "/slow")
-		start := time.Now()
-		w.must(201, "POST", configMaps, configMap("a"))
-		if took := time.Since(start); took != 3*time.Second {
-			t.Errorf("the webhook was waited for %v", took)
-		}
-		w.must(200, "DELETE", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/slow", "")
-		h.configure("validating", "slower", `,"timeoutSeconds":2`, "/slow")
-		a := w.must(500, "POST", configMaps, configMap("b"))
-		if a.at("message") != `Internal error occurred: failed calling webhook "slow.hooks.test": failed to call `+
-			`webhook: Post "https://127.0.0.1:9/slow?timeout=2s": context deadline exceeded` {
-			t.Errorf("message: %s", a.at("message"))
 		}
 	})
 }

@@ -1,64 +1,10 @@
 package apiserver
 
 import (
-	"encoding/base64"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"skiff/internal/testcluster/apiserver/forms"
 )
-
-// Rules: FD-15
-func TestTypedClientsWriteProtobuf(t *testing.T) {
-	text, err := os.ReadFile("testdata/protobuf.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	withServer(t, Options{}, func(w *testServer) {
-		var command string
-		for line := range strings.Lines(string(text)) {
-			words := strings.Fields(line)
-			if len(words) == 0 || words[0] == "#" {
-				command = line
-				continue
-			}
-			body, err := base64.StdEncoding.DecodeString(words[2])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasSuffix(words[1], "/binding") {
-				w.must(201, "POST", "/api/v1/namespaces/x/pods", podBody("p"))
-			}
-			a := w.do(words[0], words[1], string(body), "Content-Type", forms.ProtobufType, "Accept", protobufFirst)
-			if a.code/100 != 2 || a.header.Get("Content-Type") != "application/json" ||
-				len(a.header.Values("Warning")) > 0 {
-				t.Errorf("%s%d %v", command, a.code, a.raw)
-			}
-		}
-		for _, want := range []struct{ path, at, value string }{
-			{"/api/v1/namespaces/x", "status.phase", "Active"},
-			{"/api/v1/namespaces/x/configmaps/cm", "data", "map[a:b]"},
-			{"/api/v1/namespaces/x/secrets/s", "data", "map[p:cQ==]"},
-			{"/api/v1/namespaces/x/services/svc", "spec.ports",
-				"[map[name:80-8080 port:80 protocol:TCP targetPort:8080]]"},
-			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/roles/r", "rules",
-				"[map[apiGroups:[] resources:[pods] verbs:[get]]]"},
-			{"/apis/rbac.authorization.k8s.io/v1/namespaces/x/rolebindings/rb", "subjects",
-				"[map[kind:ServiceAccount name:sa namespace:x]]"},
-			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.replicas", "3"},
-			{"/apis/apps/v1/namespaces/x/deployments/web", "spec.template.metadata", "map[labels:map[app:web]]"},
-			{"/apis/apps/v1/namespaces/x/deployments/web", "metadata.finalizers", "[foregroundDeletion]"},
-			{"/api/v1/namespaces/x/pods/p", "spec.nodeName", "node-1"},
-			{"/api/v1/namespaces/x/pods/p", "metadata.finalizers", "[foregroundDeletion]"},
-		} {
-			if got := w.must(200, "GET", want.path, "").at(want.at); fmt.Sprint(got) != want.value {
-				t.Errorf("%s: %s is %v, want %s", want.path, want.at, got, want.value)
-			}
-		}
-	})
-}
 
 // Rules: FD-15
 func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {

@@ -34,6 +34,7 @@ type hook struct {
 	name   wire.Hook
 	caller *call.Caller
 	log    logr.Logger
+	counts counts
 	// changes counts how often a hook of the controller has changed.
 	changes *atomic.Int64
 
@@ -73,13 +74,16 @@ func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]b
 		return nil, &call.Later{After: wait}
 	}
 	cause, failures := controller.CauseOf(ctx)
+	began := time.Now()
 	reply, err := h.caller.Call(ctx, call.Call{Cause: cause, Attempt: failures, ParentUID: parent.UID, Body: request})
+	h.counts.count(began, err != nil && !errors.As(err, new(*call.Later)))
 	h.changed(reply.Version)
 	h.end(parent.Key(), err, ctx.Err() != nil)
 	return reply.Body, err
 }
 
-// changed notes the version of the hook, "" if it is not known, and runs all parents if it is another one than before.
+// changed notes the version of the hook, "" if it is not known, and runs all parents if it is another one than
+// before.
 func (h *hook) changed(version string) {
 	h.mu.Lock()
 	before, runAll := h.version, h.runAll
@@ -94,9 +98,9 @@ func (h *hook) changed(version string) {
 	}
 }
 
-// begin returns how long the call for a parent has to wait because the hook is parked; 0: it can begin. A parent whose
-// calls have not failed waits for no more than the call that is under way: it need not be the hook that is broken, but
-// what others ask of it.
+// begin returns how long the call for a parent has to wait because the hook is parked; 0: it can begin. A parent
+// whose calls have not failed waits for no more than the call that is under way: it need not be the hook that is
+// broken, but what others ask of it.
 func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -50,8 +50,8 @@ func New(o Options) *Supervisor {
 // nameOf returns what tells hook controllers apart.
 func nameOf(kind, name string) string { return kind + " " + name }
 
-// Put has a controller run, in the place of the one of its kind and name if there is one. One that is the same already
-// is left as it is.
+// Put has a controller run, in the place of the one of its kind and name if there is one. One that is the same
+// already is left as it is.
 func (s *Supervisor) Put(c *spec.Controller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

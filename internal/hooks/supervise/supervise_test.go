@@ -207,7 +207,7 @@ func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testi
 	})
 }
 
-// Rules: HK-95, HK-96
+// Rules: HK-95, HK-96, HK-98
 func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 	run(t, func(w *world) {
 		w.installThings()
@@ -230,6 +230,10 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 		w.Pass(time.Minute)
 		w.Want("children", len(w.configMaps()), 21)
 		w.Want("attention", len(w.hooks.Attention()), 0)
+		if about := w.hooks.About(); len(about) != 1 || !strings.HasPrefix(about[0], "hook sync of thing: ") ||
+			strings.Contains(about[0], " 0 failed") {
+			t.Errorf("about the hooks: %q", about)
+		}
 		w.called()
 		w.answers(http.StatusOK, "2")
 		w.Patch(things, "new", `{"spec":{"a":1}}`)

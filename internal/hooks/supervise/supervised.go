@@ -20,6 +20,7 @@ import (
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
 )
 
 // findEvery is how often a resource that is missing is looked for: a definition is there seconds after it was
@@ -203,10 +204,7 @@ func (s *supervised) watchPrograms(ctx context.Context) {
 	for {
 		select {
 		case <-look.C:
-			s.mu.Lock()
-			hooks := s.hooks
-			s.mu.Unlock()
-			for _, h := range hooks {
+			for _, h := range s.currentHooks() {
 				h.changed(h.caller.Version())
 			}
 		case <-ctx.Done():
@@ -229,7 +227,8 @@ func (s *supervised) connect() error {
 		if err != nil {
 			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
 		}
-		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, changes: &s.changes})
+		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, changes: &s.changes,
+			counts: counts{took: metrics.NewHistogram(hookBounds)}})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,12 +258,16 @@ func (s *supervised) close() {
 	s.hooks = nil
 }
 
+// currentHooks returns the hooks; none while the controller waits.
+func (s *supervised) currentHooks() []*hook {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hooks
+}
+
 // call calls a hook for a parent.
 func (s *supervised) call(ctx context.Context, name wire.Hook, parent *kube.Meta, request []byte) ([]byte, error) {
-	s.mu.Lock()
-	hooks := s.hooks
-	s.mu.Unlock()
-	for _, h := range hooks {
+	for _, h := range s.currentHooks() {
 		if h.name == name {
 			return h.call(ctx, parent, request)
 		}

@@ -30,6 +30,7 @@ import (
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
+	"skiff/internal/runtime/metrics"
 )
 
 // DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
@@ -41,19 +42,21 @@ const DefaultWatchTimeout = 30 * time.Minute
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
-	Set          *controller.Set    // controllers that come and go; nil: none
-	Recorders    []*events.Recorder // the manager runs them; their last Events go out before the lease is released
-	Elector      *leader.Elector    // nil: the controllers work at once; else they must be Elected
-	ElectionLog  *events.Recorder   // of who leads; its client may write without the lease; nil: no Events
-	HealthAddr   string             // host:port of the probes; "" or "0" = none
-	HealthElse   []string           // where to serve them, the first that is free, while HealthAddr is taken
-	MetricsAddr  string             // host:port of /metrics; "" or "0" = none
-	Client       *kube.Client       // of the controllers, to log when the API server does not answer; nil: not logged
-	Requests     *Requests          // what the clients of the process have sent; nil: not counted
-	DebugAddr    string             // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
-	WatchTimeout time.Duration      // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
-	Attention    func() []string    // what else needs attention, for /readyz?verbose; nil: nothing
-	DrainTimeout time.Duration      // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Set          *controller.Set     // controllers that come and go; nil: none
+	Recorders    []*events.Recorder  // the manager runs them; their last Events go out before the lease is released
+	Elector      *leader.Elector     // nil: the controllers work at once; else they must be Elected
+	ElectionLog  *events.Recorder    // of who leads; its client may write without the lease; nil: no Events
+	HealthAddr   string              // host:port of the probes; "" or "0" = none
+	HealthElse   []string            // where to serve them, the first that is free, while HealthAddr is taken
+	MetricsAddr  string              // host:port of /metrics; "" or "0" = none
+	Client       *kube.Client        // of the controllers, to log when the API server does not answer; nil: not logged
+	Requests     *Requests           // what the clients of the process have sent; nil: not counted
+	DebugAddr    string              // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	WatchTimeout time.Duration       // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	Attention    func() []string     // what else needs attention, for /readyz?verbose; nil: nothing
+	About        func() []string     // what else there is to say there; nil: nothing
+	Scrape       func(*metrics.Page) // adds what else is counted; nil: nothing
+	DrainTimeout time.Duration       // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
 

@@ -45,6 +45,9 @@ func (m *Manager) scrape(p *metrics.Page) {
 	}
 	m.writePanics(p)
 	m.writeWatches(p)
+	if m.o.Scrape != nil {
+		m.o.Scrape(p)
+	}
 	if m.o.Requests != nil {
 		m.o.Requests.write(p)
 	}

@@ -97,6 +97,9 @@ func (m *Manager) about() []string {
 			lines = append(lines, controller.Attention+line)
 		}
 	}
+	if m.o.About != nil {
+		lines = append(lines, m.o.About()...)
+	}
 	return lines
 }
 

@@ -180,6 +180,26 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.nanos.Add(int64(d))
 }
 
+// Count returns how many durations were observed.
+func (h *Histogram) Count() (total uint64) {
+	for i := range h.counts {
+		total += h.counts[i].Load()
+	}
+	return total
+}
+
+// Within returns the least bound that at least a part of the durations, 0 to 1, did not exceed; false: it is longer
+// than all bounds, or nothing was observed.
+func (h *Histogram) Within(part float64) (time.Duration, bool) {
+	least, seen := part*float64(h.Count()), uint64(0)
+	for i, bound := range h.bounds {
+		if seen += h.counts[i].Load(); seen > 0 && float64(seen) >= least {
+			return time.Duration(bound * float64(time.Second)), true
+		}
+	}
+	return 0, false
+}
+
 func (h *Histogram) sum() float64 { return float64(h.nanos.Load()) / float64(time.Second) }
 
 // Exponential returns n bounds, of which each is factor times the one before.

@@ -193,11 +193,12 @@ func TestCustomizeChoosesTheRelatedObjects(t *testing.T) {
 		{"apiVersion":"v1","resource":"secrets","labelSelector":{"matchLabels":{"x":"y"}}}]}';;
 	*) cat > request; echo '{"attachments":[],"labels":{"new":"1","old":null}}';;
 esac`)
-	f.write("c.yaml", `{apiVersion: metacontroller.k8s.io/v1alpha1, kind: DecoratorController, metadata: {name: d},
+	const decorator = `{apiVersion: metacontroller.k8s.io/v1alpha1, kind: DecoratorController, metadata: {name: d},
 spec: {
   resources: [{apiVersion: v1, resource: namespaces}], attachments: [{apiVersion: v1, resource: configmaps}],
   hooks: {sync: {version: v2, exec: {command: [sh, ./hook.sh], mode: oneshot}},
-    customize: {version: v2, exec: {command: [sh, ./hook.sh], mode: oneshot}}}}}`)
+    customize: {version: v2, exec: {command: [sh, ./hook.sh], mode: oneshot}}}}}`
+	f.write("c.yaml", decorator)
 	f.write("p.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {old: x}}}")
 	f.write("r.yaml", `{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: a}},
 		{apiVersion: v1, kind: Secret, metadata: {name: b, namespace: n, labels: {x: y}}},
@@ -219,7 +220,14 @@ spec: {
 		request.Object["kind"] != "Namespace" {
 		t.Errorf("request %s", text)
 	}
-	r = f.call("--hook", "customize", "-o", "json")
+	f.write("den.yaml", "{apiVersion: example.com/v1, kind: Den, metadata: {name: one}}")
+	f.write("c.yaml", strings.NewReplacer("Namespaced", "Cluster", "wolves", "dens", "Wolf", "Den").Replace(
+		strings.Split(callController, "---")[0])+"---\n"+
+		strings.Replace(decorator, "apiVersion: v1, resource: namespaces", "apiVersion: example.com/v1, resource: dens", 1))
+	if r := f.call("--parent", f.path("den.yaml"), "-o", "diff"); !strings.HasPrefix(r.Stdout, "change Den one: ") {
+		t.Errorf("%+v", r)
+	}
+	r = f.call("--parent", f.path("den.yaml"), "--hook", "customize", "-o", "json")
 	if r.Code != ExitDone || !strings.Contains(r.Stdout, `"labels": "x=y"`) ||
 		!strings.Contains(r.Stdout, `"names": "a"`) {
 		t.Errorf("%+v", r)

@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -116,7 +117,13 @@ func TestCredentialsAreReadAgainWhenTheyAreRefused(t *testing.T) {
 			_, _ = io.WriteString(w, `{}`)
 		})
 		hook.Webhook.Access = spec.Access{Bearer: key("token")}
-		c, _ := newCaller(t, hook, dial, v.options)
+		reads := 0
+		c, _ := newCaller(t, hook, dial, func(o *call.Options) {
+			o.Credential = func(ctx context.Context, r spec.Reference) ([]byte, error) {
+				reads++
+				return v.read(ctx, r)
+			}
+		})
 		ask(t, c, `{}`)
 		time.Sleep(time.Minute) // virtual
 		v["token"], wanted = "new", "new"
@@ -125,12 +132,12 @@ func TestCredentialsAreReadAgainWhenTheyAreRefused(t *testing.T) {
 		}
 		wanted = "other"
 		err := refused(t, c, "status 401 Unauthorized: I do not know Bearer [redacted]")
-		if asked != 4 || strings.Contains(err.Error(), "new") {
-			t.Errorf("%d requests, %v", asked, err) // they were read less than a second before
+		if asked != 4 || reads != 2 || strings.Contains(err.Error(), "new") {
+			t.Errorf("%d requests, %d reads, %v", asked, reads, err) // they were read less than a second before
 		}
 		time.Sleep(time.Minute)
-		if refused(t, c, "status 401"); asked != 5 {
-			t.Errorf("%d requests", asked) // they are as they were
+		if refused(t, c, "status 401"); asked != 5 || reads != 3 {
+			t.Errorf("%d requests, %d reads", asked, reads) // they are as they were
 		}
 		c.Close()
 		synctest.Wait()
@@ -210,4 +217,34 @@ func TestAWebhookIsReachedOverTLS(t *testing.T) {
 	hook = &spec.Hook{Webhook: &spec.Webhook{URL: strings.Replace(plain.URL, "http", "https", 1)}}
 	c, _ = newCaller(t, hook)
 	refused(t, c, "the endpoint does not speak TLS: use http:// in the URL")
+}
+
+// Rules: HK-08
+func TestANewClientCertificateGetsANewConnection(t *testing.T) {
+	first, firstKey := certificate(t)
+	second, secondKey := certificate(t)
+	wanted := first
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		block, _ := pem.Decode([]byte(wanted))
+		if !bytes.Equal(block.Bytes, r.TLS.PeerCertificates[0].Raw) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	s.StartTLS()
+	defer s.Close()
+	v := vault{"tls.crt": first, "tls.key": firstKey}
+	hook := &spec.Hook{Webhook: &spec.Webhook{URL: s.URL, Access: spec.Access{ClientTLS: keys("tls.crt", "tls.key"),
+		CAInline: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))}}}
+	c, _ := newCaller(t, hook, v.options)
+	ask(t, c, `{}`)
+	v["tls.crt"], v["tls.key"], wanted = second, secondKey, second
+	for deadline := time.Now().Add(10 * time.Second); ; { // they are not read twice in a second
+		if _, err := c.Call(t.Context(), call.Call{Body: []byte(`{}`)}); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 }

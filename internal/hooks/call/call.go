@@ -109,6 +109,7 @@ type Caller struct {
 // endpoint is what a hook is called through.
 type endpoint interface {
 	call(ctx context.Context, c Call) (Reply, error)
+	version() string // "": only an answer says it
 	close()
 }
 
@@ -145,6 +146,10 @@ func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {
 	}
 	return &Caller{where: where, timeout: timeout, hook: hook, close: sync.OnceFunc(hook.close)}
 }
+
+// Version returns what Reply.Version of a call would be now. "": the hook is a webhook, of which only the next answer
+// says it.
+func (c *Caller) Version() string { return c.hook.version() }
 
 // Call asks the hook. An error is a *Later, or says what is wrong.
 func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {

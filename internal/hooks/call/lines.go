@@ -77,14 +77,8 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	if err := refusedBy(line, p.secrets); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Body: line, Version: p.versionWith(files)}, nil
+	return Reply{Body: line, Version: p.version()}, nil
 }
-
-// version is another one also after a process was found ended between two calls, which may have been told to end for
-// the next one to do something else.
-func (p *pool) version() string { return p.versionWith(p.program.version()) }
-
-func (p *pool) versionWith(files string) string { return files + "restart " + strconv.Itoa(p.epoch()) }
 
 // ask has the process of a worker answer, and starts one where none runs.
 func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([]byte, error) {
@@ -146,6 +140,10 @@ func (p *pool) hasEnded(c *child) bool {
 		return false
 	}
 }
+
+// version is that of the files and of the restarts as they are now. An answer says it, too, and not what it was made
+// with: of answers that arrive late none says that the hook has changed back.
+func (p *pool) version() string { return p.program.version() + "restart " + strconv.Itoa(p.epoch()) }
 
 // epoch returns how often the hook was restarted. All workers say the same, whichever process they have.
 func (p *pool) epoch() int {

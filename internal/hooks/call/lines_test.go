@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,12 +83,16 @@ func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *t
 		`exit 0`:                         "it ended without an answer",
 		`echo stuck >&2; sleep 1000`:     "no answer within 1s: stuck",
 	} {
-		hook := shell(t, spec.Lines, "echo $$ > child; read -r line; "+answer)
+		hook := shell(t, spec.Lines, "echo $$ > child; echo >> starts; read -r line; "+answer)
 		hook.Exec.Timeout = time.Second
 		c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer, o.Workers = 1<<20, 1 })
 		refused(t, c, "hook sync (sh): ", want)
 		wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
 		refused(t, c, "it ended and is started again in ")
+		starts, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "starts"))
+		if err != nil || len(starts) != 1 {
+			t.Errorf("%s: %d starts, %v", answer, len(starts), err)
+		}
 	}
 }
 
@@ -113,14 +119,53 @@ func TestAProcessThatEndedBetweenCallsIsANewVersionOfTheHook(t *testing.T) {
 	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
 	versions := map[string]bool{}
 	for range 4 {
-		versions[ask(t, c, `{"a":1}`).Version] = true
-	}
-	if !versions[c.Version()] {
-		t.Errorf("without a call it is %q, none of %v: the hook would seem to change all the time", c.Version(), versions)
+		version := ask(t, c, `{"a":1}`).Version
+		if versions[version] = true; c.Version() != version {
+			t.Errorf("version %q and %q", version, c.Version())
+		}
 	}
 	pids, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "pids"))
 	if n := strings.Count(string(pids), "\n"); n != 4 || len(versions) != 4 {
 		t.Errorf("%d processes, versions %v, %v", n, versions, err)
+	}
+}
+
+// Rules: HK-96, HK-102
+func TestTheEndOfAllProcessesIsOneRestart(t *testing.T) {
+	hook := shell(t, spec.Lines, `echo $$ >> pids; while read -r line; do echo "$line"; done`)
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 3 })
+	all := func(do func()) {
+		var calls sync.WaitGroup
+		for range 3 {
+			calls.Go(do)
+		}
+		calls.Wait()
+	}
+	pids := func() []string {
+		text, _ := os.ReadFile(filepath.Join(hook.Exec.Dir, "pids")) // which the first process makes
+		return strings.Fields(string(text))
+	}
+	for len(pids()) < 3 {
+		all(func() { ask(t, c, `{"a":1}`) })
+	}
+	before := c.Version()
+	for _, pid := range pids() {
+		n, _ := strconv.Atoi(pid)
+		if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	versions := map[string]bool{}
+	for deadline := time.Now().Add(time.Minute); len(pids()) < 6; { // calls fail that come before skiff sees the end
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %q", pids())
+		}
+		all(func() { _, _ = c.Call(t.Context(), call.Call{Body: []byte(`{"a":1}`)}) })
+		versions[c.Version()] = true
+	}
+	delete(versions, before)
+	if len(versions) > 1 {
+		t.Errorf("versions %v after %s", versions, before)
 	}
 }
 

@@ -26,7 +26,7 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	case <-ctx.Done():
 		return Reply{}, ctx.Err()
 	}
-	version := o.version()
+	version := o.version() // of what is started
 	cmd := exec.CommandContext(ctx, o.spec.Command[0], o.spec.Command[1:]...)
 	said := o.prepare(cmd, "SKIFF_CAUSE="+c.Cause)
 	stdout := &process.Output{Limit: o.max}

@@ -153,9 +153,9 @@ func exited(err error, last string) error {
 // notStarted returns the error of a program that cannot be run. err names its path.
 func notStarted(err error) error { return unavailable{fmt.Errorf("start it: %w", err)} }
 
-// Files returns the files that the hook is made of, as far as its command names them: the program, and arguments that
-// are files. When one of them changes, the hook has changed.
-func Files(e *spec.Exec) (files []string) {
+// filesOf returns the files that a hook is made of, as far as its command names them: the program, and arguments that
+// are files.
+func filesOf(e *spec.Exec) (files []string) {
 	for i, arg := range e.Command {
 		if i == 0 && !strings.ContainsRune(arg, filepath.Separator) {
 			found, err := exec.LookPath(arg)
@@ -177,7 +177,7 @@ func Files(e *spec.Exec) (files []string) {
 // lookEvery is how old a look at the program's files may be: a change is to be seen within two seconds.
 const lookEvery = 250 * time.Millisecond
 
-// version tells one state of the program's files from another.
+// version tells one state of the program's files from another. When one of them has changed, the hook has.
 func (p *program) version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,7 @@ func (p *program) version() string {
 		return p.files
 	}
 	var out strings.Builder
-	for _, name := range Files(p.spec) {
+	for _, name := range filesOf(p.spec) {
 		if info, err := os.Stat(name); err == nil {
 			fmt.Fprintf(&out, "%s %d %d;", name, info.Size(), info.ModTime().UnixNano())
 		}

@@ -256,6 +256,8 @@ func (w *webhook) authorize(req *http.Request, secrets *credentials) {
 	}
 }
 
+func (w *webhook) version() string { return "" }
+
 // close closes the connections when no call uses them any more.
 func (w *webhook) close() {
 	w.calls.Wait()

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -162,6 +163,12 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 		if took := time.Since(before); took != 3*time.Second || !call.IsUnavailable(err) {
 			t.Errorf("after %s: %v", took, err)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = c.Call(ctx, call.Call{Body: []byte(`{}`)})
+		if !errors.Is(err, context.Canceled) || call.IsUnavailable(err) {
+			t.Errorf("cancelled: %v", err)
+		}
 		c.Close()
 		synctest.Wait()
 	})
@@ -308,10 +315,13 @@ func TestTheMemoryOfStoredAnswersIsBounded(t *testing.T) {
 	if asked != 10 {
 		t.Errorf("%d whole answers", asked)
 	}
-	for range 2 {
-		_, err := c.Call(t.Context(), call.Call{ParentUID: "4", Body: []byte(`{}`)})
-		if err != nil || asked != 10 {
-			t.Errorf("%d whole answers, %v", asked, err)
+	for _, next := range []struct {
+		uid   string
+		whole int
+	}{{"2", 10}, {"5", 11}, {"2", 11}, {"3", 12}} { // 2, 3 and 4 are stored; 3 goes for 5, because 2 was just used
+		_, err := c.Call(t.Context(), call.Call{ParentUID: next.uid, Body: []byte(`{}`)})
+		if err != nil || asked != next.whole {
+			t.Errorf("%s: %d whole answers, want %d, %v", next.uid, asked, next.whole, err)
 		}
 	}
 }

@@ -96,6 +96,9 @@ func TestRulesThatExcludeEachOtherAreRefusedWithThePath(t *testing.T) {
 		{related(`,"namespace":"other"`), inShop, `namespace: is "other", but the parent is in shop`},
 		{related(`,"names":[1]`), ofShop, "names[0]: must be a string, is a number"},
 		{related(`,"names":[` + many + `]`), ofShop, "have more than 10000 names"},
+		{`{"relatedResources":[` + strings.TrimSuffix(strings.Repeat(`{"apiVersion":"v1","resource":"secrets","names":[`+
+			strings.TrimSuffix(strings.Repeat(`"a",`, 6000), ",")+`]},`, 2), ",") + `]}`, ofShop,
+			"relatedResources[1].names: all rules together have more than 10000 names"},
 		{related(`,"labelSelector":{"matchLabels":{"a":1}}`), ofShop, "relatedResources[0].labelSelector: "},
 		{related(`,"labelSelector":{"matchExpressions":[{"key":"a","operator":"Like"}]}`), ofShop,
 			"relatedResources[0].labelSelector: a: operator: must be In"},

@@ -24,7 +24,7 @@ SEEDS ?= 40
 
 # How many packages are tested at once. Some of their tests wait for real processes: as many as there are processors
 # would leave these idle.
-AT_ONCE ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
+AT_ONCE ?= $(or $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN) 2>/dev/null),4)
 
 # How long each fuzz target runs: long enough to meet a shallow bug, short enough to be run before a commit. Without
 # -fuzzminimizetime the first input that finds something new would be made smaller for a minute, and nothing else tried.

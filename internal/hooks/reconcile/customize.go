@@ -18,19 +18,20 @@ import (
 // errUnlisted says that a related kind is not listed yet. The parent runs when it is.
 var errUnlisted = errors.New("related objects are not listed yet")
 
-// relatedOf returns the related objects of a parent by kind.
-func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Group, error) {
+// relatedOf returns the related objects of a revision of a parent by kind.
+func (r *reconciler) relatedOf(ctx context.Context, parent *Object, revision string) ([]wire.Group, error) {
 	if r.Spec.Customize == nil {
 		return nil, nil
 	}
 	changes := r.Changes()
-	a := r.related.get(parent, changes)
+	who := subject{parent.Key(), revision}
+	a := r.related.get(parent, revision, changes)
 	if a == nil {
 		var err error
 		if a, err = r.customize(ctx, parent, changes); err != nil {
 			return nil, err
 		}
-		r.related.set(parent.Key(), a)
+		r.related.set(who, a)
 	}
 	if len(a.of) < len(a.rules) {
 		of, err := r.related.find(ctx, a.rules)
@@ -38,7 +39,7 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object) ([]wire.Grou
 			return nil, fmt.Errorf("answer of the customize hook: %w", err)
 		}
 		a = &asked{a.uid, a.generation, a.changes, a.rules, of}
-		r.related.set(parent.Key(), a)
+		r.related.set(who, a)
 	}
 	var groups []wire.Group
 	for i, resource := range a.of {

@@ -208,7 +208,7 @@ func (r *reconciler) forget(key kube.Key) {
 	}
 	r.statuses.forget(key)
 	if r.Spec.Customize != nil {
-		r.related.set(key, nil)
+		r.related.keep(key)
 	}
 }
 

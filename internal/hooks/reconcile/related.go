@@ -20,13 +20,13 @@ type related struct {
 
 	// changing is held while mirrors come and go. It is taken before mu, which their handlers take.
 	changing sync.Mutex
-	mu       sync.Mutex // guards what follows
-	asked    map[kube.Key]*asked
+	mu       sync.Mutex                     // guards what follows
+	asked    map[kube.Key]map[string]*asked // by parent, and by its revision: "" where children do not roll
 	kinds    map[kube.Resource]*relatedKind
 	found    map[spec.Type]kube.Resource // what discovery has found
 }
 
-// asked is what the customize hook has answered for a parent. It does not change.
+// asked is what the customize hook has answered for a revision of a parent. It does not change.
 type asked struct {
 	uid        string
 	generation int64
@@ -38,16 +38,22 @@ type asked struct {
 // relatedKind is a kind that rules name.
 type relatedKind struct {
 	mirror  *cache.Store[*Object]
-	detach  func()                       // related.changing guards it
-	named   map[string]map[kube.Key]bool // the parents with such a rule, by the namespace of the rule; "": all
-	waiting map[kube.Key]bool            // the parents that are to run when it is listed
+	detach  func()                      // related.changing guards it
+	named   map[string]map[subject]bool // whose rules name it, by the namespace of the rule; "": all
+	waiting map[kube.Key]bool           // the parents that are to run when it is listed
+}
+
+// subject is a revision of a parent.
+type subject struct {
+	parent   kube.Key
+	revision string
 }
 
 // namespaces are mirrored for rules that select them.
 var namespaceKind = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 
 func newRelated(s controller.Setup) *related {
-	return &related{setup: s, asked: map[kube.Key]*asked{}, kinds: map[kube.Resource]*relatedKind{},
+	return &related{setup: s, asked: map[kube.Key]map[string]*asked{}, kinds: map[kube.Resource]*relatedKind{},
 		found: map[spec.Type]kube.Resource{}}
 }
 
@@ -69,22 +75,34 @@ func scopeOf(r kube.Resource, rule *wire.Rule) string {
 	return rule.Namespace
 }
 
-// get returns what the hook has answered for a parent, nil if it is to be asked.
-func (r *related) get(parent *Object, changes int64) *asked {
+// get returns what the hook has answered for a revision of a parent, nil if it is to be asked.
+func (r *related) get(parent *Object, revision string, changes int64) *asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.asked[parent.Key()]
+	a := r.asked[parent.Key()][revision]
 	if a != nil && a.uid == parent.UID && a.generation == parent.Generation && a.changes == changes {
 		return a
 	}
 	return nil
 }
 
-// set replaces what the hook has answered for a parent, nil: the parent is gone. It starts and stops mirrors.
-func (r *related) set(parent kube.Key, to *asked) {
+// keep forgets all revisions of a parent but these.
+func (r *related) keep(parent kube.Key, revisions ...string) {
+	r.mu.Lock()
+	all := slices.Sorted(maps.Keys(r.asked[parent]))
+	r.mu.Unlock()
+	for _, revision := range all {
+		if !slices.Contains(revisions, revision) {
+			r.set(subject{parent, revision}, nil)
+		}
+	}
+}
+
+// set replaces what the hook has answered, nil: the revision is gone. It starts and stops mirrors.
+func (r *related) set(of subject, to *asked) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	added, idle := r.replace(parent, to)
+	added, idle := r.replace(of, to)
 	for _, resource := range added {
 		r.start(resource)
 	}
@@ -94,20 +112,28 @@ func (r *related) set(parent kube.Key, to *asked) {
 }
 
 // replace is set, and returns the kinds of which a mirror is to be started, and those that no rule names any more.
-func (r *related) replace(parent kube.Key, to *asked) (added []kube.Resource, idle []*relatedKind) {
+func (r *related) replace(of subject, to *asked) (added []kube.Resource, idle []*relatedKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.asked[parent]
-	if delete(r.asked, parent); to != nil {
-		r.asked[parent] = to
+	revisions := r.asked[of.parent]
+	before := revisions[of.revision]
+	switch {
+	case to != nil && revisions == nil:
+		r.asked[of.parent] = map[string]*asked{of.revision: to}
+	case to != nil:
+		revisions[of.revision] = to
+	default:
+		if delete(revisions, of.revision); len(revisions) == 0 {
+			delete(r.asked, of.parent)
+		}
 	}
 	if before != nil {
 		before.uses(func(resource kube.Resource, namespace string) {
 			k := r.kinds[resource]
-			if delete(k.named[namespace], parent); len(k.named[namespace]) == 0 {
+			if delete(k.named[namespace], of); len(k.named[namespace]) == 0 {
 				delete(k.named, namespace)
 			}
-			delete(k.waiting, parent)
+			delete(k.waiting, of.parent)
 		})
 	}
 	if to != nil {
@@ -115,14 +141,14 @@ func (r *related) replace(parent kube.Key, to *asked) (added []kube.Resource, id
 			k := r.kinds[resource]
 			if k == nil {
 				k = &relatedKind{mirror: controller.Mirror[*Object](r.setup, resource, ""),
-					named: map[string]map[kube.Key]bool{}, waiting: map[kube.Key]bool{}}
+					named: map[string]map[subject]bool{}, waiting: map[kube.Key]bool{}}
 				r.kinds[resource] = k
 				added = append(added, resource)
 			}
 			if k.named[namespace] == nil {
-				k.named[namespace] = map[kube.Key]bool{}
+				k.named[namespace] = map[subject]bool{}
 			}
-			k.named[namespace][parent] = true
+			k.named[namespace][of] = true
 		})
 	}
 	if before != nil {
@@ -171,7 +197,7 @@ func (r *related) leave(namespace string) {
 	r.mu.Unlock()
 	for _, parent := range all {
 		if parent.Namespace == namespace {
-			r.set(parent, nil)
+			r.keep(parent)
 		}
 	}
 }
@@ -184,10 +210,10 @@ func (r *related) parentsOf(resource kube.Resource, o *Object) (keys []kube.Key)
 	if k == nil {
 		return nil
 	}
-	for _, parents := range []map[kube.Key]bool{k.named[o.Namespace], k.named[""]} {
-		for parent := range parents {
-			if r.concernsLocked(r.asked[parent], resource, o) {
-				keys = append(keys, parent)
+	for _, subjects := range []map[subject]bool{k.named[o.Namespace], k.named[""]} {
+		for of := range subjects {
+			if r.concernsLocked(r.asked[of.parent][of.revision], resource, o) {
+				keys = append(keys, of.parent)
 			}
 		}
 	}

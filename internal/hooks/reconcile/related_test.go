@@ -243,3 +243,43 @@ func TestAKindThatNoParentNamesAnyMoreIsNotWatched(t *testing.T) {
 		w.Want("watched", watched(), []string{"configmaps", "things"})
 	})
 }
+
+// Rules: HK-85
+func TestARevisionHasItsOwnRelatedObjects(t *testing.T) {
+	s := rolling(spec.RollingInPlace)
+	s.hook = func(hook wire.Hook, request map[string]any) (string, error) {
+		parent := request["parent"]
+		if hook == wire.Customize {
+			return fmt.Sprintf(`{"relatedResources":[{"apiVersion":"v1","resource":"secrets","names":[%q]}]}`,
+				at(parent, "spec", "template", "config")), nil
+		}
+		related, _ := at(request, "related", "Secret.v1").(map[string]any)
+		template, _ := at(parent, "spec", "template").(map[string]any)
+		template["image"] = strings.Join(slices.Collect(maps.Keys(related)), ",")
+		return catset(hook, request)
+	}
+	s.controller.Customize = webhook()
+	storyOfRevisions(t, s, func(w *env) {
+		w.Post(secrets, secret("one", ""))
+		w.Post(secrets, secret("two", ""))
+		w.Create("a", `{"replicas":2,"template":{"config":"one"}}`)
+		w.Pass(time.Second)
+		ready(w, "a-0", "a-1")
+		w.Want("pods", images(w), []string{"a-0=one", "a-1=one"})
+		w.PatchSub(pods, "a-1", "status", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+		w.PatchSub(pods, "a-0", "status", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+		w.Patch(things, "a", `{"spec":{"template":{"config":"two"}}}`)
+		w.Pass(time.Minute)
+		w.Want("pods", images(w), []string{"a-0=two", "a-1=one"})
+		s.called()
+		w.Delete(secrets, "one")
+		w.Want("the older revision hears of it", slices.Contains(s.called(), "sync a"), true)
+		w.Post(secrets, secret("one", ""))
+		ready(w, "a-0")
+		w.Want("pods", images(w), []string{"a-0=two", "a-1=two"})
+		w.Pass(time.Minute)
+		s.called()
+		w.Delete(secrets, "one")
+		w.Want("no revision needs it", len(s.called()), 0)
+	})
+}

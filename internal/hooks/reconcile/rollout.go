@@ -28,7 +28,7 @@ type round struct {
 func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Object, owner apply.Owner,
 	selector labels.Requirements, children []wire.Group) (round, error) {
 	if r.revisions == nil || parent.Deleting() && hook != wire.Finalize {
-		return r.decideFor(ctx, hook, parent, owner, selector, children)
+		return r.decideFor(ctx, hook, parent, "", owner, selector, children)
 	}
 	if parent.Namespace == "" {
 		return round{}, errors.New("rolling updates need a namespaced parent: its ControllerRevisions are in its " +
@@ -38,11 +38,15 @@ func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Obje
 	if err != nil {
 		return round{}, err
 	}
+	var names []string
 	for _, v := range all {
-		if v.round, err = r.decideFor(ctx, hook, v.parent, owner, selector, children); err != nil {
+		v.round, err = r.decideFor(ctx, hook, v.parent, v.name, owner, selector, children)
+		if err != nil {
 			return round{}, err
 		}
+		names = append(names, v.name)
 	}
+	r.related.keep(parent.Key(), names...)
 	roll := rollout{reconciler: r, owner: owner, all: all, seen: children}
 	roll.claim()
 	condition := roll.advance()
@@ -55,9 +59,9 @@ func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Obje
 }
 
 // decideFor asks the hook about one state of a parent.
-func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Object, owner apply.Owner,
+func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Object, revision string, owner apply.Owner,
 	selector labels.Requirements, children []wire.Group) (out round, err error) {
-	related, err := r.relatedOf(ctx, parent)
+	related, err := r.relatedOf(ctx, parent, revision)
 	if err != nil {
 		return out, err
 	}

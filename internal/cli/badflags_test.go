@@ -26,6 +26,7 @@ var enough = map[string]string{
 	"skiff hooks init":   "x --lang go",
 
 	"skiff hooks run":       "-f testdata/hooks.yaml --server https://127.0.0.1:1",
+	"skiff hooks call":      "-f testdata/hooks.yaml --parent testdata/thing.yaml",
 	"skiff hooks manifests": "--image a",
 	"skiff hooks check":     "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 }

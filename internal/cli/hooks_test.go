@@ -93,14 +93,15 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 		"PodDisruptionBudget skiff/skiff-hooks")
 	wantGrants(t, have["ClusterRole /skiff-hooks"], spec.Rights(controllers[0]))
 
-	have = printedObjects(t, append(args, "--namespaced", "shop", "--name", "x", "--directory", "/c")...)
+	have = printedObjects(t, append(args, "--namespaced", "shop", "--name", "x", "--directory", "/c", "--",
+		"--workers=2")...)
 	wantInstalled(t, have, "ServiceAccount shop/x", "Role shop/x", "RoleBinding shop/x", "Role shop/x-leader-election",
 		"RoleBinding shop/x-leader-election", "Role n/x-credentials", "RoleBinding n/x-credentials",
 		"Deployment shop/x", "PodDisruptionBudget shop/x")
 	pod := lookup(have["Deployment shop/x"], "spec", "template", "spec").(object)
 	container := pod["containers"].([]any)[0].(object)
 	want := "[hooks run -f /c --watch-namespaces=shop --leader-elect --log-format=json " +
-		"--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --leader-election-id=x]"
+		"--health-probe-bind-address=:8081 --metrics-bind-address=:8080 --leader-election-id=x --workers=2]"
 	if got := fmt.Sprint(container["args"]); got != want || pod["serviceAccountName"] != "x" ||
 		container["image"] != "webshop:v1" {
 		t.Errorf("%s\nwant %s\nin %v", got, want, pod)

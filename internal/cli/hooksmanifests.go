@@ -23,23 +23,30 @@ type hooksManifestsFlags struct {
 func newHooksManifests() *cobra.Command {
 	var f hooksManifestsFlags
 	cmd := &cobra.Command{
-		Use:   "manifests -f FILE --image IMAGE",
+		Use:   "manifests -f FILE --image IMAGE [-- FLAGS OF skiff hooks run]",
 		Short: "Print the manifests that run hook controllers in a cluster",
 		Long: `Prints all that a cluster needs to run the controllers in the files: the namespace, a service account
 with the rights that they need and no others, two replicas with leader election, and a PodDisruptionBudget. The image
 has skiff as its entrypoint and, in --directory, the same files with the programs that they name; the Dockerfile of
 'skiff hooks init' makes it.
 
-With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.`,
+With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.
+Arguments after -- are added to those of 'skiff hooks run'.`,
 		Example: `  skiff hooks manifests -f . --image registry.example.com/webshop:v1 | kubectl apply -f -
-  skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps`,
-		Args: NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps
+  skiff hooks manifests -f . --image webshop -- --workers 2`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyAfterDash(cmd, args); err != nil {
+				return err
+			}
+			if err := checkRunFlags(newHooksRun(), "skiff hooks run", ownHooksRunFlags, args); err != nil {
+				return err
+			}
 			controllers, err := f.check(cmd)
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers))
+			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers, args))
 			return err
 		},
 	}
@@ -80,11 +87,16 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 // isControl is a character that no path has which someone typed.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller) string {
+// ownHooksRunFlags are flags of `skiff hooks run` that the manifests decide, with what decides them.
+var ownHooksRunFlags = map[string]string{"file": "--directory", "from-cluster": "the manifests",
+	"watch-namespaces": "--namespaced", "leader-elect": "the manifests", "leader-election-id": "--name",
+	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
+
+func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, runFlags []string) string {
 	account := f.rights.serviceAccount()
 	return manifests.Install{Account: account, Command: []string{"hooks", "run", "-f", f.directory}, Image: f.image,
 		Replicas: f.replicas, Namespaces: f.rights.namespaced, Rights: f.rights.rights(controllers),
-		Election: electionRights, Args: []string{"--leader-election-id=" + account.Name},
+		Election: electionRights, Args: append([]string{"--leader-election-id=" + account.Name}, runFlags...),
 		Extra: f.rights.credentials(account, controllers), Memory: "512Mi",
 		MemoryWhy: "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of hooks take " +
 			"the rest:\none for each worker, of which there are five by default (--workers).",

@@ -53,8 +53,8 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
   skiff manifests -- --template-policy restricted -v 1
   skiff manifests --policies -- --template-policy restricted | kubectl apply -f -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
-				return Usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
+			if err := onlyAfterDash(cmd, args); err != nil {
+				return err
 			}
 			if err := f.check(args); err != nil {
 				return err
@@ -114,7 +114,15 @@ func (f *manifestsFlags) check(runFlags []string) error {
 	if f.replicas < 1 {
 		return Usagef("--replicas %d: must be at least 1", f.replicas)
 	}
-	return checkRunFlags(runFlags)
+	return checkRunFlags(newRun(), "skiff run", ownRunFlags, runFlags)
+}
+
+// onlyAfterDash refuses arguments before --.
+func onlyAfterDash(cmd *cobra.Command, args []string) error {
+	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+		return Usagef("%s takes no arguments before --, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
 }
 
 // ownRunFlags are flags of `skiff run` that the manifests decide, with what decides them.
@@ -122,18 +130,17 @@ var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-names
 	"watch-namespace-selector": "--watch-namespace-selector before it", "leader-elect": "the manifests",
 	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
 
-// checkRunFlags checks the arguments that are added to those of `skiff run`.
-func checkRunFlags(args []string) error {
-	run := newRun()
+// checkRunFlags checks the arguments that are added to those of a command. own are those that the manifests decide.
+func checkRunFlags(run *cobra.Command, name string, own map[string]string, args []string) error {
 	if err := run.ParseFlags(args); err != nil {
-		return Usagef("flags of skiff run after --: %w", err)
+		return Usagef("flags of %s after --: %w", name, err)
 	}
 	if rest := run.Flags().Args(); len(rest) > 0 {
-		return Usagef("flags of skiff run after --: %q is no flag", rest[0])
+		return Usagef("flags of %s after --: %q is no flag", name, rest[0])
 	}
-	for _, flag := range slices.Sorted(maps.Keys(ownRunFlags)) {
+	for _, flag := range slices.Sorted(maps.Keys(own)) {
 		if run.Flags().Changed(flag) {
-			return Usagef("--%s after --: it is set by %s", flag, ownRunFlags[flag])
+			return Usagef("--%s after --: it is set by %s", flag, own[flag])
 		}
 	}
 	return nil

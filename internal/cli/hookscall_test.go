@@ -223,7 +223,7 @@ spec: {
 	f.write("den.yaml", "{apiVersion: example.com/v1, kind: Den, metadata: {name: one}}")
 	f.write("c.yaml", strings.NewReplacer("Namespaced", "Cluster", "wolves", "dens", "Wolf", "Den").Replace(
 		strings.Split(callController, "---")[0])+"---\n"+
-		strings.Replace(decorator, "apiVersion: v1, resource: namespaces", "apiVersion: example.com/v1, resource: dens", 1))
+		strings.Replace(decorator, "v1, resource: namespaces", "example.com/v1, resource: dens", 1))
 	if r := f.call("--parent", f.path("den.yaml"), "-o", "diff"); !strings.HasPrefix(r.Stdout, "change Den one: ") {
 		t.Errorf("%+v", r)
 	}

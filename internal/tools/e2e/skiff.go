@@ -43,7 +43,10 @@ func (c *Cluster) StartSkiffCommand(binary, name, kubeconfig string, args ...str
 		return nil, err
 	}
 	argv := append(append([]string{binary}, args...), "--kubeconfig", kubeconfig,
-		"--health-probe-bind-address="+loopback(port), "--min-cooldown=1s") // tests do not wait for ten seconds
+		"--health-probe-bind-address="+loopback(port))
+	if args[0] == "run" || args[0] == "restart" {
+		argv = append(argv, "--min-cooldown=1s") // tests do not wait for ten seconds
+	}
 	// HOME and KUBECONFIG out of the way: a forgotten flag must not reach the developer's own cluster.
 	p, err := c.Start(name, []string{"KUBECONFIG=", "HOME=" + c.Dir}, argv...)
 	if err != nil {

@@ -81,6 +81,11 @@ func TestNothingIsAdoptedForAParentThatIsBeingDeletedOrThatIsDeletedItself(t *te
 		w.Pass(time.Hour)
 		w.Want("owner", ownerOf(w, "x"), nil)
 		w.Want("objects", names(w, configMaps), []string{"x"})
+		w.Post(configMaps, configMap("y", `,"labels":{"app":"db"},"finalizers":["example.com/mine"]`, ""))
+		w.Delete(configMaps, "y")
+		w.Post(things, thing("b", strings.Replace(selectsWeb, "web", "db", 1), `{}`))
+		w.Pass(time.Minute)
+		w.Want("owner of what is being deleted", ownerOf(w, "y"), nil)
 	})
 }
 

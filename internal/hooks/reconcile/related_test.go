@@ -182,43 +182,6 @@ func TestNoHookIsCalledBeforeTheRelatedKindsAreListed(t *testing.T) {
 	})
 }
 
-// Rules: HK-64, HK-69
-func TestARuleThatCannotBeFollowedFailsItsParentAlone(t *testing.T) {
-	s := customizing(2)
-	story(t, s, func(w *env) {
-		w.Create("fine", rules(webSecrets))
-		w.Create("a", rules(`{"apiVersion":"example.com/v1","resource":"widgets"}`))
-		w.Want("status of another", seen(w, "fine"), "Secret.v1:")
-		w.Want("note", note(w, "SyncError"), "answer of the customize hook: relatedResources[0]: the server has no "+
-			"resource widgets in example.com/v1: see `kubectl api-resources`")
-		w.Post(secrets, secret("s", "web"))
-		w.Want("status of another", seen(w, "fine"), "Secret.v1:default/s")
-		crd := strings.NewReplacer("gadget", "widget", "Gadget", "Widget").Replace(definition(w, "gadgets"))
-		w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(crd))
-		w.Pass(10 * time.Minute)
-		w.Want("found", seen(w, "a"), "Widget.example.com/v1:")
-		calls := slices.DeleteFunc(s.called(), func(c string) bool { return c != "customize a" })
-		w.Want("calls of customize", calls, []string{"customize a"})
-	})
-}
-
-// Rules: HK-27, HK-108
-func TestARelatedKindThatMayNotBeListedFailsItsParentAlone(t *testing.T) {
-	s := customizing(2)
-	story(t, s, func(w *env) {
-		allow := w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Resource: "secrets",
-			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "secrets is forbidden"}})
-		w.Create("a", rules(webSecrets))
-		w.Create("fine", `{}`)
-		w.Pass(time.Minute)
-		w.Want("status of another", seen(w, "fine"), "")
-		w.Want("note", strings.Contains(note(w, "SyncError"), "secrets is forbidden"), true)
-		allow()
-		w.Pass(20 * time.Second)
-		w.Want("seen", seen(w, "a"), "Secret.v1:")
-	})
-}
-
 // Rules: HK-64
 func TestAKindThatNoParentNamesAnyMoreIsNotWatched(t *testing.T) {
 	s := customizing(1)

@@ -50,7 +50,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
 		return controller.Wait(r.Resync), nil
 	}
-	if parent, err = r.setFinalizer(ctx, parent, selected); err == nil {
+	if parent, err = r.setFinalizer(ctx, parent); err == nil {
 		if !selected && !holds(parent, r.finalizer()) { // there is no finalize hook any more
 			r.forget(key)
 			return controller.Done, nil
@@ -80,11 +80,11 @@ func (r *reconciler) announcer(parent *Object) announce.Announcer {
 }
 
 // setFinalizer puts the finalizer on a parent, or takes it off where there is no finalize hook any more.
-func (r *reconciler) setFinalizer(ctx context.Context, parent *Object, selected bool) (*Object, error) {
+func (r *reconciler) setFinalizer(ctx context.Context, parent *Object) (*Object, error) {
 	switch held := holds(parent, r.finalizer()); {
 	case r.Spec.Finalize == nil && held:
 		return r.parents.RemoveFinalizer(ctx, parent, r.finalizer())
-	case r.Spec.Finalize != nil && !held && selected && !parent.Deleting():
+	case r.Spec.Finalize != nil && !held && !parent.Deleting(): // it is selected
 		return r.parents.AddFinalizer(ctx, parent, r.finalizer())
 	}
 	return parent, nil

@@ -113,6 +113,24 @@ func TestAResyncPeriodRunsAllParents(t *testing.T) {
 	})
 }
 
+// Rules: HK-23
+func TestAChildOfAParentOfAnotherGroupIsNoTrigger(t *testing.T) {
+	s := selecting(declared)
+	story(t, s, func(w *env) {
+		w.Post(things, thing("a", selectsWeb, `{}`))
+		w.Pass(time.Minute)
+		s.called()
+		owned := func(name, group string) string {
+			return configMap(name, `,"ownerReferences":[{"apiVersion":"`+group+`/v1","kind":"Thing","name":"a","uid":"u",
+				"controller":true}]`, "")
+		}
+		w.Post(configMaps, owned("x", "other.example.com"))
+		w.Want("calls", len(s.called()), 0)
+		w.Post(configMaps, owned("y", "example.com"))
+		w.Want("calls", s.called(), []string{"sync a"})
+	})
+}
+
 // Rules: HK-22
 func TestAChangeOfTheStatusIsNoTriggerWhereTheControllerIgnoresIt(t *testing.T) {
 	s := composite(declared)

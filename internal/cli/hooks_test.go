@@ -50,9 +50,9 @@ func TestARoleOfHookControllersGrantsWhatTheyNeedAndNoMore(t *testing.T) {
 
 	have := printedObjects(t, "hooks", "role", "-f", file)
 	wantInstalled(t, have, "ClusterRole /skiff-hooks", "ClusterRoleBinding /skiff-hooks",
-		"Role n/skiff-hooks-credentials", "RoleBinding n/skiff-hooks-credentials")
+		"Role keys/skiff-hooks-credentials", "RoleBinding keys/skiff-hooks-credentials")
 	wantGrants(t, have["ClusterRole /skiff-hooks"], rights)
-	credentials := have["Role n/skiff-hooks-credentials"]["rules"].([]any)
+	credentials := have["Role keys/skiff-hooks-credentials"]["rules"].([]any)
 	for i, kind := range []string{"secrets", "configmaps"} {
 		rule := credentials[i].(object)
 		if got := fmt.Sprint(rule["resources"], rule["resourceNames"], rule["verbs"]); got != "["+kind+"] [s] [get]" {
@@ -64,7 +64,7 @@ func TestARoleOfHookControllersGrantsWhatTheyNeedAndNoMore(t *testing.T) {
 		"widgets.example.com,configmaps"}
 	have = printedObjects(t, args...)
 	wantInstalled(t, have, "Role 123/on", "RoleBinding 123/on", "Role shop/on", "RoleBinding shop/on",
-		"Role n/on-credentials", "RoleBinding n/on-credentials")
+		"Role keys/on-credentials", "RoleBinding keys/on-credentials")
 	wantGrants(t, have["Role shop/on"], append(rights, spec.RelatedRights(kube.Resource{Plural: "configmaps"}),
 		spec.RelatedRights(kube.Resource{Group: "example.com", Plural: "widgets"})))
 	for name, body := range have {
@@ -88,15 +88,15 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 	have := printedObjects(t, args...)
 	wantInstalled(t, have, "Namespace /skiff", "ServiceAccount skiff/skiff-hooks", "ClusterRole /skiff-hooks",
 		"ClusterRoleBinding /skiff-hooks", "Role skiff/skiff-hooks-leader-election",
-		"RoleBinding skiff/skiff-hooks-leader-election", "Role n/skiff-hooks-credentials",
-		"RoleBinding n/skiff-hooks-credentials", "Deployment skiff/skiff-hooks",
+		"RoleBinding skiff/skiff-hooks-leader-election", "Role keys/skiff-hooks-credentials",
+		"RoleBinding keys/skiff-hooks-credentials", "Deployment skiff/skiff-hooks",
 		"PodDisruptionBudget skiff/skiff-hooks")
 	wantGrants(t, have["ClusterRole /skiff-hooks"], spec.Rights(controllers[0]))
 
 	have = printedObjects(t, append(args, "--namespaced", "shop", "--name", "x", "--directory", "/c", "--",
 		"--workers=2")...)
 	wantInstalled(t, have, "ServiceAccount shop/x", "Role shop/x", "RoleBinding shop/x", "Role shop/x-leader-election",
-		"RoleBinding shop/x-leader-election", "Role n/x-credentials", "RoleBinding n/x-credentials",
+		"RoleBinding shop/x-leader-election", "Role keys/x-credentials", "RoleBinding keys/x-credentials",
 		"Deployment shop/x", "PodDisruptionBudget shop/x")
 	pod := lookup(have["Deployment shop/x"], "spec", "template", "spec").(object)
 	container := pod["containers"].([]any)[0].(object)

@@ -44,9 +44,9 @@ spec:
 
 // hookRequest is what the hooks here read of a request.
 type hookRequest struct {
-	Finalizing bool
-	Parent     Object
-	Children   map[string]map[string]Object
+	Finalizing        bool
+	Parent            Object
+	Children, Related map[string]map[string]Object
 }
 
 // serveHook answers the requests for a URL by a function.
@@ -88,12 +88,13 @@ func numbered(r hookRequest) Object {
 }
 
 // startHooks runs skiff hooks run with files in the namespace of the test, with no more rights than `skiff hooks
-// role` grants.
-func startHooks(t *testing.T, s *Scope, controller string) *Skiff {
+// role` grants with these flags.
+func startHooks(t *testing.T, s *Scope, controller string, flags ...string) *Skiff {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "controller.yaml")
 	noError(t, os.WriteFile(file, []byte(controller), 0o600))
-	role := runSkiff(t, s, "hooks", "role", "-f", file, "--namespaced", s.NS, "--name", "hooks")
+	role := runSkiff(t, s, append([]string{"hooks", "role", "-f", file, "--namespaced", s.NS, "--name", "hooks"},
+		flags...)...)
 	if role.Code != 0 {
 		t.Fatal(role)
 	}

@@ -77,9 +77,12 @@ func TestADecoratorAdoptsNothing(t *testing.T) {
 	})
 }
 
-// Rules: HK-14, HK-17, HK-49
+// Rules: HK-14, HK-17, HK-49, HK-51
 func TestADecoratorOfPodsMakesServicesForThoseThatAreSelected(t *testing.T) {
-	s := decorator("service-per-pod", pods, func(_ wire.Hook, request map[string]any) (string, error) {
+	s := decorator("service-per-pod", pods, func(hook wire.Hook, request map[string]any) (string, error) {
+		if hook == wire.Finalize {
+			return `{"finalized":true,"labels":{"pod-name":null}}`, nil
+		}
 		name := at(request, "object", "metadata", "name")
 		return fmt.Sprintf(`{"labels":{"pod-name":%q},"annotations":{"temporary":null},"attachments":[{"apiVersion":"v1",
 			"kind":"Service","metadata":{"name":%[1]q},"spec":{"selector":{"pod-name":%[1]q},"ports":[{"port":80}]}}]}`,
@@ -108,6 +111,10 @@ func TestADecoratorOfPodsMakesServicesForThoseThatAreSelected(t *testing.T) {
 		w.Forget()
 		w.Pass(time.Hour)
 		w.WantRequests()
+		w.Patch(pods, "a", `{"metadata":{"annotations":null}}`)
+		w.WantRequests("PATCH pods/a 200", "PATCH pods/a 200", "DELETE services/a 200")
+		w.Want("labels", at(get(w, pods, "a"), "metadata", "labels"), map[string]any{"app": "web", "mine": "1"})
+		w.Want("finalizers", finalizers(w, pods, "a"), nil)
 	})
 }
 

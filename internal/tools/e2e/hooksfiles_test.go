@@ -56,7 +56,8 @@ func TestANewHookControllerWorksWithTheRightsOfItsRole(t *testing.T) {
 	s.Kubectl("apply", "-f", filepath.Join(dir, "crd.yaml"))
 	defer s.Kubectl("delete", "-f", filepath.Join(dir, "crd.yaml"))
 	s.Kubectl("create", "serviceaccount", "hooks")
-	s.Apply(runSkiff(t, s, "hooks", "role", "-f", dir, "--namespaced", s.NS, "--service-account", s.NS+"/hooks").Stdout)
+	role := runSkiff(t, s, "hooks", "role", "-f", dir, "--namespaced", s.NS, "--service-account", s.NS+"/hooks")
+	s.Apply(role.Stdout)
 	kubeconfig := must(s.c.Kubeconfig(s.tokenUser(s.NS, "hooks")))(t)
 	in := []string{"-f", dir, "--watch-namespaces", s.NS}
 	check := runSkiff(t, s, append([]string{"hooks", "check", "--kubeconfig", kubeconfig}, in...)...)
@@ -65,7 +66,8 @@ func TestANewHookControllerWorksWithTheRightsOfItsRole(t *testing.T) {
 	}
 	sk := launchSkiffCommand(t, s, kubeconfig, append([]string{"hooks", "run"}, in...)...)
 	waitReady(t, sk)
-	s.Apply(strings.Replace(readFile(t, filepath.Join(dir, "example.yaml")), "namespace: default", "namespace: "+s.NS, 1))
+	example := readFile(t, filepath.Join(dir, "example.yaml"))
+	s.Apply(strings.Replace(example, "namespace: default", "namespace: "+s.NS, 1))
 	s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}=2", "webshop/hello", "--timeout=4m")
 	s.Kubectl("patch", "webshop/hello", "--type=merge", "-p", `{"spec":{"replicas":1}}`)
 	s.Kubectl("wait", "--for=jsonpath={.spec.replicas}=1", "deployment/hello", "--timeout=4m")

@@ -213,19 +213,19 @@ func TestWhatChangesWhileANamespaceIsReadAgainIsNotLost(t *testing.T) {
 }
 
 func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
-	items, events := floodOfPods(20, 10)
-	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
+	items, events := floodOfPods(20, 2)
+	withMirrors(t, items, events, Options{MaxBytes: 20 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
 		lists := len(s.seen(pagedList, streamedList))
 		rv := 1000
 		for range 60 { // each takes 500 ms
 			for i := range 10 {
 				rv++
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 10)))
+				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
 			}
 			wait(250 * time.Millisecond)
 			for i := range 10 {
 				rv++
-				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 10)))
+				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
 			}
 			wait(250 * time.Millisecond)
 		}
@@ -326,7 +326,7 @@ func TestANamespaceThatWasReadInVainComesBackWithinHalfAMinuteOnceItIsSmaller(t 
 // Who lists a namespace has to hear that the list is whole again.
 func TestWhoListsANamespaceHearsThatNothingOfItIsTooLargeAnyMore(t *testing.T) {
 	items, events := floodOfPods(2, 1)
-	o := Options{MaxBytes: 1 << 30, MaxObjectBytes: 64 << 10}
+	o := Options{MaxBytes: 1 << 30, MaxObjectBytes: 16 << 10}
 	withMirrors(t, items, events, o, func(t *testing.T, m *mirror, s *server, f *feed) {
 		returned := 0
 		m.OnReturn(func(namespace string) {
@@ -334,18 +334,18 @@ func TestWhoListsANamespaceHearsThatNothingOfItIsTooLargeAnyMore(t *testing.T) {
 				returned++
 			}
 		})
-		f.send(event("ADDED", podOf("big", "a", 501, 100)), event("ADDED", podOf("big", "b", 502, 100)),
+		f.send(event("ADDED", podOf("big", "a", 501, 20)), event("ADDED", podOf("big", "b", 502, 20)),
 			event("MODIFIED", podOf("big", "a", 503, 1)))
 		if returned > 0 {
 			t.Error("heard of it while one is too large")
 		}
-		f.send(event("DELETED", podOf("big", "b", 504, 100)))
+		f.send(event("DELETED", podOf("big", "b", 504, 20)))
 		wait(2 * lookEvery)
 		if _, err := m.List("big"); err != nil || returned != 1 {
 			t.Errorf("heard of it %d times, %v", returned, err)
 		}
 		for i := range 50 { // a second in all
-			f.send(event("MODIFIED", podOf("big", "a", 601+2*i, 100)),
+			f.send(event("MODIFIED", podOf("big", "a", 601+2*i, 20)),
 				event("MODIFIED", podOf("big", "a", 602+2*i, 1)))
 			wait(20 * time.Millisecond)
 		}

@@ -22,6 +22,7 @@ type model struct {
 	selects   bool // by spec.selector, instead of the uid of the parent
 	decorates bool
 	finalizes bool
+	rolls     bool // ConfigMaps roll when spec.text changes
 }
 
 var models = map[string]model{
@@ -29,6 +30,7 @@ var models = map[string]model{
 	"selector":           {selects: true, finalizes: true},
 	"without finalizer":  {selects: true},
 	"decorator":          {decorates: true, finalizes: true},
+	"rolling":            {finalizes: true, rolls: true},
 }
 
 func (m model) options() operatortest.Options {
@@ -45,6 +47,10 @@ func (m model) script() *script {
 	}
 	s.controller.GenerateSelector = !m.selects && !m.decorates
 	s.controller.Customize = &spec.Hook{Version: 1, Webhook: &spec.Webhook{}}
+	if m.rolls {
+		s.controller.Children[0].Method = spec.RollingInPlace
+		s.controller.Parents[0].FieldPaths = []string{"spec.text"}
+	}
 	s.kind(deployments, spec.Recreate)
 	if m.finalizes {
 		s.finalizing()

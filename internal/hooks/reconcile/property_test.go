@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 )
@@ -15,7 +16,8 @@ import (
 // Whatever users, networks, hooks and the process itself do: in the end the cluster is what the hook wants, what
 // others own is what they have made of it, and no foreign object was touched.
 //
-// Rules: HK-23, HK-24, HK-38, HK-48, HK-50, HK-52, HK-59, HK-60, HK-61, HK-62, HK-71, HK-73, HK-75, HK-76
+// Rules: HK-23, HK-24, HK-38, HK-48, HK-50, HK-52, HK-59, HK-60, HK-61, HK-62, HK-71, HK-73, HK-75, HK-76, HK-87,
+// HK-89
 func TestRandomHistoriesEndAsTheHookWants(t *testing.T) {
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
@@ -57,6 +59,9 @@ type history struct {
 
 func (h *history) run() {
 	define(h.Env)
+	if h.rolls {
+		h.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", revisionsDefinition(h.T))
+	}
 	operatortest.NewCluster(h.Env, h.step)
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
@@ -165,7 +170,7 @@ func (h *history) check() {
 		}
 	}
 	slices.Sort(related)
-	all := 0
+	all, revisions := 0, 0
 	for _, name := range []string{"a", "b"} {
 		parent := get(h.Env, things, name)
 		if parent == nil {
@@ -183,10 +188,25 @@ func (h *history) check() {
 		} else {
 			h.Want("label of "+name, at(parent, "metadata", "labels", "decorated"), at(parent, "spec", "text"))
 		}
+		h.checkRoll(name, parent, status)
+		if h.rolls && len(want) > 0 {
+			revisions++
+		}
 		h.Want("status of "+name, at(parent, "status"), status)
 		h.Want("deletion of "+name, at(parent, "metadata", "deletionTimestamp"), nil)
 	}
+	h.Want("revisions", len(h.API.List(spec.Revisions, "default")), revisions)
 	h.Want("children", len(h.API.List(configMaps, "default"))+len(h.API.List(deployments, "default")), all)
+}
+
+// checkRoll checks that the children of a parent that roll have done so, and adds the condition that says it.
+func (h *history) checkRoll(name string, parent any, status map[string]any) {
+	h.Helper()
+	if !h.rolls {
+		return
+	}
+	status["conditions"] = at(parent, "status", "conditions")
+	h.Want("roll of "+name, at(parent, "status", "conditions", 0, "reason"), "OnLatestRevision")
 }
 
 func (h *history) checkChild(parent, want any) {

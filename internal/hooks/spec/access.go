@@ -13,16 +13,6 @@ import (
 // accessFields are the fields of which access is made.
 func accessFields() []string { return []string{"caBundle", "clientTLS", "authorization", "basicAuth"} }
 
-// hasAccess says whether one of them is set: then no entry of endpointConfigs counts.
-func hasAccess(v value) bool {
-	for _, name := range accessFields() {
-		if v.field(name).has() {
-			return true
-		}
-	}
-	return false
-}
-
 // access reads how an endpoint is reached, of a webhook or of an entry of endpointConfigs.
 func (v value) access() Access {
 	var a Access
@@ -153,7 +143,7 @@ func accessOf(endpoints []endpoint, at string) Access {
 	for _, e := range endpoints {
 		if strings.EqualFold(e.host, u.Host) ||
 			u.Port() == "" && strings.EqualFold(e.host, net.JoinHostPort(u.Hostname(), usual)) ||
-			u.Port() == usual && strings.EqualFold(e.host, strings.TrimSuffix(u.Host, ":"+usual)) {
+			strings.EqualFold(e.host, strings.TrimSuffix(u.Host, ":"+usual)) {
 			return e.access
 		}
 	}

@@ -72,7 +72,7 @@ func (v value) webhook(version int, endpoints []endpoint) *Webhook {
 	if etag.field("enabled").bool() {
 		w.ETag = &ETag{Timeout: timeout}
 	}
-	if !hasAccess(v) {
+	if w.Access.IsZero() {
 		w.Access = accessOf(endpoints, w.URL)
 	}
 	return w

@@ -175,6 +175,13 @@ status: {anything: 1}
 	if !sameJSON(t, c.Object, want) {
 		t.Errorf("got %s", c.Object)
 	}
+	got := c.References()
+	if want := []Reference{{ConfigMap: true, Namespace: "n", Name: "s", Key: "ca.crt"},
+		{Namespace: "n", Name: "s", Key: "token"}, {Namespace: "n", Name: "s", Key: "tls.crt"},
+		{Namespace: "n", Name: "s", Key: "tls.key"}, {Namespace: "n", Name: "s", Key: "username"},
+		{Namespace: "n", Name: "s", Key: "p"}}; !slices.Equal(got, want) {
+		t.Errorf("references %+v", got)
+	}
 }
 
 func sameJSON(t *testing.T, got kube.Raw, want string) bool {
@@ -267,7 +274,9 @@ c.yml:1: is not YAML: did not find expected node content`
 // Rules: HK-11
 func TestFilesDirectoriesAndListsAreReadInOrderAndOnce(t *testing.T) {
 	body := func(name string) string { return strings.Replace(head, "{name: c}", "{name: "+name+"}", 1) + hooks }
-	dir := write(t, map[string]string{"b.yaml": body("b1") + "---\n" + body("b2"), "a.yaml": body("a"),
+	same := decorator + "  resources: [{apiVersion: v1, resource: pods}]\n" + hooks // the name d, of another kind
+	dir := write(t, map[string]string{"d.yaml": body("d") + "---\n" + same,
+		"b.yaml": body("b1") + "---\n" + body("b2"), "a.yaml": body("a"),
 		"list.yaml": "apiVersion: v1\nkind: List\nitems:\n- " +
 			strings.ReplaceAll(strings.TrimSpace(body("l")), "\n", "\n  ")})
 	found, warnings, err := ReadFiles([]string{filepath.Join(dir, "b.yaml"), dir})
@@ -278,7 +287,7 @@ func TestFilesDirectoriesAndListsAreReadInOrderAndOnce(t *testing.T) {
 	for _, c := range found {
 		names = append(names, c.Name)
 	}
-	if want := []string{"b1", "b2", "a", "l"}; !slices.Equal(names, want) {
+	if want := []string{"b1", "b2", "a", "d", "d", "l"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
 	for name, want := range map[string]string{"absent": "no such file",

@@ -28,26 +28,31 @@ func TestRandomHistoriesEndAsTheHookWants(t *testing.T) {
 	}
 }
 
-// Rules: HK-48, HK-50, HK-52, HK-73, HK-74
+// Rules: HK-48, HK-50, HK-52, HK-73, HK-74, HK-89
 func TestKillingAHookControllerAtAnyRequestLosesNothing(t *testing.T) {
-	m := models["selector"]
-	operatortest.KillAtAnyRequest(t, m.options(), func(w *env, start func(), pass func(time.Duration)) {
-		define(w)
-		h := &history{History: &operatortest.History{Env: w}, model: m}
-		operatortest.NewCluster(w, h.step)
-		start()
-		w.Post(secrets, secret("one", "related"))
-		w.Create("a", h.spec("a", "1", "x", "y"))
-		pass(2 * time.Minute)
-		h.check()
-		w.Patch(things, "a", `{"spec":`+h.spec("a", "2", "y", "z")+`}`)
-		pass(2 * time.Minute)
-		h.check()
-		w.Delete(things, "a")
-		pass(2 * time.Minute)
-		h.check()
-		w.Want("parent", get(w, things, "a"), map[string]any(nil))
-	})
+	for _, name := range []string{"selector", "rolling"} {
+		t.Run(name, func(t *testing.T) {
+			operatortest.KillAtAnyRequest(t, models[name].options(), models[name].scenario)
+		})
+	}
+}
+
+// scenario is the life of one parent.
+func (m model) scenario(w *env, start func(), pass func(time.Duration)) {
+	h := &history{History: &operatortest.History{Env: w}, model: m}
+	h.prepare()
+	start()
+	w.Post(secrets, secret("one", "related"))
+	w.Create("a", h.spec("a", "1", "x", "y"))
+	pass(2 * time.Minute)
+	h.check()
+	w.Patch(things, "a", `{"spec":`+h.spec("a", "2", "y", "z")+`}`)
+	pass(2 * time.Minute)
+	h.check()
+	w.Delete(things, "a")
+	pass(2 * time.Minute)
+	h.check()
+	w.Want("parent", get(w, things, "a"), map[string]any(nil))
 }
 
 // history is a random sequence of what can happen to the parents a and b.
@@ -58,11 +63,7 @@ type history struct {
 }
 
 func (h *history) run() {
-	define(h.Env)
-	if h.rolls {
-		h.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", revisionsDefinition(h.T))
-	}
-	operatortest.NewCluster(h.Env, h.step)
+	h.prepare()
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
@@ -76,6 +77,15 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.Want("parents", len(h.API.List(things, "default")), 0)
+}
+
+// prepare installs the definitions, and starts the simulated part of the cluster.
+func (h *history) prepare() {
+	define(h.Env)
+	if h.rolls {
+		h.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", revisionsDefinition(h.T))
+	}
+	operatortest.NewCluster(h.Env, h.step)
 }
 
 // step plays the garbage collector.

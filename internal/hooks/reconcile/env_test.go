@@ -103,6 +103,9 @@ func (s *script) finalizing() *script {
 }
 
 func (s *script) new(setup controller.Setup, recorder *events.Recorder) *controller.Controller {
+	if s.controller.Customize == nil { // as package supervise does
+		setup.Client = setup.Client.Limit(spec.Rights(&s.controller))
+	}
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
 		Children: s.kinds(), Call: s.call, Changes: s.changes.Load})

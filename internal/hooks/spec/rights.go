@@ -19,11 +19,10 @@ func Rights(c *Controller) []kube.Right {
 	}
 	for _, p := range c.Parents {
 		add(p.Type, "", "the parents of "+c.Name, "get", "list", "watch")
-		switch {
-		case !c.IsComposite():
-			add(p.Type, "", "labels, annotations and the finalizer that "+c.Name+" sets", "patch")
-		case c.Finalize != nil:
+		if c.IsComposite() { // also without a finalize hook: an earlier version of the controller may have had one
 			add(p.Type, "", "the finalizer of "+c.Name, "patch")
+		} else {
+			add(p.Type, "", "labels, annotations and the finalizer that "+c.Name+" sets", "patch")
 		}
 		add(p.Type, "status", "the status that "+c.Name+" decides", "patch")
 		if len(c.Children) > 0 {

@@ -565,8 +565,8 @@ func TestRightsAreThoseOfTheRulesAndNoOthers(t *testing.T) {
 		want       []string
 	}{
 		{"a composite", head + hooks,
-			[]string{"things.example.com: get list watch", "things.example.com/status: patch",
-				recorder}},
+			[]string{"things.example.com: get list watch", "things.example.com: patch",
+				"things.example.com/status: patch", recorder}},
 		{"one that finalizes and rolls", head +
 			"  hooks: {sync: {exec: {command: [x]}}, finalize: {exec: {command: [x]}}}\n" +
 			"  childResources: [{apiVersion: v1, resource: pods, updateStrategy: {method: RollingInPlace}}]\n",

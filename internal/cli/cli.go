@@ -35,7 +35,8 @@ RestartTrigger restarts a workload when pods that it depends on are replaced. 's
 Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev demo' shows there what skiff does.`,
 		Example: `  skiff check                         # whether skiff has all that it needs here
   skiff crds install && skiff run     # against the cluster of your kubeconfig
-  skiff watch pods -l app=web         # print each change to these pods`,
+  skiff watch pods -l app=web         # print each change to these pods
+  skiff hooks init shop --lang shell  # a controller of your own, in any language`,
 		Args: cobra.ArbitraryArgs, // so that RunE can name an unknown command
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

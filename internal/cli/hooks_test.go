@@ -108,8 +108,6 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 	}
 }
 
-var things = kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
-
 // define installs the definition of things, with a status subresource or without.
 func (c *cluster) define(subresources map[string]any) {
 	c.t.Helper()

@@ -2,9 +2,8 @@
 // metacontroller (group metacontroller.k8s.io/v1alpha1), read from files or from a cluster, checked, and with all
 // defaults filled in.
 //
-// Its job ends with a [Controller] that is valid by itself. Whether its resources exist is the server's to say
-// (package supervise), and what a hook does is its author's (package call). Pure functions on the caller's goroutine;
-// it is on no event path.
+// Its job ends with a valid [Controller]. Whether its resources exist is the server's to say (package supervise), and
+// what a hook does is its author's (package call). Pure functions on the caller's goroutine; it is on no event path.
 package spec
 
 import (

@@ -591,6 +591,9 @@ func FuzzReadFiles(f *testing.F) {
 	f.Add([]byte(head + "  hooks: {sync: {exec: {command: [./x], env: {A: b}}}}\n  endpointConfigs: [{host: x}]\n"))
 	f.Add([]byte(`{"apiVersion":"v1","kind":"List","items":[{"a":&a [1],"b":*a}]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
+		if c, err := FromObject(content); err == nil && (!json.Valid(c.Object) || c.Sync == nil) {
+			t.Errorf("an object: %+v", c)
+		}
 		var r reader
 		r.found.begin("f")
 		r.documents(origin{"f", "/dir"}, content)

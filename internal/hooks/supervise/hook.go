@@ -13,6 +13,7 @@ import (
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 )
 
@@ -35,6 +36,7 @@ type hook struct {
 	caller *call.Caller
 	log    logr.Logger
 	counts counts
+	tell   func(t events.Type, reason, note string) // about the controller
 	// changes counts how often a hook of the controller has changed.
 	changes *atomic.Int64
 
@@ -47,6 +49,7 @@ type hook struct {
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again while it is parked
 	trying  bool      // that call is under way
+	ranAll  time.Time // when the hook was last seen to have changed
 	version string    // of the hook, as its answers say
 }
 
@@ -77,21 +80,29 @@ func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]b
 	began := time.Now()
 	reply, err := h.caller.Call(ctx, call.Call{Cause: cause, Attempt: failures, ParentUID: parent.UID, Body: request})
 	h.counts.count(began, err != nil && !errors.As(err, new(*call.Later)))
-	h.changed(reply.Version)
+	h.changed(reply.Version, answersApart)
 	h.end(parent.Key(), err, ctx.Err() != nil)
 	return reply.Body, err
 }
 
+// answersApart is the least time between two changes that answers show: while an endpoint is replaced, old and new
+// ones answer in turn, and each change runs all parents.
+const answersApart = time.Minute
+
 // changed notes the version of the hook, "" if it is not known, and runs all parents if it is another one than
-// before.
-func (h *hook) changed(version string) {
+// before, unless they were run less than apart ago; then a later call notes it.
+func (h *hook) changed(version string, apart time.Duration) {
 	h.mu.Lock()
-	before, runAll := h.version, h.runAll
-	if version != "" {
+	differs := version != "" && h.version != "" && version != h.version && time.Since(h.ranAll) >= apart
+	if version != "" && (h.version == "" || differs) {
 		h.version = version
 	}
+	if differs {
+		h.ranAll = time.Now()
+	}
+	runAll := h.runAll
 	h.mu.Unlock()
-	if version != "" && before != "" && version != before {
+	if differs {
 		h.changes.Add(1)
 		h.log.Info("the hook has changed: all parents are reconciled", "hook", h.name)
 		runAll("the hook has changed")
@@ -150,8 +161,8 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	}
 	if h.parked.IsZero() {
 		h.parked = time.Now()
-		h.log.Info("the hook fails for all parents: one call at a time tries it until it answers",
-			kube.Warn("hook", h.name, "error", err.Error())...)
+		h.tell(events.Warning, "HookUnavailable", fmt.Sprintf("the %s hook fails for all parents (%v); one call at a "+
+			"time tries it until it answers", h.name, err))
 	}
 	h.pause = min(max(2*h.pause, firstPark), maxPark)
 	h.next = time.Now().Add(h.pause)

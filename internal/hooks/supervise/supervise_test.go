@@ -111,6 +111,18 @@ func (w *world) say(_, line string) {
 	w.log = append(w.log, line)
 }
 
+// logged returns the lines of the log with a word.
+func (w *world) logged(word string) (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, line := range w.log {
+		if strings.Contains(line, word) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
 // answer is the webhook: a ConfigMap for each Thing.
 func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
 	var request struct {
@@ -220,6 +232,9 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "502") {
 			t.Errorf("while it fails: %q", lines)
 		}
+		if log := w.logged("HookUnavailable"); len(log) != 1 {
+			t.Errorf("it is told %d times that the hook fails: %q", len(log), log)
+		}
 		w.called()
 		w.Pass(10 * time.Minute)
 		if calls := len(w.called()); calls > 20 {
@@ -239,6 +254,12 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 		w.Patch(things, "new", `{"spec":{"a":1}}`)
 		w.Pass(time.Second)
 		w.Want("calls for a new version of the hook", len(w.called()) >= 21, true)
+		for i := range 10 { // while it is replaced, two of them answer in turn
+			w.answers(http.StatusOK, fmt.Sprint(i%2))
+			w.Patch(things, "new", fmt.Sprintf(`{"spec":{"a":%d}}`, 2+i))
+			w.Pass(time.Second)
+		}
+		w.Want("calls for versions that alternate", len(w.called()) < 60, true)
 	})
 }
 

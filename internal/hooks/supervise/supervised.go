@@ -205,7 +205,7 @@ func (s *supervised) watchPrograms(ctx context.Context) {
 		select {
 		case <-look.C:
 			for _, h := range s.currentHooks() {
-				h.changed(h.caller.Version())
+				h.changed(h.caller.Version(), 0)
 			}
 		case <-ctx.Done():
 			return
@@ -227,7 +227,7 @@ func (s *supervised) connect() error {
 		if err != nil {
 			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
 		}
-		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, changes: &s.changes,
+		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, tell: s.tell, changes: &s.changes,
 			counts: counts{took: metrics.NewHistogram(hookBounds)}})
 	}
 	s.mu.Lock()

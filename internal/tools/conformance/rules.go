@@ -24,7 +24,7 @@ type rule struct {
 // section returns the section of the rule: the letters of its ID.
 func (r rule) section() string { return r.id[:strings.IndexByte(r.id, '-')] }
 
-var ruleLine = regexp.MustCompile(`^([A-Z]+-\d\d) (P[012]) (\S.*)$`)
+var ruleLine = regexp.MustCompile(`^([A-Z]+-\d{2,3}) (P[012]) (\S.*)$`)
 
 // parseRules reads the catalog. Each line is a rule, a comment (#) or empty.
 func parseRules(catalog string) ([]rule, error) {

@@ -188,7 +188,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	}
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
-		Resync: f.resync, Log: log, Call: call.Options{Log: log, Workers: f.workers, MaxAnswer: f.answerMiB << 20,
+		Resync: f.resync, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20,
 			Credential: credentials(client)}})
 	var fixed []*controller.Controller
 	if f.cluster {

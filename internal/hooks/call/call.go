@@ -30,7 +30,7 @@ const (
 	// defaultAnswer is how long an answer may be, unless Options say otherwise.
 	defaultAnswer = 16 << 20
 	// defaultWorkers is how many programs run at once, unless Options say otherwise.
-	defaultWorkers = 5
+	defaultWorkers = 6
 	// defaultTimeout is what a webhook has by default.
 	defaultTimeout = 10 * time.Second
 	// maxLater is the longest wait that a hook can ask for. One that is overloaded knows sooner than that.
@@ -45,8 +45,10 @@ const (
 
 // Options are what all hooks of a process share.
 type Options struct {
-	Log     logr.Logger
-	Workers int // how many programs run at once; 0: 5
+	Log logr.Logger
+	// Workers is how many programs run at once; 0: 6, one for each worker of a controller, which keeps one free for
+	// another namespace.
+	Workers int
 	// MaxAnswer is how many bytes an answer may have; 0: 16 MiB.
 	MaxAnswer int
 	// Credential reads a key of a Secret or a ConfigMap.

@@ -96,7 +96,7 @@ func TestAChangeOfARelatedObjectRunsTheParentsWhoseRulesMatchIt(t *testing.T) {
 		calls := slices.DeleteFunc(s.called(), func(c string) bool { return c != "customize a" })
 		w.Want("calls of customize", calls, []string{"customize a"})
 		s.changes.Add(1)
-		s.last.RunAll("the hook has changed")
+		s.last.RunAll("", "the hook has changed")
 		w.Pass(time.Second)
 		w.Want("called again", slices.Contains(s.called(), "customize a"), true)
 	})

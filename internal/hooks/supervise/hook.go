@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,14 @@ import (
 )
 
 const (
-	// parkAfter failures in a row, of parkParents different ones, say that a hook is down, and not that it does not
-	// like one parent: then it gets one call at a time, instead of one for each worker.
+	// parkAfter failures in a row, of parkParents different ones of a namespace, say that a hook is down, or what the
+	// namespace asks of it too much: then that gets one call at a time, instead of one for each worker. No other
+	// namespace waits for it.
 	parkAfter   = 5
 	parkParents = 3
+	// maxFailing bounds the namespaces that are remembered, and the parents of each: tenants make and delete both. Of
+	// those beyond, nothing is remembered, and their calls are not held back.
+	maxFailing = 1000
 	// busy is the wait for the call that is under way while a hook is parked.
 	busy = 200 * time.Millisecond
 	// firstPark and maxPark are the pauses between those calls, doubling: a hook that comes back is noticed within a
@@ -41,37 +46,67 @@ type hook struct {
 	changes *atomic.Int64
 
 	mu      sync.Mutex // guards what follows
-	runAll  func(cause string)
-	failed  map[kube.Key]bool // the parents whose calls have failed since one succeeded
+	runAll  func(namespace, cause string)
+	failing map[string]*failing // by namespace: those in which calls have failed since one succeeded
+	ranAll  time.Time           // when the hook was last seen to have changed
+	version string              // of the hook, as its answers say
+}
+
+// failing is a namespace for whose parents a hook fails.
+type failing struct {
+	parents map[kube.Key]bool // whose calls have failed
 	inARow  int
-	last    error     // of the last call; nil: it succeeded
-	parked  time.Time // since when; zero: it is not
+	last    error
+	parked  time.Time // since when it gets one call at a time; zero: it does not
 	pause   time.Duration
-	next    time.Time // when a parent whose call has failed may be tried again while it is parked
-	trying  bool      // that call is under way
-	ranAll  time.Time // when the hook was last seen to have changed
-	version string    // of the hook, as its answers say
+	next    time.Time // when a parent whose call has failed may be tried again
+	trying  bool      // a call is under way
 }
 
 // follow notes what runs all parents.
-func (h *hook) follow(runAll func(cause string)) {
+func (h *hook) follow(runAll func(namespace, cause string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runAll = runAll
 }
 
-// problem says since when the hook does not answer, and why; "" if it does.
+// problem says where the hook does not answer, since when and why; "" if it does.
 func (h *hook) problem() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.parked.IsZero() {
+	parked := h.parkedLocked()
+	if len(parked) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the %s hook has failed for %d parents since %s (%v); one call at a time tries it until it "+
-		"answers", h.name, len(h.failed), h.parked.Format(time.TimeOnly), h.last)
+	one := h.failing[parked[0]]
+	text := fmt.Sprintf("the %s hook has failed for %d parents%s since %s (%v); it gets one call at a time until it "+
+		"answers", h.name, len(one.parents), in(parked[0]), one.parked.Format(time.TimeOnly), one.last)
+	if more := len(parked) - 1; more > 0 {
+		text += fmt.Sprintf(", and so in %d more namespaces", more)
+	}
+	return text
 }
 
-// call calls the hook unless it is parked and this is not the call that tries.
+// in is " in namespace NAME", "" for parents without one.
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace
+}
+
+// parkedLocked returns the namespaces that get one call at a time, in order.
+func (h *hook) parkedLocked() (out []string) {
+	for namespace, f := range h.failing {
+		if !f.parked.IsZero() {
+			out = append(out, namespace)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// call calls the hook, unless it fails in the parent's namespace and this is not the call that tries it.
 func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]byte, error) {
 	if wait := h.begin(parent.Key(), time.Now()); wait > 0 {
 		return nil, &call.Later{After: wait}
@@ -105,65 +140,90 @@ func (h *hook) changed(version string, apart time.Duration) {
 	if differs {
 		h.changes.Add(1)
 		h.log.Info("the hook has changed: all parents are reconciled", "hook", h.name)
-		runAll("the hook has changed")
+		runAll("", "the hook has changed")
 	}
 }
 
-// begin returns how long the call for a parent has to wait because the hook is parked; 0: it can begin. A parent
-// whose calls have not failed waits for no more than the call that is under way: it need not be the hook that is
-// broken, but what others ask of it.
+// begin returns how long the call for a parent has to wait because the hook fails in its namespace; 0: it can begin.
+// A parent whose calls have not failed waits for no more than the call that is under way.
 func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	f := h.failing[parent.Namespace]
 	switch {
-	case h.parked.IsZero():
+	case f == nil || f.parked.IsZero():
 		return 0
-	case h.trying:
+	case f.trying:
 		return busy
-	case h.failed[parent] && now.Before(h.next):
-		return h.next.Sub(now)
+	case f.parents[parent] && now.Before(f.next):
+		return f.next.Sub(now)
 	}
-	h.trying = true
+	f.trying = true
 	return 0
 }
 
 // end takes in what came of a call. One that was cut short says nothing.
 func (h *hook) end(parent kube.Key, err error, cut bool) {
-	back := false
 	h.mu.Lock()
-	defer func() {
-		runAll := h.runAll
+	f := h.failing[parent.Namespace]
+	if f != nil {
+		f.trying = false
+	}
+	switch later := new(call.Later); {
+	case errors.As(err, &later): // it is alive
+		err = nil
+	case err != nil && (cut || !call.IsUnavailable(err)): // it is the answer that is wrong, for this parent
 		h.mu.Unlock()
-		if back {
-			h.log.Info("the hook answers again: all parents are reconciled", "hook", h.name)
-			runAll("the hook answers again")
+		return
+	}
+	if err != nil {
+		h.failLocked(parent, err)
+		h.mu.Unlock()
+		return
+	}
+	delete(h.failing, parent.Namespace)
+	var again []string
+	if f != nil && !f.parked.IsZero() { // it may answer in the others, too: they try it now
+		again = append(h.parkedLocked(), parent.Namespace)
+		for _, other := range h.failing {
+			other.next = time.Time{}
 		}
-	}()
-	h.trying = false
-	if later := new(call.Later); errors.As(err, &later) {
-		err = nil // it is alive
-	} else if err != nil && (cut || !call.IsUnavailable(err)) { // it is the answer that is wrong, for this parent
+	}
+	runAll := h.runAll
+	h.mu.Unlock()
+	if len(again) > 0 {
+		h.log.Info("the hook answers again"+in(parent.Namespace), "hook", h.name)
+	}
+	for _, namespace := range again {
+		runAll(namespace, "the hook answers again")
+	}
+}
+
+// failLocked takes in that the hook has failed for a parent.
+func (h *hook) failLocked(parent kube.Key, err error) {
+	f := h.failing[parent.Namespace]
+	if f == nil {
+		if len(h.failing) == maxFailing {
+			return
+		}
+		if h.failing == nil {
+			h.failing = map[string]*failing{}
+		}
+		f = &failing{parents: map[kube.Key]bool{}}
+		h.failing[parent.Namespace] = f
+	}
+	if f.last = err; len(f.parents) < maxFailing {
+		f.parents[parent] = true
+	}
+	f.inARow++
+	if f.inARow < parkAfter || len(f.parents) < parkParents {
 		return
 	}
-	if err == nil {
-		back = !h.parked.IsZero()
-		h.last, h.inARow, h.failed, h.parked, h.pause = nil, 0, nil, time.Time{}, 0
-		return
+	if f.parked.IsZero() {
+		f.parked = time.Now()
+		h.tell(events.Warning, "HookUnavailable", fmt.Sprintf("the %s hook fails%s (%v); it gets one call at a time "+
+			"until it answers", h.name, in(parent.Namespace), err))
 	}
-	h.last = err
-	h.inARow++
-	if h.failed == nil {
-		h.failed = map[kube.Key]bool{}
-	}
-	h.failed[parent] = true
-	if h.inARow < parkAfter || len(h.failed) < parkParents {
-		return
-	}
-	if h.parked.IsZero() {
-		h.parked = time.Now()
-		h.tell(events.Warning, "HookUnavailable", fmt.Sprintf("the %s hook fails for all parents (%v); one call at a "+
-			"time tries it until it answers", h.name, err))
-	}
-	h.pause = min(max(2*h.pause, firstPark), maxPark)
-	h.next = time.Now().Add(h.pause)
+	f.pause = min(max(2*f.pause, firstPark), maxPark)
+	f.next = time.Now().Add(f.pause)
 }

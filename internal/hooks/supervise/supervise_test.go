@@ -138,6 +138,10 @@ func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
 	code, version := w.code, w.version
 	w.calls = append(w.calls, name+": "+r.Header.Get("Skiff-Cause"))
 	w.mu.Unlock()
+	if strings.HasPrefix(name, "slow") {
+		<-r.Context().Done() // until the caller gives up
+		return
+	}
 	if version != "" {
 		rw.Header().Set("Skiff-Hook-Version", version)
 	}
@@ -260,6 +264,35 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 			w.Pass(time.Second)
 		}
 		w.Want("calls for versions that alternate", len(w.called()) < 60, true)
+	})
+}
+
+// The hook hangs for all parents of one tenant: those of another do not notice.
+//
+// Rules: HK-24, HK-95
+func TestParentsForWhichTheHookHangsCostNoOtherNamespace(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.done(w.User.Create(context.Background(), kube.Resource{Version: "v1", Plural: "namespaces",
+			ClusterScoped: true}, "", kube.Raw(`{"metadata":{"name":"victim"}}`), nil, kube.WriteOptions{}))
+		w.put(composite)
+		w.Pass(10 * time.Second)
+		for i := range 50 {
+			w.Post(things, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"slow%d"}}`, i))
+		}
+		for i := range 20 {
+			w.Pass(7 * time.Second)
+			began := time.Now()
+			w.done(w.User.Create(context.Background(), things, "victim", kube.Raw(fmt.Sprintf(
+				`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"v%d"}}`, i)), nil,
+				kube.WriteOptions{}))
+			for len(w.API.List(configMaps, "victim")) <= i && time.Since(began) < time.Minute {
+				w.Pass(100 * time.Millisecond)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("parent %d of another namespace had its child after %s", i, took)
+			}
+		}
 	})
 }
 

@@ -241,9 +241,9 @@ func (s *supervised) follow(controllers []*controller.Controller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.hooks {
-		h.follow(func(cause string) {
+		h.follow(func(namespace, cause string) {
 			for _, c := range controllers {
-				c.RunAll(cause)
+				c.RunAll(namespace, cause)
 			}
 		})
 	}

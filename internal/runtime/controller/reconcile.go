@@ -56,9 +56,9 @@ func CauseOf(ctx context.Context) (cause string, failures int) {
 	return item.Cause(), item.Failures
 }
 
-// RunAll runs the controller for all objects of its source made by For.
-func (c *Controller) RunAll(cause string) {
-	for _, k := range c.keys("") {
+// RunAll runs the controller for all objects of its source made by For, of one namespace, or of all if that is "".
+func (c *Controller) RunAll(namespace, cause string) {
+	for _, k := range c.keys(namespace) {
 		c.queue.AddLow(k, cause)
 	}
 }

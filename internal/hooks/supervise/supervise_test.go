@@ -213,6 +213,7 @@ func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testi
 		w.Pass(time.Second)
 		w.Want("children", w.configMaps(), []string{"a"})
 		w.hooks.Drop(spec.Composite, "thing")
+		w.Pass(time.Second)
 		w.Create("b", `{}`)
 		w.Pass(time.Minute)
 		w.Want("children when it was dropped", w.configMaps(), []string{"a"})

@@ -29,6 +29,7 @@ var enough = map[string]string{
 	"skiff hooks call":      "-f testdata/hooks.yaml --parent testdata/thing.yaml",
 	"skiff hooks manifests": "--image a",
 	"skiff hooks check":     "-f testdata/hooks.yaml --server https://127.0.0.1:1",
+	"skiff hooks remove":    "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 }
 
 // unparsable is a value that the type of a flag does not have, and the message.

@@ -18,7 +18,8 @@ func newHooks() *cobra.Command {
 		Long: `Hook controllers are the CompositeControllers and DecoratorControllers of metacontroller. A hook, which
 is an HTTP endpoint or a program in any language, gets an object and its children as JSON, and answers with the
 children and the status that it wants; skiff does the rest.`,
-	}, newHooksInit(), newHooksRun(), newHooksCall(), newHooksRole(), newHooksCheck(), newHooksManifests())
+	}, newHooksInit(), newHooksRun(), newHooksCall(), newHooksRole(), newHooksCheck(), newHooksManifests(),
+		newHooksRemove())
 }
 
 // hookFiles is -f of the commands of `skiff hooks`.

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,15 +109,29 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 	}
 }
 
-// define installs the definition of things, with a status subresource or without.
+// define installs the definition of things, with a status subresource or without, and waits until it is served.
 func (c *cluster) define(subresources map[string]any) {
 	c.t.Helper()
 	c.create(crdResource, "", map[string]any{"metadata": map[string]any{"name": "things.example.com"},
 		"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
-			"names": map[string]any{"kind": "Thing", "plural": "things"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
-				"subresources": subresources, "schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}})
+			"names":    map[string]any{"kind": "Thing", "plural": "things"},
+			"versions": versionsOfThings(subresources)}})
+	served := time.NewTicker(time.Millisecond)
+	defer served.Stop()
+	for {
+		_, err := c.client.Raw(c.t.Context(), http.MethodGet, "/apis/example.com/v1/things", nil)
+		if !kube.IsNotFound(err) {
+			noError(c.t, err)
+			return
+		}
+		<-served.C
+	}
+}
+
+func versionsOfThings(subresources map[string]any) []any {
+	return []any{map[string]any{"name": "v1", "served": true, "storage": true, "subresources": subresources,
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{
+			"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}
 }
 
 // Rules: HK-13, HK-94, HK-110
@@ -175,8 +190,8 @@ spec:
 	}
 
 	c.patch(secret, "n", "s", map[string]any{"stringData": map[string]any{"password": "p"}})
-	c.delete(crdResource, "", "things.example.com")
-	c.define(map[string]any{"status": map[string]any{}})
+	c.patch(crdResource, "", "things.example.com", map[string]any{"spec": map[string]any{
+		"versions": versionsOfThings(map[string]any{"status": map[string]any{}})}})
 	file := hookFile(t, strings.ReplaceAll(text, "http://127.0.0.1:1/", "http://"+l.Addr().String()))
 	r = skiff(t, "hooks", "check", "-f", file, "--server", c.url())
 	if r.Code != ExitDone || !strings.HasSuffix(r.Stdout, "nothing is missing\n") || strings.Contains(r.Stdout, "! ") {
@@ -217,4 +232,39 @@ spec:
 	if r := skiff(t, args...); r.Code != ExitDone || !strings.Contains(r.Stdout, "all namespaces: 14 of 14 granted") {
 		t.Errorf("with the role: %+v", r)
 	}
+}
+
+// Rules: HK-57
+func TestHooksRemoveTakesTheFinalizersOfAControllerOffAndNoOthers(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  hooks: {sync: {webhook: {url: "http://hook"}}, finalize: {webhook: {url: "http://hook"}}}
+`)
+	args := []string{"hooks", "remove", "-f", file, "--server", c.url()}
+	r := skiff(t, args...)
+	r.Want(t, ExitDone)
+	if want := "things.example.com: the server does not have it, so that there are no parents\n"; r.Stdout != want {
+		t.Errorf("without a definition: %q, want %q", r.Stdout, want)
+	}
+	c.define(map[string]any{"status": map[string]any{}})
+	things := kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
+	const ours, other = "metacontroller.io/compositecontroller-c", "metacontroller.io/compositecontroller-d"
+	for name, finalizers := range map[string][]string{"a": {ours, other}, "b": {other}} {
+		c.create(things, "default", map[string]any{"metadata": map[string]any{"name": name,
+			"finalizers": finalizers}})
+	}
+	for _, want := range []string{"Thing default/a: took off " + ours + "\n",
+		"things.example.com: none of 2 has the finalizer " + ours + "\n"} {
+		r := skiff(t, args...)
+		r.Want(t, ExitDone)
+		if left := lookup(c.api.Get(things, kube.Key{Namespace: "default", Name: "a"}), "metadata",
+			"finalizers"); r.Stdout != want || fmt.Sprint(left) != "["+other+"]" {
+			t.Errorf("%q, want %q; left are %v", r.Stdout, want, left)
+		}
+	}
+	skiff(t, append(args, "d")...).Want(t, ExitUsage, "there is no controller \"d\" in "+file)
 }

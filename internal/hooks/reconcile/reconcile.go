@@ -61,10 +61,12 @@ func (o *Options) Name() string {
 	return o.Spec.Name + "." + o.Parent.GroupResource()
 }
 
-// finalizer returns what is on each parent as long as there is a finalize hook.
-func (o *Options) finalizer() string {
-	return "metacontroller.io/" + strings.ToLower(o.Spec.Kind) + "-" + o.Spec.Name
+// Finalizer returns what is on each parent of a controller as long as it has a finalize hook.
+func Finalizer(c *spec.Controller) string {
+	return "metacontroller.io/" + strings.ToLower(c.Kind) + "-" + c.Name
 }
+
+func (o *Options) finalizer() string { return Finalizer(o.Spec) }
 
 type reconciler struct {
 	Options

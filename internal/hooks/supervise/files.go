@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -37,6 +38,9 @@ func (s *Supervisor) FollowFiles(ctx context.Context, files []string, now <-chan
 // readAgain reads the files and runs what they say now.
 func (s *Supervisor) readAgain(files []string) {
 	controllers, warnings, err := spec.ReadFiles(files)
+	if err == nil && len(controllers) == 0 { // as while a file is being written
+		err = errors.New("there is no CompositeController or DecoratorController in them")
+	}
 	if err != nil {
 		s.o.Log.Info("the files of the hook controllers have a mistake: what ran before goes on",
 			kube.Warn("error", err.Error())...)

@@ -60,7 +60,10 @@ func (l listener) Close() error   { return nil }
 func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "hook"} }
 
 // run runs f with a Supervisor that runs. The definition of Things is not installed.
-func run(t *testing.T, f func(w *world)) {
+func run(t *testing.T, f func(w *world)) { runAs(t, false, f) }
+
+// runAs is run; elected: its controllers work only while they lead.
+func runAs(t *testing.T, elected bool, f func(w *world)) {
 	operatortest.Run(t, operatortest.Options{Resource: things}, func(env *operatortest.Env) {
 		w := &world{Env: env, code: http.StatusOK}
 		l := make(listener)
@@ -79,7 +82,7 @@ func run(t *testing.T, f func(w *world)) {
 			}
 		}
 		w.o = supervise.Options{Set: w.set, Recorder: recorder, Log: log, Call: call.Options{Log: log, Dial: dial},
-			Setup: controller.Setup{Client: client, Mirrors: cache.NewMirrors(), Log: log}}
+			Setup: controller.Setup{Client: client, Mirrors: cache.NewMirrors(), Elected: elected, Log: log}}
 		w.hooks = supervise.New(w.o)
 		env.Background(func(ctx context.Context) error {
 			defer client.Close()

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -141,9 +142,14 @@ func TestTheServerTakesTheDefinitionAndTheExample(t *testing.T) {
 	if err := c.Create(t.Context(), definitions, "", object(t, dir+"/crd.yaml"), nil, strict); err != nil {
 		t.Fatal(err)
 	}
+	served := time.NewTicker(time.Millisecond)
+	defer served.Stop()
 	shops, found, err := discovery.Find(t.Context(), c, "shop.example.com", "v1", "webshops")
-	if err != nil || !found || !shops.Status {
-		t.Fatalf("%+v, %v, %v", shops, found, err)
+	for ; err == nil && !found; <-served.C {
+		shops, found, err = discovery.Find(t.Context(), c, "shop.example.com", "v1", "webshops")
+	}
+	if err != nil || !shops.Status {
+		t.Fatalf("%+v, %v", shops, err)
 	}
 	err = c.Create(t.Context(), shops.Resource, "default", object(t, dir+"/example.yaml"), nil, strict)
 	if err != nil {

@@ -177,35 +177,40 @@ func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Ow
 
 // adopt makes objects that fit the selector of a parent, and have no controller, its children.
 func (r *reconciler) adopt(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
-	terms := selector.Terms()
-	if len(terms) == 0 || !selector.Positive() {
-		terms = []string{anyLabel}
-	}
 	for _, k := range r.kinds {
-		found := map[kube.Key]kube.Object{}
-		for _, term := range terms {
-			orphans, err := k.mirror.ByIndex(orphanIndex, owner.Namespace, term)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", k.Resource, err)
-			}
-			for _, o := range orphans {
-				if selector.Match(o.Labels) && !o.Deleting() {
-					found[o.Key()] = o
-				}
-			}
-		}
-		var orphans []kube.Object
-		for _, key := range slices.SortedFunc(maps.Keys(found), kube.Key.Compare) {
-			orphans = append(orphans, found[key])
-		}
-		if len(orphans) == 0 {
-			continue
+		orphans, err := k.orphans(owner.Namespace, selector)
+		if err != nil {
+			return err
 		}
 		if _, err := r.engine.Adopt(ctx, owner, k.Resource, orphans); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// orphans returns the objects of a kind that fit a selector and have no controller, in key order.
+func (k *kind) orphans(namespace string, selector labels.Requirements) (out []kube.Object, err error) {
+	terms := selector.Terms()
+	if len(terms) == 0 || !selector.Positive() {
+		terms = []string{anyLabel}
+	}
+	found := map[kube.Key]kube.Object{}
+	for _, term := range terms {
+		objects, err := k.mirror.ByIndex(orphanIndex, namespace, term)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", k.Resource, err)
+		}
+		for _, o := range objects {
+			if selector.Match(o.Labels) && !o.Deleting() {
+				found[o.Key()] = o
+			}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(found), kube.Key.Compare) {
+		out = append(out, found[key])
+	}
+	return out, nil
 }
 
 // desired returns the children that an answer declares, as the engine takes them.

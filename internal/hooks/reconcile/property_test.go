@@ -90,7 +90,7 @@ func (h *history) prepare() {
 
 // step plays the garbage collector.
 func (h *history) step(ctx context.Context, c *operatortest.Cluster) {
-	c.Collect(ctx, configMaps, deployments)
+	c.Collect(ctx, configMaps, deployments, spec.Revisions)
 }
 
 // spec is that of a parent.
@@ -205,7 +205,13 @@ func (h *history) check() {
 		h.Want("status of "+name, at(parent, "status"), status)
 		h.Want("deletion of "+name, at(parent, "metadata", "deletionTimestamp"), nil)
 	}
-	h.Want("revisions", len(h.API.List(spec.Revisions, "default")), revisions)
+	owned := 0 // one that was orphaned with its children stays, like these
+	for _, o := range h.API.List(spec.Revisions, "default") {
+		if at(o, "metadata", "ownerReferences", 0) != nil {
+			owned++
+		}
+	}
+	h.Want("revisions", owned, revisions)
 	h.Want("children", len(h.API.List(configMaps, "default"))+len(h.API.List(deployments, "default")), all)
 }
 

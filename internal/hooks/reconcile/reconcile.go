@@ -79,6 +79,7 @@ type reconciler struct {
 	related  *related
 	// revisions writes the ControllerRevisions of rolling updates; nil: no children roll.
 	revisions *apply.Engine
+	stored    kind // the ControllerRevisions that are there
 }
 
 // kind is one kind of children.
@@ -124,6 +125,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	}
 	if o.Spec.Rolls() {
 		m := controller.Mirror[*Object](s, spec.Revisions, "")
+		m.IndexMeta(orphanIndex, orphanTerms)
+		r.stored = kind{spec.Revisions, m}
 		r.revisions = apply.New(s.Client, apply.Options{Manager: o.Manager, ByClaim: true},
 			apply.Of(m, apply.InPlace).Whole())
 		sources = append(sources, controller.Watches(m, func(revision *Object) []kube.Key {

@@ -131,6 +131,11 @@ func (r *reconciler) revisionBody(v *revision, owner apply.Owner) map[string]any
 			of, _ := template.(map[string]any)
 			maps.Copy(set, of)
 		}
+		// So that the selector finds it also where the template has no labels.
+		if match, ok := valueAt(body, []string{"spec", "selector", "matchLabels"}); ok {
+			of, _ := match.(map[string]any)
+			maps.Copy(set, of)
+		}
 	}
 	var children []any
 	for _, c := range slices.SortedFunc(maps.Keys(v.claims), func(a, b claim) int {

@@ -34,7 +34,7 @@ func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Obje
 		return round{}, errors.New("rolling updates need a namespaced parent: its ControllerRevisions are in its " +
 			"namespace")
 	}
-	all, err := r.revisionsOf(ctx, parent, owner)
+	all, err := r.revisionsOf(ctx, parent, owner, selector)
 	if err != nil {
 		return round{}, err
 	}
@@ -87,7 +87,8 @@ type claim struct{ group, kind, name string }
 func claimOf(c *wire.Child, r kube.Resource) claim { return claim{r.Group, r.Kind, c.Key.Name} }
 
 // revisionsOf returns the revisions of a parent, the latest first.
-func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner apply.Owner) ([]*revision, error) {
+func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner apply.Owner,
+	selector labels.Requirements) ([]*revision, error) {
 	body, err := bodyOf(parent)
 	if err != nil {
 		return nil, err
@@ -95,6 +96,11 @@ func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner appl
 	latest := &revision{patch: extract(body, r.Rule.FieldPaths), parent: parent, claims: map[claim]bool{}}
 	if latest.name, err = r.revisionName(parent, latest.patch); err != nil {
 		return nil, err
+	}
+	if !parent.Deleting() {
+		if err := r.adoptRevisions(ctx, owner, selector); err != nil {
+			return nil, err
+		}
 	}
 	stored, err := r.revisions.Owned(ctx, owner)
 	if err != nil {
@@ -122,6 +128,19 @@ func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner appl
 		all = append(all, v)
 	}
 	return all, nil
+}
+
+// adoptRevisions makes ControllerRevisions that have no controller and fit the selector of a parent its own, as its
+// children are.
+func (r *reconciler) adoptRevisions(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
+	of := labels.Selector{MatchLabels: kube.Labels{{Key: groupLabel, Value: r.Parent.Group},
+		{Key: resourceLabel, Value: r.Parent.Plural}}}
+	orphans, err := r.stored.orphans(owner.Namespace, append(slices.Clip(selector), of.Requirements()...))
+	if err != nil {
+		return err
+	}
+	_, err = r.revisions.Adopt(ctx, owner, spec.Revisions, orphans)
+	return err
 }
 
 // revisionName returns the name of the ControllerRevision of a state: the one that metacontroller gives it, which

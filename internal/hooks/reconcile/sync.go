@@ -135,9 +135,11 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		return statusWait, nil
 	}
 	if r.Spec.IsComposite() {
-		if err := r.writeStatus(ctx, parent, answer.Status); err != nil && !errors.Is(err, apply.ErrConflict) {
-			children.err = errors.Join(children.err, err)
+		err := r.writeStatus(ctx, parent, answer.Status)
+		if errors.Is(err, apply.ErrConflict) { // its event need not lead to another run (ignoreStatusChanges)
+			err, children.wait = nil, apply.Earlier(children.wait, conflictWait)
 		}
+		children.err = errors.Join(children.err, err)
 	}
 	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
 }

@@ -192,15 +192,20 @@ var ErrConflict = errors.New("it has changed since it was read")
 func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
 	case kube.IsConflict(err):
-		live := s.blank()
-		if s.client.Get(ctx, s.resource, k, live) == nil { // if not, the next write meets the conflict again
-			s.remember(live)
-		}
+		s.readAgain(ctx, k)
 	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == k.Name: // and not the resource as a whole
 	default:
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrConflict, err)
+}
+
+// readAgain reads an object for Get. If it cannot, the next write meets the same conflict.
+func (s *Statuses[T]) readAgain(ctx context.Context, k kube.Key) {
+	live := s.blank()
+	if s.client.Get(ctx, s.resource, k, live) == nil {
+		s.remember(live)
+	}
 }
 
 // remember keeps an answer of the server for Get.
@@ -263,7 +268,9 @@ func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string
 }
 
 // Replace makes status, a JSON object, the whole status of an object, by its status subresource if it has one, and
-// returns the answer. That the object has gone or is another one by now is ErrConflict.
+// returns the answer. The write holds only for the version that was read: one that a process sent before it was
+// killed could otherwise undo that of its successor. Where there is another version by now, or none, the error is
+// ErrConflict.
 func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, subresource bool) (T, error) {
 	m := object.ObjectMeta()
 	o := kube.WriteOptions{FieldManager: Manager}
@@ -272,12 +279,14 @@ func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, su
 	}
 	answer := s.blank()
 	err := s.client.Patch(ctx, s.resource, m.Key(), kube.JSONPatch, []patchOperation{
-		{"test", "/metadata/uid", m.UID}, {"add", "/status", status}}, answer, o)
+		{"test", "/metadata/uid", m.UID}, {"test", "/metadata/resourceVersion", m.ResourceVersion},
+		{"add", "/status", status}}, answer, o)
 	switch {
 	case err == nil:
 		s.remember(answer)
 		return answer, nil
 	case testFailed(err):
+		s.readAgain(ctx, m.Key())
 		return object, fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return object, s.conflict(ctx, m.Key(), err)

@@ -26,7 +26,9 @@ func (s *Scope) restartedAt(deployment string) string {
 func noForbidden(s *Scope, log string) {
 	s.Helper()
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "forbidden") {
+		// A real server's check of owner references learns of a new definition within ten seconds, and refuses all
+		// children of its objects until then (seen on v1.36).
+		if strings.Contains(line, "forbidden") && !strings.Contains(line, "cannot find RESTMapping") {
 			s.Errorf("skiff lacks a right: %s", line)
 		}
 	}

@@ -64,6 +64,9 @@ func runDifferential(t *testing.T, script Script, realAPI, fakeAPI *API, allowed
 	}
 	for i, step := range script.Steps {
 		differences := slices.DeleteFunc(Compare("", trees[0][i], trees[1][i]), func(d Difference) bool {
+			if step.Until != "" && d.Path == "Body.metadata.resourceVersion" && strings.Contains(d.Real, "covers") {
+				return true // how much happened before a list had what was waited for differs from run to run
+			}
 			return slices.ContainsFunc(allowed, func(a *Allowance) bool { return a.Allows(script.Name, step.Name, d) })
 		})
 		if slices.ContainsFunc(differences, func(d Difference) bool { return d.Path == "Code" }) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/leader"
@@ -19,9 +20,14 @@ var advice = controller.Advice{
 		MirrorBytes: "raise --mirror-memory-mib and the memory limit",
 		Server:      "check --server or the kubeconfig",
 	},
-	Install: "run `skiff crds install`",
-	Version: "run the skiff that these definitions belong to, or `skiff crds install` for this one",
-	Grant:   grantAdvice,
+	Install: map[string]string{
+		"skiff.dev": "run `skiff crds install`",
+		spec.Group:  "run `skiff crds install --hooks`",
+	},
+	Version: map[string]string{
+		"skiff.dev": "run the skiff that these definitions belong to, or `skiff crds install` for this one",
+	},
+	Grant: grantAdvice,
 }
 
 // maxGranted bounds the namespaces of one command.
@@ -40,7 +46,12 @@ func grantAdvice(name, user string, namespaces []string) string {
 	if namespaces[0] != "" {
 		command += " --watch-namespaces " + strings.Join(namespaces[:min(len(namespaces), maxGranted)], ",")
 	}
-	text := grantedBy(command)
+	return grantedTo(user, command)
+}
+
+// grantedTo says the same as [grantedBy], also of a user whose name is not known.
+func grantedTo(user, check string) string {
+	text := grantedBy(check)
 	if user == "" {
 		text += " and, for --as, the user that skiff runs as"
 	}

@@ -27,7 +27,8 @@ var enough = map[string]string{
 
 	"skiff hooks run":       "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 	"skiff hooks call":      "-f testdata/hooks.yaml --parent testdata/thing.yaml",
-	"skiff hooks manifests": "--image a",
+	"skiff hooks manifests": "--image a --from-cluster --server https://127.0.0.1:1",
+	"skiff hooks role":      "--from-cluster --server https://127.0.0.1:1",
 	"skiff hooks check":     "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 	"skiff hooks remove":    "-f testdata/hooks.yaml --server https://127.0.0.1:1",
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,13 +23,14 @@ type electionFlags struct {
 	lease, renew, retry time.Duration
 }
 
-func (f *electionFlags) add(cmd *cobra.Command) {
+// add adds the flags. id is the default name of the Lease: two programs with one Lease would wait for each other.
+func (f *electionFlags) add(cmd *cobra.Command, id string) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.on, "leader-elect", false,
 		"work only while this process holds a Lease; the other replicas stand by with up-to-date caches")
 	fs.StringVar(&f.namespace, "leader-election-namespace", "",
 		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
-	fs.StringVar(&f.id, "leader-election-id", "skiff", "`name` of the Lease")
+	fs.StringVar(&f.id, "leader-election-id", id, "`name` of the Lease")
 	fs.DurationVar(&f.lease, "leader-elect-lease-duration", leader.DefaultLeaseDuration,
 		"how long the standbys wait after the last renewal before one takes over; whole seconds")
 	fs.DurationVar(&f.renew, "leader-elect-renew-deadline", leader.DefaultRenewDeadline,
@@ -42,11 +42,11 @@ func (f *electionFlags) add(cmd *cobra.Command) {
 }
 
 // elector checks the flags, also without --leader-elect, where it returns nil. The client of an Elector has
-// connections of its own, so that a renewal never waits behind other requests; done closes them. scope is what this
-// skiff works on, for the command that grants a missing right.
-func (f *electionFlags) elector(cfg kube.Config, namespace, scope string, log logr.Logger) (e *leader.Elector,
-	done func(), err error) {
-	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace), scope),
+// connections of its own, so that a renewal never waits behind other requests; done closes them. check is the command
+// that prints what rights a user lacks for what this skiff works on, without --leader-elect.
+func (f *electionFlags) elector(cfg kube.Config, namespace string, check func(user string) string,
+	log logr.Logger) (e *leader.Elector, done func(), err error) {
+	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace), check),
 		Namespace: cmp.Or(f.namespace, namespace), Name: f.id, LeaseDuration: f.lease,
 		RenewDeadline: f.renew, RetryPeriod: f.retry, Log: log}
 	if !namespaceName().MatchString(o.Namespace) {
@@ -78,13 +78,12 @@ func (f *electionFlags) elector(cfg kube.Config, namespace, scope string, log lo
 
 // advice is the next step after an error of leader election: for a missing right, the command that an administrator
 // can paste. It grants the rights of this skiff's controllers and namespaces and no others.
-func (f *electionFlags) advice(namespace, scope string) func(error) string {
+func (f *electionFlags) advice(namespace string, check func(user string) string) func(error) string {
 	return func(err error) string {
 		user := kube.ForbiddenUser(err)
 		if user == "" {
 			return ""
 		}
-		return grantedBy(fmt.Sprintf("skiff check --as %s %s --leader-elect --leader-election-namespace %s",
-			user, scope, namespace))
+		return grantedBy(check(user) + " --leader-elect --leader-election-namespace " + namespace)
 	}
 }

@@ -2,13 +2,17 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/supervise"
+	"skiff/internal/runtime/kube"
 )
 
 func newHooks() *cobra.Command {
@@ -22,10 +26,12 @@ children and the status that it wants; skiff does the rest.`,
 		newHooksRemove())
 }
 
-// hookFiles is -f of the commands of `skiff hooks`.
+// hookFiles are the flags of the commands of `skiff hooks` that say which controllers they are about.
 type hookFiles struct {
-	paths []string
-	all   bool // the command reads objects of other kinds, too
+	paths    []string
+	all      bool   // the command reads objects of other kinds, too
+	cluster  bool   // those of the cluster, instead of files
+	selector string // of those of the cluster; "": all
 }
 
 func (f *hookFiles) add(cmd *cobra.Command) {
@@ -33,9 +39,65 @@ func (f *hookFiles) add(cmd *cobra.Command) {
 		"`file` or directory with the controllers, in YAML or JSON; several times: all of them")
 }
 
-// read reads the controllers. All that is wrong with the files is printed, one problem a line.
+// addCluster adds the flags that take the controllers from the cluster, instead of from files.
+func (f *hookFiles) addCluster(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.cluster, "from-cluster", false,
+		"the CompositeControllers and DecoratorControllers of the cluster, instead of files")
+	fs.StringVar(&f.selector, "target-label-selector", "", "label `selector` of the controllers of --from-cluster")
+}
+
+// check checks the flags.
+func (f *hookFiles) check() error {
+	if err := supervise.CheckSelector(f.selector); err != nil {
+		return Usagef("--target-label-selector %q: %w", f.selector, err)
+	}
+	switch {
+	case len(f.paths) > 0 && f.cluster:
+		return Usagef("-f and --from-cluster: give one of them")
+	case f.selector != "" && !f.cluster:
+		return Usagef("--target-label-selector: it is for --from-cluster")
+	}
+	return nil
+}
+
+// flags are those that name the controllers, as an administrator would type them.
+func (f *hookFiles) flags() string {
+	if !f.cluster {
+		return " -f " + strings.Join(f.paths, " -f ")
+	}
+	if f.selector == "" {
+		return " --from-cluster"
+	}
+	return " --from-cluster --target-label-selector '" + f.selector + "'"
+}
+
+// rights are those that finding the controllers takes.
+func (f *hookFiles) rights() []kube.Right {
+	if !f.cluster {
+		return nil
+	}
+	return supervise.Rights
+}
+
+// declared reads the controllers of the cluster.
+func (f *hookFiles) declared(ctx context.Context, client *kube.Client) ([]*spec.Controller, error) {
+	controllers, err := supervise.Declared(ctx, client, f.selector)
+	if kube.IsNotFound(err) {
+		return nil, fmt.Errorf("%w; install their definitions: `skiff crds install --hooks`", err)
+	}
+	if err == nil && len(controllers) == 0 {
+		err = errors.New("the cluster has no such CompositeController or DecoratorController")
+	}
+	return controllers, err
+}
+
+// read reads the controllers of the files. All that is wrong with the files is printed, one problem a line.
 func (f *hookFiles) read(cmd *cobra.Command) ([]*spec.Controller, error) {
 	if len(f.paths) == 0 {
+		if cmd.Flags().Lookup("from-cluster") != nil {
+			return nil, Usagef("name the controllers with -f FILE or -f DIR, or give --from-cluster")
+		}
 		return nil, Usagef("name the controllers with -f FILE or -f DIR")
 	}
 	controllers, warnings, err := spec.ReadFiles(f.paths)

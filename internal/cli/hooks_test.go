@@ -207,9 +207,7 @@ func (administrator) Invalidate(time.Time)                          {}
 
 // Rules: HK-108, HK-113
 func TestTheRoleOfHookControllersIsWhatHooksCheckFindsMissing(t *testing.T) {
-	c := newCluster(t, apiserver.Options{RBAC: true, Token: "t"})
-	c.client = must(kube.New(kube.Config{Server: c.url(), Credentials: administrator{}}))(t)
-	t.Cleanup(c.client.Close)
+	c := guarded(t)
 	c.define(map[string]any{"status": map[string]any{}})
 	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
 kind: CompositeController
@@ -219,8 +217,7 @@ spec:
   childResources: [{apiVersion: v1, resource: pods}]
   hooks: {sync: {exec: {command: [sh]}}, finalize: {exec: {command: [sh]}}}
 `)
-	args := []string{"hooks", "check", "-f", file, "--as", "system:serviceaccount:skiff:skiff-hooks", "--server",
-		c.url(), "--token", "t", "--insecure-loopback-http"}
+	args := c.asAdministrator("hooks", "check", "-f", file, "--as", "system:serviceaccount:skiff:skiff-hooks")
 	if r := skiff(t, args...); r.Code != ExitDiffer || !strings.Contains(r.Stdout, "all namespaces: 0 of 14 granted") {
 		t.Errorf("without the role: %+v", r)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,18 @@ func newHooksCheck() *cobra.Command {
 	var connection kubeconfig.Flags
 	var files hookFiles
 	var namespaces []string
+	var election bool
+	var electionIn, output string
 	cmd := &cobra.Command{
-		Use:   "check -f FILE",
+		Use:   "check {-f FILE | --from-cluster}",
 		Short: "Check whether a cluster has all that hook controllers need",
 		Long: `Checks the files, then asks the API server what 'skiff hooks run' will need: whether it serves each
 resource in the version that is named, whether parents have a status subresource, whether this user has each right of
 the controllers, and whether the Secrets and ConfigMaps of webhooks have their keys. No hook is called: it checks
 whether a program is there, and whether something listens at the address of a webhook, seen from this machine. It
 changes nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
+
+Missing rights are printed as a role and its binding; -o yaml prints nothing else, for kubectl apply.
 
 Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not find out), 2 wrong usage or an invalid
 file.`,
@@ -45,24 +50,51 @@ file.`,
 			if err := checkNamespaces("--watch-namespaces", namespaces); err != nil {
 				return err
 			}
-			controllers, err := files.read(cmd)
-			if err != nil {
+			if electionIn != "" && !namespaceName().MatchString(electionIn) {
+				return Usagef("--leader-election-namespace: %q is not a valid namespace name", electionIn)
+			}
+			if output != "" && output != "yaml" {
+				return Usagef("--output %q: want yaml, or omit the flag", output)
+			}
+			if err := files.check(); err != nil {
 				return err
 			}
-			client, _, err := connect(connection, warnTo(cmd.ErrOrStderr()))
+			var controllers []*spec.Controller
+			var err error
+			if !files.cluster {
+				if controllers, err = files.read(cmd); err != nil {
+					return err
+				}
+			}
+			client, namespace, err := connect(connection, warnTo(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			c := hooksCheck{client: client, namespaces: sorted(namespaces)}
-			return c.print(cmd.Context(), cmd.OutOrStdout(), controllers)
+			if files.cluster {
+				if controllers, err = files.declared(cmd.Context(), client); err != nil {
+					return err
+				}
+			}
+			o := check.Options{Client: client, Namespaces: sorted(namespaces), ClusterWide: files.rights()}
+			if election {
+				o.Election, o.ElectionNamespace = electionRights, cmp.Or(electionIn, namespace)
+			}
+			c := hooksCheck{client: client, namespaces: o.Namespaces, rightsOnly: output == "yaml"}
+			return c.print(cmd.Context(), cmd.OutOrStdout(), o, controllers)
 		},
 	}
 	files.add(cmd)
+	files.addCluster(cmd)
 	addConnectionFlags(cmd, &connection)
-	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
+	fs := cmd.Flags()
+	fs.StringSliceVar(&namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
-	InGroup(cmd, groupControllers, "watch-namespaces")
+	fs.BoolVar(&election, "leader-elect", false, "check the rights of leader election, too")
+	fs.StringVar(&electionIn, "leader-election-namespace", "",
+		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
+	fs.StringVarP(&output, "output", "o", "", "`format`: yaml for the missing rights alone")
+	InGroup(cmd, groupControllers, "watch-namespaces", "leader-elect", "leader-election-namespace")
 	return cmd
 }
 
@@ -70,6 +102,7 @@ file.`,
 type hooksCheck struct {
 	client     *kube.Client
 	namespaces []string
+	rightsOnly bool // print the missing rights alone
 	lines      []string
 	missing    bool
 }
@@ -84,9 +117,8 @@ func (c *hooksCheck) say(ok bool, format string, args ...any) {
 }
 
 // print checks all of it and prints what it found.
-func (c *hooksCheck) print(ctx context.Context, out io.Writer, controllers []*spec.Controller) error {
-	o := check.Options{Client: c.client, Namespaces: c.namespaces}
-	var err error
+func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
+	controllers []*spec.Controller) (err error) {
 	if o.Definitions, err = definitions.Hooks(); err != nil { // only those that the rights name are compared
 		return err
 	}
@@ -109,7 +141,11 @@ func (c *hooksCheck) print(ctx context.Context, out io.Writer, controllers []*sp
 		c.hooks(ctx, controller)
 	}
 	report.OK = report.OK && !c.missing
-	if _, err := io.WriteString(out, strings.Join(c.lines, "")+checkText(report, false)); err != nil {
+	text := strings.Join(c.lines, "") + checkText(report, false)
+	if c.rightsOnly {
+		text = report.Manifest
+	}
+	if _, err := io.WriteString(out, text); err != nil {
 		return err
 	}
 	if !report.OK {
@@ -132,15 +168,11 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 		rules = append(rules, rule{child.Type, false})
 	}
 	for _, r := range rules {
-		_, version, ok := strings.Cut(r.APIVersion, "/")
-		if !ok {
-			version = r.APIVersion
-		}
-		found, served, err := discovery.Find(ctx, c.client, r.Group(), version, r.Resource)
+		found, served, err := discovery.Find(ctx, c.client, r.Group(), r.Version(), r.Resource)
 		if err != nil && !served {
 			return err
 		}
-		name := r.GroupResource() + " " + version
+		name := r.GroupResource() + " " + r.Version()
 		switch {
 		case err != nil:
 			c.say(false, "resource    %v", err)
@@ -175,7 +207,7 @@ func (c *hooksCheck) references(ctx context.Context, controller *spec.Controller
 		case kube.IsNotFound(err):
 			c.say(false, "credential  %s does not exist", name)
 		case kube.IsForbidden(err):
-			c.say(false, "credential  %s may not be read: `skiff hooks role` prints the role", name)
+			c.say(false, "credential  %s may not be read: `skiff hooks role` prints a role for it", name)
 		case err != nil:
 			return err
 		case object.Data[r.Key] == nil:

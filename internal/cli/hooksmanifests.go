@@ -23,12 +23,13 @@ type hooksManifestsFlags struct {
 func newHooksManifests() *cobra.Command {
 	var f hooksManifestsFlags
 	cmd := &cobra.Command{
-		Use:   "manifests -f FILE --image IMAGE [-- FLAGS OF skiff hooks run]",
+		Use:   "manifests {-f FILE | --from-cluster} --image IMAGE [-- FLAGS OF skiff hooks run]",
 		Short: "Print the manifests that run hook controllers in a cluster",
 		Long: `Prints all that a cluster needs to run the controllers in the files: the namespace, a service account
 with the rights that they need and no others, two replicas with leader election, and a PodDisruptionBudget. The image
 has skiff as its entrypoint and, in --directory, the same files with the programs that they name; the Dockerfile of
-'skiff hooks init' makes it.
+'skiff hooks init' makes it. With --from-cluster, skiff runs the controllers of the cluster in place of metacontroller,
+with the rights of those that are there now; print and apply it again for others.
 
 With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.
 Arguments after -- are added to those of 'skiff hooks run'.`,
@@ -88,16 +89,24 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // ownHooksRunFlags are flags of `skiff hooks run` that the manifests decide, with what decides them.
-var ownHooksRunFlags = map[string]string{"file": "--directory", "from-cluster": "the manifests",
-	"watch-namespaces": "--namespaced", "leader-elect": "the manifests", "leader-election-id": "--name",
+var ownHooksRunFlags = map[string]string{"file": "--directory", "from-cluster": "--from-cluster",
+	"target-label-selector": "--target-label-selector",
+	"watch-namespaces":      "--namespaced", "leader-elect": "the manifests", "leader-election-id": "--name",
 	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
 
 func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, runFlags []string) string {
 	account := f.rights.serviceAccount()
-	return manifests.Install{Account: account, Command: []string{"hooks", "run", "-f", f.directory}, Image: f.image,
+	command := []string{"hooks", "run", "-f", f.directory}
+	if f.rights.files.cluster {
+		command = []string{"hooks", "run", "--from-cluster"}
+		if f.rights.files.selector != "" {
+			command = append(command, "--target-label-selector="+f.rights.files.selector)
+		}
+	}
+	return manifests.Install{Account: account, Command: command, Image: f.image,
 		Replicas: f.replicas, Namespaces: f.rights.namespaced, Rights: f.rights.rights(controllers),
 		Election: electionRights, Args: append([]string{"--leader-election-id=" + account.Name}, runFlags...),
-		Extra: f.rights.credentials(account, controllers), Memory: "512Mi",
+		Extra: f.rights.extra(account, controllers), Memory: "512Mi",
 		MemoryWhy: "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of hooks take " +
 			"the rest:\none for each worker, of which there are five by default (--workers).",
 		By: "# Printed by `skiff hooks manifests`.\n"}.YAML()

@@ -68,8 +68,7 @@ type metadata struct {
 func removeFinalizers(ctx context.Context, client *kube.Client, c *spec.Controller, out io.Writer) error {
 	finalizer := reconcile.Finalizer(c)
 	for _, p := range c.Parents {
-		version := strings.TrimPrefix(p.APIVersion, p.Group()+"/")
-		r, found, err := discovery.Find(ctx, client, p.Group(), version, p.Resource)
+		r, found, err := discovery.Find(ctx, client, p.Group(), p.Version(), p.Resource)
 		if err != nil {
 			return err
 		}

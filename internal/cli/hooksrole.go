@@ -9,6 +9,7 @@ import (
 	"skiff/internal/hooks/spec"
 	"skiff/internal/install/manifests"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
 // hookRights are the flags that say what a role of hook controllers grants, and to whom.
@@ -18,6 +19,7 @@ type hookRights struct {
 	related    []string
 	name       string
 	account    string // NAMESPACE/NAME
+	connection kubeconfig.Flags
 
 	relatedRights []kube.Right // of related; set by check
 }
@@ -25,16 +27,18 @@ type hookRights struct {
 func newHooksRole() *cobra.Command {
 	var f hookRights
 	cmd := &cobra.Command{
-		Use:   "role -f FILE",
+		Use:   "role {-f FILE | --from-cluster}",
 		Short: "Print the role that hook controllers need, and its binding",
 		Long: `Prints the rights that the controllers in the files need, and no others: a ClusterRole and its binding,
 or with --namespaced a Role and its binding in each of these namespaces, in which the parents have to be. The Secrets
-and ConfigMaps with which webhooks are reached may be read by their names only. It asks no cluster.
+and ConfigMaps with which webhooks are reached may be read by their names only. It asks no cluster, unless with
+--from-cluster for the controllers that are there.
 
 What a customize hook names is known only once it is called: name it with --related.`,
 		Example: `  skiff hooks role -f controller.yaml | kubectl apply -f -
   skiff hooks role -f controller.yaml --namespaced shop,blog --service-account shop/skiff
-  skiff hooks role -f controller.yaml --related configmaps,deployments.apps`,
+  skiff hooks role -f controller.yaml --related configmaps,deployments.apps
+  skiff hooks role --from-cluster | kubectl apply -f -`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			controllers, err := f.check(cmd)
@@ -58,6 +62,8 @@ const maxLabel = 63
 // add adds the flags that `skiff hooks manifests` has, too.
 func (f *hookRights) add(cmd *cobra.Command) {
 	f.files.add(cmd)
+	f.files.addCluster(cmd)
+	addConnectionFlags(cmd, &f.connection)
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
 		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
@@ -92,7 +98,18 @@ func (f *hookRights) check(cmd *cobra.Command) ([]*spec.Controller, error) {
 	if !ok || !namespaceName().MatchString(namespace) || !kube.ValidName(name) || len(name) > maxLabel {
 		return nil, Usagef("--service-account %q: want NAMESPACE/NAME", f.account)
 	}
-	return f.files.read(cmd)
+	if err := f.files.check(); err != nil {
+		return nil, err
+	}
+	if !f.files.cluster {
+		return f.files.read(cmd)
+	}
+	client, _, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return f.files.declared(cmd.Context(), client)
 }
 
 func (f *hookRights) serviceAccount() manifests.Account {
@@ -119,12 +136,16 @@ func (f *hookRights) yaml(controllers []*spec.Controller) string {
 	for _, ns := range namespaces {
 		docs = append(docs, to.Grant(ns, f.name, rules))
 	}
-	docs = append(docs, f.credentials(to, controllers)...)
+	docs = append(docs, f.extra(to, controllers)...)
 	return "# Printed by `skiff hooks role`.\n" + strings.Join(docs, "---\n")
 }
 
-// credentials are the roles to read what webhooks are reached with: one in each namespace that has some of it.
-func (f *hookRights) credentials(to manifests.Account, controllers []*spec.Controller) (docs []string) {
+// extra are the other roles: to find the controllers, and to read what webhooks are reached with, one in each
+// namespace that has some of it.
+func (f *hookRights) extra(to manifests.Account, controllers []*spec.Controller) (docs []string) {
+	if rights := f.files.rights(); len(rights) > 0 {
+		docs = append(docs, to.Grant("", f.name+"-controllers", manifests.Rules(rights)))
+	}
 	var namespaces []string
 	names := map[string][]string{} // of Secrets and ConfigMaps, by resource and namespace
 	for _, c := range controllers {

@@ -30,8 +30,6 @@ import (
 // hooksRunFlags say which hook controllers run, and how.
 type hooksRunFlags struct {
 	files      hookFiles
-	cluster    bool
-	selector   string
 	allowExec  []string
 	namespaces []string
 	manager    string
@@ -51,10 +49,7 @@ const defaultHookWorkers = 5
 func (f *hooksRunFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.files.add(cmd)
-	fs.BoolVar(&f.cluster, "from-cluster", false,
-		"run what the CompositeControllers and DecoratorControllers of the cluster declare, as they come and go")
-	fs.StringVar(&f.selector, "target-label-selector", "",
-		"label `selector` of the objects of --from-cluster to run")
+	f.files.addCluster(cmd)
 	fs.StringSliceVar(&f.allowExec, "allow-exec", nil,
 		"`names` of the controllers of --from-cluster whose hooks may run commands here")
 	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
@@ -72,7 +67,7 @@ func (f *hooksRunFlags) add(cmd *cobra.Command) {
 		"how many `KiB` one object may take in memory; a larger one is not worked on")
 	f.found = true
 	f.servingFlags.add(cmd)
-	f.election.add(cmd)
+	f.election.add(cmd, "skiff-hooks")
 	f.log.add(cmd)
 	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec",
 		"watch-namespaces", "resync-period", "workers")
@@ -91,21 +86,14 @@ func (f *hooksRunFlags) check() error {
 	switch {
 	case f.mirrorMiB < 0:
 		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
-	case len(f.files.paths) == 0 && !f.cluster:
-		return Usagef("-f: name the file or directory with the hook controllers to run, or give --from-cluster")
-	case len(f.files.paths) > 0 && f.cluster:
-		return Usagef("-f and --from-cluster: give one of them")
-	case !f.cluster && (f.selector != "" || len(f.allowExec) > 0):
-		return Usagef("--target-label-selector and --allow-exec: they are for --from-cluster")
+	case !f.files.cluster && len(f.allowExec) > 0:
+		return Usagef("--allow-exec: it is for --from-cluster")
 	case f.resync < 0:
 		return Usagef("--resync-period %s: must not be negative", f.resync)
 	case f.manager == "" || len(f.manager) > 128: // the server's limit
 		return Usagef("--field-manager %q: must have 1 to 128 characters", f.manager)
 	}
-	if err := supervise.CheckSelector(f.selector); err != nil {
-		return Usagef("--target-label-selector %q: %w", f.selector, err)
-	}
-	return errors.Join(f.servingFlags.check(), checkNamespaces("--watch-namespaces", f.namespaces))
+	return errors.Join(f.files.check(), f.servingFlags.check(), checkNamespaces("--watch-namespaces", f.namespaces))
 }
 
 func newHooksRun() *cobra.Command {
@@ -136,7 +124,7 @@ less often until it does. The others run meanwhile. 'skiff status' on the same m
 				return err
 			}
 			var controllers []*spec.Controller
-			if !f.cluster {
+			if !f.files.cluster {
 				if controllers, err = f.files.read(cmd); err != nil {
 					return err
 				}
@@ -161,7 +149,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		return err
 	}
 	defer client.Close()
-	elector, done, err := f.election.elector(cfg, namespace, scope(ControllerNames(), f.namespaces, ""), log)
+	elector, done, err := f.election.elector(cfg, namespace, f.checkOf, log)
 	if err != nil {
 		return err
 	}
@@ -176,7 +164,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	setup := controller.Setup{Client: client, Workers: f.workers, WatchIdleTimeout: f.watchIdleTimeout,
 		Namespaces:  slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10, Elected: elector != nil,
-		Mirrors: cache.NewMirrors(), Advice: advice, Log: log}
+		Mirrors: cache.NewMirrors(), Advice: f.advice(), Log: log}
 	if limit, limited := cache.MemoryLimit(); limited {
 		setup.InFlight = controller.NewInFlight(limit)
 	}
@@ -191,8 +179,8 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		Resync: f.resync, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20,
 			Credential: credentials(client)}})
 	var fixed []*controller.Controller
-	if f.cluster {
-		fixed = hooks.FromCluster(f.selector, f.allowExec)
+	if f.files.cluster {
+		fixed = hooks.FromCluster(f.files.selector, f.allowExec)
 	}
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, Elector: elector,
 		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
@@ -203,7 +191,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		hooks.Put(c)
 	}
 	running.Go(func() { hooks.Run(supervising) })
-	if !f.cluster {
+	if !f.files.cluster {
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, syscall.SIGHUP)
 		defer signal.Stop(again)
@@ -216,6 +204,25 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		log.Info("stopped")
 	}
 	return flagOf(err)
+}
+
+// checkOf is the command that prints what rights a user lacks for these controllers.
+func (f *hooksRunFlags) checkOf(user string) string {
+	command := "skiff hooks check" + f.files.flags()
+	if user != "" {
+		command += " --as " + user
+	}
+	if len(f.namespaces) > 0 {
+		command += " --watch-namespaces " + strings.Join(f.namespaces, ",")
+	}
+	return command
+}
+
+// advice is what messages end with here. A check finds out what all controllers need, whichever lacks something.
+func (f *hooksRunFlags) advice() controller.Advice {
+	a := advice
+	a.Grant = func(_, user string, _ []string) string { return grantedTo(user, f.checkOf(user)) }
+	return a
 }
 
 // credentials reads what the endpoints of hooks ask for. What it returns is secret.

@@ -173,7 +173,7 @@ that is free, unless --health-probe-bind-address is given.`,
 				return err
 			}
 			defer client.Close()
-			elector, done, err := election.elector(cfg, namespace, scope(flags.Names, namespaces, selector), log)
+			elector, done, err := election.elector(cfg, namespace, checkOf(flags.Names, namespaces, selector), log)
 			if err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ that is free, unless --health-probe-bind-address is given.`,
 	addConnectionFlags(cmd, &server)
 	flags.found = true
 	flags.Add(cmd)
-	election.add(cmd)
+	election.add(cmd, "skiff")
 	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	cmd.Flags().StringVar(&selector, "watch-namespace-selector", "",
@@ -193,16 +193,16 @@ that is free, unless --health-probe-bind-address is given.`,
 	return cmd
 }
 
-// scope is what a skiff works on, as flags of `skiff check`.
-func scope(controllers, namespaces []string, selector string) string {
-	text := "--controllers " + strings.Join(controllers, ",")
+// checkOf is the command that prints what rights a user lacks for these controllers in these namespaces.
+func checkOf(controllers, namespaces []string, selector string) func(user string) string {
+	scope := " --controllers " + strings.Join(controllers, ",")
 	if len(namespaces) > 0 {
-		text += " --watch-namespaces " + strings.Join(namespaces, ",")
+		scope += " --watch-namespaces " + strings.Join(namespaces, ",")
 	}
 	if selector != "" {
-		text += " --watch-namespace-selector '" + selector + "'"
+		scope += " --watch-namespace-selector '" + selector + "'"
 	}
-	return text
+	return func(user string) string { return "skiff check --as " + user + scope }
 }
 
 // Cluster is what controllers work on.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
@@ -101,7 +102,7 @@ func (r *reconciler) parentsOf(parents *cache.Store[*Object], child *Object) (ke
 		namespace = ""
 	}
 	if o, ok := child.Controller(); ok {
-		if o.Kind == r.Parent.Kind && groupOf(o.APIVersion) == r.Parent.Group {
+		if o.Kind == r.Parent.Kind && (spec.Type{APIVersion: o.APIVersion}).Group() == r.Parent.Group {
 			keys = append(keys, kube.Key{Namespace: namespace, Name: o.Name})
 		}
 		return keys
@@ -118,15 +119,6 @@ func (r *reconciler) parentsOf(parents *cache.Store[*Object], child *Object) (ke
 		}
 	}
 	return keys
-}
-
-// groupOf returns the group of an apiVersion.
-func groupOf(apiVersion string) string {
-	group, _, ok := strings.Cut(apiVersion, "/")
-	if !ok {
-		return ""
-	}
-	return group
 }
 
 // observe returns the children of a parent by kind, after it has adopted what fits its selector and has no

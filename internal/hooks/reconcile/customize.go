@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
@@ -103,8 +102,7 @@ func (r *related) findOne(ctx context.Context, t spec.Type) (kube.Resource, erro
 	if ok {
 		return known, nil
 	}
-	version := strings.TrimPrefix(t.APIVersion, t.Group()+"/")
-	found, ok, err := discovery.Find(ctx, r.setup.Client, t.Group(), version, t.Resource)
+	found, ok, err := discovery.Find(ctx, r.setup.Client, t.Group(), t.Version(), t.Resource)
 	switch {
 	case err != nil:
 		return kube.Resource{}, fmt.Errorf("find %s %s: %w", t.APIVersion, t.Resource, err)

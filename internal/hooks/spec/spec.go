@@ -68,6 +68,9 @@ func (t Type) Group() string {
 	return ""
 }
 
+// Version is that of APIVersion.
+func (t Type) Version() string { return strings.TrimPrefix(t.APIVersion, t.Group()+"/") }
+
 // GroupResource is the resource as rules of a Role and kubectl name it: "deployments.apps".
 func (t Type) GroupResource() string {
 	return kube.Resource{Group: t.Group(), Plural: t.Resource}.GroupResource()

@@ -56,13 +56,44 @@ func (s *Supervisor) FromCluster(selector string, allowExec []string) []*control
 	return out
 }
 
-// read reads the controller that an object declares.
-func read(r kube.Resource, object *reconcile.Object, allowExec map[string]bool) (*spec.Controller, error) {
+// Rights are those to see what a cluster declares.
+var Rights = []kube.Right{
+	{Resource: Composites, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},
+	{Resource: Decorators, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},
+}
+
+// Declared returns the controllers that the objects of a cluster declare, those that a label selector selects. The
+// error names the object that is wrong.
+func Declared(ctx context.Context, client *kube.Client, selector string) (controllers []*spec.Controller, err error) {
+	for _, r := range []kube.Resource{Composites, Decorators} {
+		list, err := kube.List[*reconcile.Object](ctx, client, kube.Query{Resource: r, LabelSelector: selector},
+			kube.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range list.Items {
+			c, err := decode(r, object)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", r.Kind, object.Name, err)
+			}
+			controllers = append(controllers, c)
+		}
+	}
+	return controllers, nil
+}
+
+// decode reads the controller that an object declares.
+func decode(r kube.Resource, object *reconcile.Object) (*spec.Controller, error) {
 	text, err := reconcile.Encode(r, object)
 	if err != nil {
 		return nil, err
 	}
-	c, err := spec.FromObject(text)
+	return spec.FromObject(text)
+}
+
+// read reads the controller that an object declares, and refuses programs that may not run.
+func read(r kube.Resource, object *reconcile.Object, allowExec map[string]bool) (*spec.Controller, error) {
+	c, err := decode(r, object)
 	if err != nil {
 		return nil, err
 	}

@@ -145,8 +145,7 @@ func (s *supervised) find(ctx context.Context) (f found, err error) {
 }
 
 func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resource, error) {
-	version := strings.TrimPrefix(t.APIVersion, t.Group()+"/")
-	r, ok, err := discovery.Find(ctx, s.o.Setup.Client, t.Group(), version, t.Resource)
+	r, ok, err := discovery.Find(ctx, s.o.Setup.Client, t.Group(), t.Version(), t.Resource)
 	switch {
 	case err != nil && !kube.IsNotFound(err):
 		return r, err

@@ -32,6 +32,7 @@ type Options struct {
 	Client      *kube.Client
 	Definitions []definitions.Definition // of this version
 	Rights      []kube.Right             // of the controllers
+	ClusterWide []kube.Right             // beside those, to cluster-scoped resources
 	Namespaces  []string                 // to work in; empty: all
 	Templates   []manifests.Template     // of the controllers, about which there are admission policies
 	// NeedPolicies counts an admission policy that is not in force as missing.

@@ -230,6 +230,11 @@ func (r *Report) scopes(ctx context.Context, o Options, s subject) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
+	if len(o.ClusterWide) > 0 {
+		if err := r.rights(ctx, o.Client, s, Scope{For: "finding the controllers"}, o.ClusterWide); err != nil {
+			return err
+		}
+	}
 	for _, ns := range namespaces {
 		if err := r.rights(ctx, o.Client, s, Scope{Namespace: ns, For: "the controllers"}, o.Rights); err != nil {
 			return err

@@ -3,6 +3,8 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"skiff/internal/runtime/cache"
@@ -12,8 +14,8 @@ import (
 // Advice is what a user of the program can do, as the end of a message; "" adds nothing.
 type Advice struct {
 	cache.Advice
-	Install string // a definition of the program's own resources is missing
-	Version string // it is there in another version
+	Install map[string]string // a definition of this API group is missing
+	Version map[string]string // it is there in another version
 	// Grant is how an administrator gives a user, "" where it is not known, what a controller needs in namespaces, or
 	// everywhere if the first is ""; nil: no advice.
 	Grant func(controller, user string, namespaces []string) string
@@ -28,7 +30,8 @@ type lack struct {
 
 // lackOf returns what keeps the controller from working on a part; the zero value if nothing does.
 func (c *Controller) lackOf(one *part) lack {
-	var forbidden, absent, other []string
+	var forbidden, other []string
+	absent := map[string][]string{} // by what installs them
 	var user string
 	version := new(kube.OtherVersionError)
 	for _, m := range c.mirrors {
@@ -41,12 +44,10 @@ func (c *Controller) lackOf(one *part) lack {
 			case errors.As(s.Err, &version):
 				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
 					", "), version.Resource.Version)
-				if m.Resource().Group == ownGroup {
-					text += then(c.o.Advice.Version)
-				}
-				other = append(other, text)
-			case kube.IsNotFound(s.Err) && m.Resource().Group == ownGroup:
-				absent = append(absent, name)
+				other = append(other, text+then(c.o.Advice.Version[m.Resource().Group]))
+			case kube.IsNotFound(s.Err) && c.o.Advice.Install[m.Resource().Group] != "":
+				install := c.o.Advice.Install[m.Resource().Group]
+				absent[install] = append(absent[install], name)
 			case kube.IsNotFound(s.Err):
 				other = append(other, name+": the server does not have this resource; install its CRD")
 			case s.Err != nil:
@@ -56,13 +57,13 @@ func (c *Controller) lackOf(one *part) lack {
 			}
 		}
 	}
-	switch len(absent) {
-	case 0:
-	case 1:
-		other = append([]string{absent[0] + " is not installed" + then(c.o.Advice.Install)}, other...)
-	default:
-		other = append([]string{strings.Join(absent, ", ") + " are not installed" + then(c.o.Advice.Install)},
-			other...)
+	for _, install := range slices.Sorted(maps.Keys(absent)) {
+		names := absent[install]
+		are := " is not installed"
+		if len(names) > 1 {
+			are = " are not installed"
+		}
+		other = append([]string{strings.Join(names, ", ") + are + then(install)}, other...)
 	}
 	return lack{strings.Join(forbidden, ", "), user, strings.Join(other, "; ")}
 }

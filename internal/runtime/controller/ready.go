@@ -176,9 +176,6 @@ func innermost(err error) error {
 	return err
 }
 
-// ownGroup is the API group of skiff's own resources, whose CRDs skiff can install.
-const ownGroup = "skiff.dev"
-
 func scopeName(r kube.Resource, s cache.ScopeState) string {
 	if s.Namespace == "" {
 		return r.GroupResource()

@@ -124,6 +124,31 @@ func TestAStatusThatIsMissingReplacesTheOneBefore(t *testing.T) {
 	})
 }
 
+// Rules: HK-48
+func TestAStatusThatAnotherWritesDuringACallIsSeenBeforeItIsReplaced(t *testing.T) {
+	var during func()
+	s := composite(func(_ wire.Hook, request map[string]any) (string, error) {
+		if during != nil {
+			during()
+			during = nil
+		}
+		before, _ := at(request, "parent", "status", "before").(string)
+		if by, _ := at(request, "parent", "status", "by").(string); by == "another" {
+			before = by
+		}
+		return `{"status":{"by":"skiff","before":"` + before + `"}}`, nil
+	})
+	story(t, s, func(w *env) {
+		w.Create("a", `{}`)
+		w.Pass(time.Second)
+		during = func() { w.PatchSub(things, "a", "status", `{"status":{"by":"another"}}`) }
+		w.Patch(things, "a", `{"spec":{"n":1}}`)
+		w.Pass(time.Second)
+		w.Want("status", at(get(w, things, "a"), "status"), map[string]any{"by": "skiff", "before": "another",
+			"observedGeneration": int64(2)})
+	})
+}
+
 // Rules: HK-34, HK-36, HK-39, HK-58
 func TestTheChildrenOfAClusterScopedParentAreInAnyNamespace(t *testing.T) {
 	var seen []string

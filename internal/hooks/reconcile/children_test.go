@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
+	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -126,12 +127,12 @@ func TestAStatusThatIsMissingReplacesTheOneBefore(t *testing.T) {
 
 // Rules: HK-48
 func TestAStatusThatAnotherWritesDuringACallIsSeenBeforeItIsReplaced(t *testing.T) {
-	var during func()
+	during := func() error { return nil }
 	s := composite(func(_ wire.Hook, request map[string]any) (string, error) {
-		if during != nil {
-			during()
-			during = nil
+		if err := during(); err != nil {
+			return "", err
 		}
+		during = func() error { return nil }
 		before, _ := at(request, "parent", "status", "before").(string)
 		if by, _ := at(request, "parent", "status", "by").(string); by == "another" {
 			before = by
@@ -141,7 +142,10 @@ func TestAStatusThatAnotherWritesDuringACallIsSeenBeforeItIsReplaced(t *testing.
 	story(t, s, func(w *env) {
 		w.Create("a", `{}`)
 		w.Pass(time.Second)
-		during = func() { w.PatchSub(things, "a", "status", `{"status":{"by":"another"}}`) }
+		during = func() error {
+			return w.User.Patch(w.Context(), things, operatortest.Named("a"), kube.MergePatch,
+				w.JSON(`{"status":{"by":"another"}}`), nil, kube.WriteOptions{Subresource: "status"})
+		}
 		w.Patch(things, "a", `{"spec":{"n":1}}`)
 		w.Pass(time.Second)
 		w.Want("status", at(get(w, things, "a"), "status"), map[string]any{"by": "skiff", "before": "another",

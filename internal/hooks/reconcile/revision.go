@@ -2,15 +2,21 @@ package reconcile
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-	"strings"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/labels"
 	"skiff/internal/runtime/patch"
 )
 
@@ -20,78 +26,92 @@ const (
 	resourceLabel = spec.Group + "/resource"
 )
 
-// bodyOf returns what an object has beside its metadata and its status.
-func bodyOf(o *Object) (map[string]any, error) {
-	if len(o.Body) == 0 {
-		return map[string]any{}, nil
-	}
-	v, err := patch.Decode(o.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", o.Key(), err)
-	}
-	body, _ := v.(map[string]any)
-	return body, nil
+// revision is one state of a parent, and the children that are in it.
+type revision struct {
+	name   string
+	patch  map[string]any // the fields of the parent that make it
+	parent *Object        // with these fields
+	claims map[claim]bool
+	round
 }
 
-// encodeValue encodes a value with the keys in order, as encoding/json does.
-func encodeValue(v any) ([]byte, error) { return json.Marshal(v) }
+// claim names a child of a revision.
+type claim struct{ group, kind, name string }
 
-// extract returns an object with nothing but the fields at some paths, such as "spec.template".
-func extract(from map[string]any, paths []string) map[string]any {
-	out := map[string]any{}
-	for _, path := range paths {
-		parts := strings.Split(path, ".")
-		if value, ok := valueAt(from, parts); ok {
-			setAt(out, parts, value)
-		}
-	}
-	return out
-}
+func claimOf(c *wire.Child, r kube.Resource) claim { return claim{r.Group, r.Kind, c.Key.Name} }
 
-// withPatch returns a parent with the fields at some paths as a patch has them.
-func withPatch(parent *Object, fields map[string]any, paths []string) (*Object, error) {
+// revisionsOf returns the revisions of a parent, the latest first.
+func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner apply.Owner,
+	selector labels.Requirements) ([]*revision, error) {
 	body, err := bodyOf(parent)
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range paths {
-		parts := strings.Split(path, ".")
-		if value, ok := valueAt(fields, parts); ok {
-			setAt(body, parts, value)
+	latest := &revision{patch: extract(body, r.Rule.FieldPaths), parent: parent, claims: map[claim]bool{}}
+	if latest.name, err = r.revisionName(parent, latest.patch); err != nil {
+		return nil, err
+	}
+	if !parent.Deleting() {
+		if err := r.adoptRevisions(ctx, owner, selector); err != nil {
+			return nil, err
 		}
 	}
-	out := *parent
-	if out.Body, err = patch.Encode(body); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", parent.Key(), err)
+	stored, err := r.revisions.Owned(ctx, owner)
+	if err != nil {
+		return nil, err
 	}
-	return &out, nil
+	all := []*revision{latest}
+	for _, s := range stored {
+		live, ok := s.Live.(*Object)
+		if !ok || s.Deleting {
+			continue
+		}
+		v, err := readRevision(live)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read ControllerRevision %s: %w; delete it, and what is in it follows the latest "+
+				"state at once", s.Key, err)
+		case reflect.DeepEqual(v.patch, latest.patch):
+			maps.Copy(latest.claims, v.claims)
+			latest.name = v.name
+			continue
+		}
+		if v.parent, err = withPatch(parent, v.patch, r.Rule.FieldPaths); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }
 
-func valueAt(v map[string]any, path []string) (any, bool) {
-	value, ok := v[path[0]]
-	if !ok || len(path) == 1 {
-		return value, ok
+// adoptRevisions makes ControllerRevisions that have no controller and fit the selector of a parent its own, as its
+// children are.
+func (r *reconciler) adoptRevisions(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
+	of := labels.Selector{MatchLabels: kube.Labels{{Key: groupLabel, Value: r.Parent.Group},
+		{Key: resourceLabel, Value: r.Parent.Plural}}}
+	orphans, err := r.stored.orphans(owner.Namespace, append(slices.Clip(selector), of.Requirements()...))
+	if err != nil {
+		return err
 	}
-	below, ok := value.(map[string]any)
-	if !ok {
-		return nil, false
-	}
-	return valueAt(below, path[1:])
+	_, err = r.revisions.Adopt(ctx, owner, spec.Revisions, orphans)
+	return err
 }
 
-// set sets the value at a path. What is on the way is copied, because it may be shared.
-func setAt(v map[string]any, path []string, value any) {
-	if len(path) == 1 {
-		v[path[0]] = value
-		return
+// revisionName returns the name of the ControllerRevision of a state: the one that metacontroller gives it, which
+// identifies it by SHA-1. Nothing is protected by that.
+func (r *reconciler) revisionName(parent *Object, fields map[string]any) (string, error) {
+	text, err := encodeValue(fields)
+	if err != nil {
+		return "", err
 	}
-	below, _ := v[path[0]].(map[string]any)
-	below = maps.Clone(below)
-	if below == nil {
-		below = map[string]any{}
+	sum := sha1.Sum(append([]byte(parent.UID), text...))
+	group := r.Parent.Group
+	if group == "" {
+		group = "core"
 	}
-	v[path[0]] = below
-	setAt(below, path[1:], value)
+	prefix := r.Parent.Plural + "." + group
+	const longest = 253 - 1 - 2*sha1.Size // of a name, less a separator and the hash
+	return prefix[:min(len(prefix), longest)] + "-" + hex.EncodeToString(sum[:]), nil
 }
 
 // readRevision reads a ControllerRevision.
@@ -154,6 +174,28 @@ func (r *reconciler) revisionBody(v *revision, owner apply.Owner) map[string]any
 			"ownerReferences": []any{owner.Reference()}},
 		"parentPatch": v.patch, "children": children}
 }
+
+// storeRevisions makes the ControllerRevisions those that have children, before the children themselves are written.
+func (r *reconciler) storeRevisions(ctx context.Context, owner apply.Owner, all []*revision) error {
+	var want []apply.Child
+	for _, v := range all {
+		if len(v.claims) > 0 {
+			want = append(want, apply.Child{Body: r.revisionBody(v, owner)})
+		}
+	}
+	report := r.revisions.Apply(ctx, owner, want, false)
+	err := report.Err
+	for _, result := range report.All() {
+		err = errors.Join(err, result.Err)
+		if result.Outcome == apply.Foreign || result.Outcome == apply.Contested || result.Outcome == apply.Conflict {
+			err = errors.Join(err, errors.New(result.Message))
+		}
+	}
+	return err
+}
+
+// encodeValue encodes a value with the keys in order, as encoding/json does.
+func encodeValue(v any) ([]byte, error) { return json.Marshal(v) }
 
 func tail(list []any) any {
 	if len(list) == 0 {

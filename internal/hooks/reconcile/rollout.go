@@ -2,12 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"skiff/internal/hooks/spec"
@@ -70,113 +67,6 @@ func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Obje
 	}
 	out.want, err = r.desired(parent, owner, selector, out.answer)
 	return out, err
-}
-
-// revision is one state of a parent, and the children that are in it.
-type revision struct {
-	name   string
-	patch  map[string]any // the fields of the parent that make it
-	parent *Object        // with these fields
-	claims map[claim]bool
-	round
-}
-
-// claim names a child of a revision.
-type claim struct{ group, kind, name string }
-
-func claimOf(c *wire.Child, r kube.Resource) claim { return claim{r.Group, r.Kind, c.Key.Name} }
-
-// revisionsOf returns the revisions of a parent, the latest first.
-func (r *reconciler) revisionsOf(ctx context.Context, parent *Object, owner apply.Owner,
-	selector labels.Requirements) ([]*revision, error) {
-	body, err := bodyOf(parent)
-	if err != nil {
-		return nil, err
-	}
-	latest := &revision{patch: extract(body, r.Rule.FieldPaths), parent: parent, claims: map[claim]bool{}}
-	if latest.name, err = r.revisionName(parent, latest.patch); err != nil {
-		return nil, err
-	}
-	if !parent.Deleting() {
-		if err := r.adoptRevisions(ctx, owner, selector); err != nil {
-			return nil, err
-		}
-	}
-	stored, err := r.revisions.Owned(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	all := []*revision{latest}
-	for _, s := range stored {
-		live, ok := s.Live.(*Object)
-		if !ok || s.Deleting {
-			continue
-		}
-		v, err := readRevision(live)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("read ControllerRevision %s: %w; delete it, and what is in it follows the latest "+
-				"state at once", s.Key, err)
-		case reflect.DeepEqual(v.patch, latest.patch):
-			maps.Copy(latest.claims, v.claims)
-			latest.name = v.name
-			continue
-		}
-		if v.parent, err = withPatch(parent, v.patch, r.Rule.FieldPaths); err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
-	return all, nil
-}
-
-// adoptRevisions makes ControllerRevisions that have no controller and fit the selector of a parent its own, as its
-// children are.
-func (r *reconciler) adoptRevisions(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
-	of := labels.Selector{MatchLabels: kube.Labels{{Key: groupLabel, Value: r.Parent.Group},
-		{Key: resourceLabel, Value: r.Parent.Plural}}}
-	orphans, err := r.stored.orphans(owner.Namespace, append(slices.Clip(selector), of.Requirements()...))
-	if err != nil {
-		return err
-	}
-	_, err = r.revisions.Adopt(ctx, owner, spec.Revisions, orphans)
-	return err
-}
-
-// revisionName returns the name of the ControllerRevision of a state: the one that metacontroller gives it, which
-// identifies it by SHA-1. Nothing is protected by that.
-func (r *reconciler) revisionName(parent *Object, fields map[string]any) (string, error) {
-	text, err := encodeValue(fields)
-	if err != nil {
-		return "", err
-	}
-	sum := sha1.Sum(append([]byte(parent.UID), text...))
-	group := r.Parent.Group
-	if group == "" {
-		group = "core"
-	}
-	prefix := r.Parent.Plural + "." + group
-	const longest = 253 - 1 - 2*sha1.Size // of a name, less a separator and the hash
-	return prefix[:min(len(prefix), longest)] + "-" + hex.EncodeToString(sum[:]), nil
-}
-
-// storeRevisions makes the ControllerRevisions those that have children, before the children themselves are written.
-func (r *reconciler) storeRevisions(ctx context.Context, owner apply.Owner, all []*revision) error {
-	var want []apply.Child
-	for _, v := range all {
-		if len(v.claims) > 0 {
-			want = append(want, apply.Child{Body: r.revisionBody(v, owner)})
-		}
-	}
-	report := r.revisions.Apply(ctx, owner, want, false)
-	err := report.Err
-	for _, result := range report.All() {
-		err = errors.Join(err, result.Err)
-		if result.Outcome == apply.Foreign || result.Outcome == apply.Contested || result.Outcome == apply.Conflict {
-			err = errors.Join(err, errors.New(result.Message))
-		}
-	}
-	return err
 }
 
 // rollout is the state of a rolling update.

@@ -1,0 +1,58 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+// runLog is the sink of one run's log. What every line of it says, the key and the cause, is put into text when a
+// line is written: most runs write none.
+type runLog struct {
+	logr.LogSink
+	item   queue.Item
+	values []any // of WithValues
+}
+
+// logOf returns the log of a run.
+func (c *Controller) logOf(item queue.Item) logr.Logger {
+	sink := c.log.GetSink()
+	if sink == nil {
+		return c.log // discards
+	}
+	return c.log.WithSink(&runLog{LogSink: sink, item: item})
+}
+
+func (l *runLog) Info(level int, message string, values ...any) {
+	l.LogSink.Info(level, message, l.with(values)...)
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("reconcile: panic: %v", e.value) }
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
+}
+func (e *timeoutError) Unwrap() error { return e.err }
+
+func (l *runLog) Error(err error, message string, values ...any) {
+	if id := kube.AuditID(err); id != "" {
+		values = append(slices.Clip(values), "auditID", id)
+	}
+	l.LogSink.Error(err, message, l.with(values)...)
+}
+
+func (l *runLog) with(values []any) []any {
+	return slices.Concat([]any{"key", l.item.Key, "cause", l.item.Cause()}, l.values, values)
+}
+
+func (l *runLog) WithValues(values ...any) logr.LogSink {
+	return &runLog{l.LogSink, l.item, slices.Concat(l.values, values)}
+}
+
+func (l *runLog) WithName(name string) logr.LogSink {
+	return &runLog{l.LogSink.WithName(name), l.item, l.values}
+}

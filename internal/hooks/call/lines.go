@@ -143,7 +143,10 @@ func (p *pool) hasEnded(c *child) bool {
 
 // version is that of the files and of the restarts as they are now. An answer says it, too, and not what it was made
 // with: of answers that arrive late none says that the hook has changed back.
-func (p *pool) version() string { return p.program.version() + "restart " + strconv.Itoa(p.epoch()) }
+func (p *pool) version() string { return p.program.version() + Restarts + strconv.Itoa(p.epoch()) }
+
+// Restarts stands in Reply.Version before how often the process of a program was restarted.
+const Restarts = "restart "
 
 // epoch returns how often the hook was restarted. All workers say the same, whichever process they have.
 func (p *pool) epoch() int {

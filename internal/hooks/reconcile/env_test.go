@@ -44,6 +44,10 @@ type script struct {
 
 	last    *controller.Controller // that new has made
 	changes atomic.Int64           // of the hook
+	version string                 // of the hook; "": it has no brake
+	allowed string                 // to the brake
+	brake   *Brake                 // that new has made
+	told    []string               // by the brake
 
 	mu    sync.Mutex // held while the hook runs; guards calls
 	calls []string
@@ -106,9 +110,14 @@ func (s *script) new(setup controller.Setup, recorder *events.Recorder) *control
 	if s.controller.Customize == nil { // as package supervise does
 		setup.Client = setup.Client.Limit(spec.Rights(&s.controller))
 	}
+	if s.version != "" {
+		s.brake = &Brake{Allowed: s.allowed, Version: func() string { return s.version },
+			Tell: func(problem string) { s.told = append(s.told, problem) }}
+	}
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
-		Children: s.kinds(), Call: s.call, Changes: s.changes.Load})
+		Children: s.kinds(), Call: s.call, Changes: s.changes.Load,
+		Brake: s.brake})
 	return s.last
 }
 

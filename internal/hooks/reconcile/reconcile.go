@@ -47,6 +47,8 @@ type Options struct {
 	// Changes returns another number when a hook has changed: then the customize hook is called again; nil: it never
 	// does.
 	Changes func() int64
+	// Brake holds what a hook that has changed would delete; nil: nothing is held.
+	Brake *Brake
 	// Manager is the field manager of the children; "": Manager.
 	Manager string
 	Resync  time.Duration // how often a parent is reconciled without a change, where Spec has none; 0: never
@@ -145,6 +147,9 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	c.OnLeave(r.parents.Leave)
 	c.OnLeave(r.statuses.leave)
 	c.OnLeave(r.related.leave)
+	if r.Brake != nil {
+		c.OnLeave(func(namespace string) { r.Brake.leave(r.Parent.Resource, namespace) })
+	}
 	r.related.attach = c.Attach
 	return c
 }
@@ -212,6 +217,9 @@ func (r *reconciler) forget(key kube.Key) {
 		r.revisions.Forget(key)
 	}
 	r.statuses.forget(key)
+	if r.Brake != nil {
+		r.Brake.forget(brakeKey{r.Parent.Resource, key})
+	}
 	if r.Spec.Customize != nil {
 		r.related.keep(key)
 	}

@@ -129,7 +129,13 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	}
 	var children outcome
 	if r.managesChildren(parent, hook, finalized) {
+		var held time.Duration
+		if r.Brake != nil && hook == wire.Sync {
+			held = r.brake(about, parent, owner, groups, answer.Children)
+		}
+		owner.KeepOthers = held > 0
 		children = r.applyChildren(ctx, about, owner, want)
+		children.wait = apply.Earlier(children.wait, held)
 	}
 	if children.created && children.err == nil && r.statuses.defers(parent) {
 		return statusWait, nil

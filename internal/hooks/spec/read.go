@@ -72,7 +72,9 @@ func (c *Controller) metadata(meta value) {
 		"'-' and '.')")
 	c.UID = meta.field("uid").string()
 	c.Labels = labelsOf(meta.field("labels").table())
-	c.Paused = meta.field("annotations").table()[conditions.PausedAnnotation] == "true"
+	annotations := meta.field("annotations").table()
+	c.Paused = annotations[conditions.PausedAnnotation] == "true"
+	c.AllowDeletes = annotations[AllowDeletes]
 	if meta.kind == object {
 		meta.set("managedFields", &node{}) // kubectl does not show them, and they may be larger than all else
 	}

@@ -20,6 +20,9 @@ const (
 	Version    = "v1alpha1"
 	APIVersion = Group + "/" + Version
 
+	// AllowDeletes is the annotation of a controller that acknowledges what a hook which has changed wants deleted.
+	AllowDeletes = "skiff.dev/allow-deletes"
+
 	Composite = "CompositeController"
 	Decorator = "DecoratorController"
 )
@@ -44,6 +47,8 @@ type Controller struct {
 	Resync time.Duration
 	// Paused holds all of the controller's writes, and no hook is called.
 	Paused bool
+	// AllowDeletes is the value of the annotation of this name; "": there is none.
+	AllowDeletes string
 
 	Sync      *Hook // never nil
 	Finalize  *Hook // nil: parents get no finalizer

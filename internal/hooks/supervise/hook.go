@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,14 @@ func (h *hook) follow(runAll func(namespace, cause string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runAll = runAll
+}
+
+// release identifies what the hook is made of, "" if that is not known. It stays when a program is restarted.
+func (h *hook) release() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	release, _, _ := strings.Cut(h.version, call.Restarts)
+	return release
 }
 
 // problem says where the hook does not answer, since when and why; "" if it does.

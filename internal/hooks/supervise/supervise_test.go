@@ -149,6 +149,10 @@ func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Skiff-Hook-Version", version)
 	}
 	rw.WriteHeader(code)
+	if strings.HasPrefix(version, "empty") {
+		fmt.Fprint(rw, `{"children":[]}`)
+		return
+	}
 	fmt.Fprintf(rw, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}]}`, name)
 }
 
@@ -300,6 +304,46 @@ func TestParentsForWhichTheHookHangsCostNoOtherNamespace(t *testing.T) {
 	})
 }
 
+// acknowledged is composite with an annotation.
+func acknowledged(value string) string {
+	return strings.Replace(composite, `"name":"thing"`,
+		fmt.Sprintf(`"name":"thing","annotations":{%q:%q}`, spec.AllowDeletes, value), 1)
+}
+
+// Rules: HK-63
+func TestWhatAChangedHookWantsDeletedIsHeldUntilTheAnnotationNamesItsVersion(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.put(composite)
+		w.answers(http.StatusOK, "1")
+		for i := range 20 {
+			w.Create(fmt.Sprintf("t%02d", i), `{}`)
+		}
+		w.Pass(2 * time.Minute)
+		w.Want("children", len(w.configMaps()), 20)
+		w.answers(http.StatusOK, "empty")
+		w.Patch(things, "t00", `{"spec":{"a":1}}`)
+		w.Pass(time.Hour)
+		left := len(w.configMaps())
+		w.Want("children", left, 20)
+		lines := w.hooks.Attention()
+		if len(lines) != 1 || !strings.Contains(lines[0], "holds the deletion of") {
+			t.Fatalf("attention %q", lines)
+		}
+		if log := w.logged("DeletesHeld"); len(log) != 1 {
+			t.Errorf("it is told %d times: %q", len(log), log)
+		}
+		w.put(acknowledged("1234"))
+		w.Pass(time.Minute)
+		w.Want("children with the acknowledgement of something else", len(w.configMaps()), left)
+		version := strings.Split(w.hooks.Attention()[0], `"`)[1]
+		w.put(acknowledged(version))
+		w.Pass(time.Minute)
+		w.Want("children", len(w.configMaps()), 0)
+		w.Want("attention", len(w.hooks.Attention()), 0)
+	})
+}
+
 // Rules: HK-92, HK-93, HK-97, HK-100
 func TestControllersOfAClusterFollowTheirObjects(t *testing.T) {
 	run(t, func(w *world) {
@@ -328,6 +372,9 @@ func TestControllersOfAClusterFollowTheirObjects(t *testing.T) {
 		w.Want("children", len(w.configMaps()), 0)
 		create(strings.Replace(composite, `"name":"thing"`, `"name":"thing","labels":{"team":"shop"}`, 1))
 		w.Want("children", w.configMaps(), []string{"a"})
+		w.done(w.User.Delete(context.Background(), supervise.Composites, kube.Key{Name: "thing"},
+			kube.DeleteOptions{}))
+		w.Pass(10 * time.Second)
 		var notes []string
 		of := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events"}
 		for _, e := range w.API.List(of, "default") {
@@ -335,8 +382,10 @@ func TestControllersOfAClusterFollowTheirObjects(t *testing.T) {
 				e["note"]))
 		}
 		slices.Sort(notes)
-		if len(notes) != 3 || !strings.HasPrefix(notes[0], "a Create") ||
-			!strings.Contains(notes[1], "--allow-exec=exec") || !strings.HasPrefix(notes[2], "thing Started") {
+		if len(notes) != 6 || !strings.HasPrefix(notes[0], "a Create") || !strings.Contains(notes[1],
+			"--allow-exec=exec") || !slices.Equal(notes[2:], []string{"thing Started the controller runs",
+			"thing Starting the controller starts", "thing Stopped the controller has stopped; its children stay",
+			"thing Stopping the controller stops"}) {
 			t.Errorf("Events %q", notes)
 		}
 	})

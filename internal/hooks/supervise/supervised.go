@@ -38,6 +38,7 @@ type supervised struct {
 	mu      sync.Mutex // guards what follows
 	waiting string     // what keeps the controller from running; "": it runs
 	hooks   []*hook
+	brake   *reconcile.Brake // nil while the controller waits
 }
 
 func newSupervised(c *spec.Controller, o *Options) *supervised {
@@ -64,13 +65,18 @@ func (s *supervised) problem() string {
 	if s.waiting != "" {
 		return "does not run: " + s.waiting
 	}
-	var parked []string
+	var problems []string
 	for _, h := range s.hooks {
 		if why := h.problem(); why != "" {
-			parked = append(parked, why)
+			problems = append(problems, why)
 		}
 	}
-	return strings.Join(parked, "; ")
+	if s.brake != nil {
+		if why := s.brake.Problem(); why != "" {
+			problems = append(problems, why)
+		}
+	}
+	return strings.Join(problems, "; ")
 }
 
 // waits notes why the controller does not run, and logs it when that changes.
@@ -159,6 +165,7 @@ func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resou
 
 // work has the controllers of all parent resources run until ctx ends. It returns an error where it cannot begin.
 func (s *supervised) work(ctx context.Context, f found) error {
+	s.tell(events.Normal, "Starting", "the controller starts")
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -168,16 +175,20 @@ func (s *supervised) work(ctx context.Context, f found) error {
 		setup.Client = setup.Client.Limit(spec.Rights(s.spec))
 	}
 	var running []*controller.Controller
+	stopped := false
 	defer func() {
 		for _, c := range running {
 			if err := s.o.Set.Remove(context.WithoutCancel(ctx), c); err != nil {
 				s.log.Error(err, "a hook controller did not stop")
 			}
 		}
+		if stopped {
+			s.tell(events.Normal, "Stopped", "the controller has stopped; its children stay")
+		}
 	}()
 	for i, p := range f.parents {
 		o := reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i], Parent: p, Children: f.children,
-			Call: s.call, Changes: s.changes.Load, Manager: s.o.Manager, Resync: s.o.Resync}
+			Call: s.call, Changes: s.changes.Load, Brake: s.brake, Manager: s.o.Manager, Resync: s.o.Resync}
 		c := reconcile.New(setup, s.o.Recorder, o)
 		if err := s.o.Set.Add(c); err != nil {
 			return err
@@ -188,7 +199,8 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	s.waits("")
 	s.tell(events.Normal, "Started", "the controller runs")
 	s.watchPrograms(ctx)
-	s.tell(events.Normal, "Stopped", "the controller stops; its children stay")
+	s.tell(events.Normal, "Stopping", "the controller stops")
+	stopped = true
 	return nil
 }
 
@@ -227,11 +239,15 @@ func (s *supervised) connect() error {
 			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
 		}
 		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, tell: s.tell, changes: &s.changes,
-			counts: counts{took: metrics.NewHistogram(hookBounds)}})
+			version: caller.Version(), counts: counts{took: metrics.NewHistogram(hookBounds)}})
+	}
+	brake, err := s.newBrake(hooks[0]) // which is sync
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hooks = hooks
+	s.hooks, s.brake = hooks, brake
 	return nil
 }
 
@@ -254,7 +270,7 @@ func (s *supervised) close() {
 	for _, h := range s.hooks {
 		h.caller.Close()
 	}
-	s.hooks = nil
+	s.hooks, s.brake = nil, nil
 }
 
 // currentHooks returns the hooks; none while the controller waits.

@@ -53,6 +53,8 @@ type Owner struct {
 	Known map[kube.Key]string
 	// Adopt takes objects of the declared names that have no controller, also where nothing shows that they are ours.
 	Adopt bool
+	// KeepOthers leaves children that are not declared, of kinds that are not made from a template.
+	KeepOthers bool
 }
 
 // OwnerOf names obj, an object of resource r, as an owner.

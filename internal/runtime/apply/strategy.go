@@ -70,6 +70,7 @@ func (a *application) take(ctx context.Context, steps [][]step, inPlace func() b
 		for _, s := range of {
 			switch {
 			case a.kinds[i].template != nil:
+			case a.owner.KeepOthers && s.child.want == nil:
 			case s.does == Deleted || s.does == Released:
 				removals = append(removals, s)
 			default:

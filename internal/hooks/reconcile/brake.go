@@ -146,8 +146,8 @@ func (r *reconciler) brake(about announce.Announcer, parent *Object, owner apply
 	}
 	wait, many := r.Brake.holds(brakeKey{r.Parent.Resource, parent.Key()}, r.Changes(), children, doomed)
 	if wait > 0 && many {
-		about.Event(events.Warning, DeletesHeld, fmt.Sprintf("%d of the %d children are to be deleted, which is held: since "+
-			"%s %s started or its hook changed, this is so for more than half of all children; if that is "+
+		about.Event(events.Warning, DeletesHeld, fmt.Sprintf("deleting %d of the %d children is held: "+
+			"since %s %s started or its hook changed, most children of all parents are to be deleted; if that is "+
 			"right, set its annotation %s to %q", doomed, children, r.Spec.Kind, r.Spec.Name, spec.AllowDeletes,
 			r.Brake.Version()), nil)
 	}

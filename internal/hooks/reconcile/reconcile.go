@@ -102,11 +102,9 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
-	own := controller.For(objects)
-	if o.Rule.IgnoreStatusChanges {
-		own = controller.ForBut(objects, onlyStatus)
-	}
-	sources := []controller.Source{own}
+	sources := []controller.Source{controller.ForBut(objects, func(was, is *Object) bool {
+		return r.statuses.asked(is) || o.Rule.IgnoreStatusChanges && onlyStatus(was, is)
+	})}
 	selector := ""
 	if o.Spec.GenerateSelector {
 		selector = uidLabel

@@ -15,14 +15,19 @@ import (
 // statuses remember what was made of the statuses that hooks have declared. A server drops what a definition does not
 // have, and adds defaults: without this, each sync would write such a status once more.
 type statuses struct {
-	mu sync.Mutex // guards of
+	mu sync.Mutex // guards what follows
 	of map[kube.Key]written
+	// early says that the status which was declared last beside new children was the same once the hook had seen
+	// them.
+	early bool
 }
 
 // written is a status as it was declared, and as the server stored it.
 type written struct {
 	uid, declared, stored string
-	deferred              bool // the last sync has left the status to the next one
+	beside                string // the status that was declared when children were created; "": none were
+	deferred              bool   // the last sync has left the status to the next one
+	asked                 string // the resourceVersion of the parent that the hook was asked about last
 }
 
 func (s *statuses) get(k kube.Key) written {
@@ -31,23 +36,50 @@ func (s *statuses) get(k kube.Key) written {
 	return s.of[k]
 }
 
-func (s *statuses) set(k kube.Key, w written) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of[k] = w
+// set notes how the server has stored a status.
+func (s *statuses) set(parent *Object, declared, stored kube.Raw) {
+	s.change(parent, func(w *written) { w.declared, w.stored = string(declared), string(stored) })
 }
 
-// defers says whether the status of a parent can wait for the next sync, which it can once in a row.
-func (s *statuses) defers(parent *Object) bool {
+// change changes what is remembered of a parent; of another one of that name, nothing is.
+func (s *statuses) change(parent *Object, change func(w *written)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.of[parent.Key()]
 	if w.uid != parent.UID {
 		w = written{uid: parent.UID}
 	}
-	w.deferred = !w.deferred
+	change(&w)
 	s.of[parent.Key()] = w
-	return w.deferred
+}
+
+// defers takes in a status that is declared, and whether children have been created for the same answer. It says
+// whether to leave the status to the next sync, which their events lead to: a status that counts children would be
+// written twice. It is not left twice in a row, and not as long as statuses do not depend on children being seen: the
+// event of its write comes with those of the children then, and both lead to one call.
+func (s *statuses) defers(parent *Object, declared string, created bool) (deferred bool) {
+	s.change(parent, func(w *written) {
+		if w.beside != "" {
+			s.early = w.beside == declared
+		}
+		deferred = created && !w.deferred && !s.early
+		w.beside, w.deferred = "", deferred
+		if created {
+			w.beside = declared
+		}
+	})
+	return deferred
+}
+
+// asks notes that the hook is asked about a version of a parent.
+func (s *statuses) asks(parent *Object) {
+	s.change(parent, func(w *written) { w.asked = parent.ResourceVersion })
+}
+
+// asked says that the hook was asked last about this version of a parent: it was known from the answer to a write, and
+// its event brings nothing new.
+func (s *statuses) asked(parent *Object) bool {
+	return s.get(parent.Key()).asked == parent.ResourceVersion
 }
 
 func (s *statuses) forget(k kube.Key) {
@@ -63,8 +95,9 @@ func (s *statuses) leave(namespace string) {
 	maps.DeleteFunc(s.of, func(k kube.Key, _ written) bool { return k.Namespace == namespace })
 }
 
-// writeStatus makes what a hook has declared the whole status of a parent, with the generation that was observed.
-func (r *reconciler) writeStatus(ctx context.Context, parent *Object, status map[string]any) error {
+// declaredStatus returns what a hook has declared as the status of a parent, of a CompositeController with the
+// generation that was observed.
+func (r *reconciler) declaredStatus(parent *Object, status map[string]any) (kube.Raw, error) {
 	declared := make(map[string]any, len(status)+1)
 	maps.Copy(declared, status)
 	if r.Spec.IsComposite() {
@@ -72,11 +105,16 @@ func (r *reconciler) writeStatus(ctx context.Context, parent *Object, status map
 	}
 	text, err := patch.Encode(declared)
 	if err != nil {
-		return fmt.Errorf("encode the status of %s %s: %w", r.Parent.Kind, parent.Key(), err)
+		return nil, fmt.Errorf("encode the status of %s %s: %w", r.Parent.Kind, parent.Key(), err)
 	}
+	return text, nil
+}
+
+// writeStatus makes what was declared the whole status of a parent.
+func (r *reconciler) writeStatus(ctx context.Context, parent *Object, declared kube.Raw) error {
 	key := parent.Key()
 	w := r.statuses.get(key)
-	if w.uid == parent.UID && w.declared == string(text) && w.stored == string(parent.Status) {
+	if w.uid == parent.UID && w.declared == string(declared) && w.stored == string(parent.Status) {
 		return nil
 	}
 	if len(parent.Status) > 0 {
@@ -84,16 +122,16 @@ func (r *reconciler) writeStatus(ctx context.Context, parent *Object, status map
 		if err != nil {
 			return fmt.Errorf("read the status of %s %s: %w", r.Parent.Kind, key, err)
 		}
-		if same, _ := patch.Decode(text); reflect.DeepEqual(stored, same) {
-			r.statuses.set(key, written{uid: parent.UID, declared: string(text), stored: string(parent.Status)})
+		if same, _ := patch.Decode(declared); reflect.DeepEqual(stored, same) {
+			r.statuses.set(parent, declared, parent.Status)
 			return nil
 		}
 	}
-	answer, err := r.parents.Replace(ctx, parent, text, r.Parent.Status)
+	answer, err := r.parents.Replace(ctx, parent, declared, r.Parent.Status)
 	if err != nil {
 		return err
 	}
-	r.statuses.set(key, written{uid: parent.UID, declared: string(text), stored: string(answer.Status)})
+	r.statuses.set(parent, declared, answer.Status)
 	return nil
 }
 
@@ -110,7 +148,11 @@ func (r *reconciler) decorate(ctx context.Context, parent *Object, answer *wire.
 	if answer.Status == nil {
 		return parent, nil
 	}
-	return parent, r.writeStatus(ctx, parent, answer.Status)
+	declared, err := r.declaredStatus(parent, answer.Status)
+	if err != nil {
+		return parent, err
+	}
+	return parent, r.writeStatus(ctx, parent, declared)
 }
 
 // differing returns the changes of labels that are not there already.

@@ -106,6 +106,7 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if err != nil {
 		return 0, err
 	}
+	r.statuses.asks(parent)
 	decided, err := r.decideAll(ctx, hook, parent, owner, choice, groups)
 	if err != nil {
 		return 0, err
@@ -137,11 +138,15 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		children = r.applyChildren(ctx, about, owner, want)
 		children.wait = apply.Earlier(children.wait, held)
 	}
-	if children.created && children.err == nil && r.statuses.defers(parent) {
-		return statusWait, nil
-	}
 	if r.Spec.IsComposite() {
-		err := r.writeStatus(ctx, parent, answer.Status)
+		declared, err := r.declaredStatus(parent, answer.Status)
+		if err != nil {
+			return 0, errors.Join(children.err, err)
+		}
+		if r.statuses.defers(parent, string(declared), children.created && children.err == nil) {
+			return statusWait, nil
+		}
+		err = r.writeStatus(ctx, parent, declared)
 		if errors.Is(err, apply.ErrConflict) { // its event need not lead to another run (ignoreStatusChanges)
 			err, children.wait = nil, apply.Earlier(children.wait, conflictWait)
 		}

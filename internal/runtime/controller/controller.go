@@ -182,6 +182,9 @@ func (c *Controller) Backlog() int { return c.queue.Stats().Due }
 // Name returns the controller's name, as in logs and checks.
 func (c *Controller) Name() string { return c.name }
 
+// Kind returns the kind of the objects that the controller works for.
+func (c *Controller) Kind() string { return c.kind }
+
 // Run mirrors what the sources need, works on each namespace as soon as all of it is there, and does so until ctx
 // ends. Then it takes no further key, lets the runs under way finish on mirrors that still follow the server, and
 // stops those last. What it waits for is logged and in Ready; a resource that the server does not have yet, or a

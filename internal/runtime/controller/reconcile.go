@@ -55,6 +55,19 @@ func CauseOf(ctx context.Context) (cause string, failures int) {
 	return item.Cause(), item.Failures
 }
 
+// kindKey is where the context of a run has the kind of the objects of its controller.
+type kindKey struct{}
+
+// RunOf returns the kind and the key of the object that the run of ctx is for; false in the context of no run.
+func RunOf(ctx context.Context) (kind string, key kube.Key, ok bool) {
+	item, ok := ctx.Value(itemKey{}).(*queue.Item)
+	if !ok {
+		return "", kube.Key{}, false
+	}
+	kind, _ = ctx.Value(kindKey{}).(string)
+	return kind, item.Key, true
+}
+
 // RunAll runs the controller for all objects of its source made by For, of one namespace, or of all if that is "".
 func (c *Controller) RunAll(namespace, cause string) {
 	for _, k := range c.keys(namespace) {
@@ -204,6 +217,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 		}
 	}()
 	run = context.WithValue(logr.NewContext(run, log), itemKey{}, &item)
+	run = context.WithValue(run, kindKey{}, c.kind)
 	if before := c.streaks.get(item.Key); before.failures > 0 {
 		run = context.WithValue(run, streakKey{}, before)
 	}

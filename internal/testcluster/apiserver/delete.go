@@ -81,6 +81,9 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 			last, gone, err = s.remove(tx, r.kind, cur, o)
 			return err
 		})
+		if err == nil && len(plugins) == 0 && !o.dryRun {
+			s.wrote(r, cur, nil)
+		}
 		if err != nil || len(plugins) == 0 {
 			return last, gone, err
 		}

@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/store"
 )
 
 // recordLimit is how many requests are kept: more than any test sends, and little memory for a server that runs for
@@ -34,6 +37,34 @@ func (s *Server) Requests() []Request {
 		out = append(out, *r)
 	}
 	return out
+}
+
+// Write is a write that has changed something.
+type Write struct {
+	Time      time.Time
+	UserAgent string
+	From      string // the header Authorization; a server without users and tokens takes any text
+	Verb      string // create, update, patch or delete
+	Resource  kube.Resource
+	Sub       string         // subresource
+	Before    map[string]any // nil: the object is new. It must not be changed, as After
+	After     map[string]any // nil after a delete, which may leave the object there for a while
+}
+
+// wrote tells Options.OnWrite about a write.
+func (s *Server) wrote(r *request, before, after *store.Object) {
+	if s.opts.OnWrite == nil {
+		return
+	}
+	w := Write{Time: time.Now(), UserAgent: r.UserAgent(), From: r.Header.Get("Authorization"),
+		Verb: r.verb, Resource: r.kind.Resource, Sub: r.sub}
+	if before != nil {
+		w.Before = before.Value()
+	}
+	if after != nil {
+		w.After = after.Value()
+	}
+	s.opts.OnWrite(w)
 }
 
 // ForgetRequests clears the record.

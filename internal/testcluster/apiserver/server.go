@@ -80,6 +80,9 @@ type Options struct {
 	// ProtectStorage gives new volumes and claims the finalizers of the admission plugin StorageObjectInUseProtection.
 	// Such objects go only where a controller removes the finalizers, as that of the simulation does.
 	ProtectStorage bool
+	// OnWrite is called after each write that has changed something, by the goroutine that serves it. It must be
+	// quick.
+	OnWrite func(Write)
 	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
 	CoordinatedElection bool
 }

@@ -52,6 +52,9 @@ func (s *Server) write(w *write) error {
 		switch {
 		case err == nil:
 			s.wakeHousekeeper()
+			if !w.dryRun() && (w.cur == nil || w.changed) {
+				s.wrote(w.request, w.cur, w.stored)
+			}
 			return nil
 		case !errors.Is(err, errRace):
 			return err

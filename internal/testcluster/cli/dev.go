@@ -41,7 +41,7 @@ func Main(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *api
 
 func newRoot(cel *apiserver.CEL) *cobra.Command {
 	root := newDev(cel)
-	root.AddCommand(newDemo(), newAssets(), etcdProgram(), apiServerProgram(cel))
+	root.AddCommand(newDemo(), newRehearse(cel), newAssets(), etcdProgram(), apiServerProgram(cel))
 	cli.Complete(root)
 	return root
 }

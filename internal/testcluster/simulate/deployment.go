@@ -103,7 +103,11 @@ func split(d *deployment, sets []*workload, hash string) (newest *replicaSet, ol
 		if err := readStatus(replicaSetResource, w, w.Status, &rs.Status); err != nil {
 			return nil, nil, err
 		}
-		if h, _ := rs.Labels.Get(hashLabel); h == hash && newest == nil && !rs.Deleting() {
+		current, err := rs.madeFrom(hash)
+		if err != nil {
+			return nil, nil, err
+		}
+		if current && newest == nil && !rs.Deleting() {
 			newest = rs
 		} else {
 			old = append(old, rs)
@@ -113,14 +117,37 @@ func split(d *deployment, sets []*workload, hash string) (newest *replicaSet, ol
 	return newest, old, nil
 }
 
+// madeFrom says whether a replica set was made from the template that has this hash. Its label says so, unless the
+// controller of another cluster has made it: that has other hashes.
+func (rs *replicaSet) madeFrom(hash string) (bool, error) {
+	if label, _ := rs.Labels.Get(hashLabel); label == hash {
+		return true, nil
+	}
+	own, err := templateHash(rs.Spec.Template)
+	if err != nil {
+		return false, fmt.Errorf("hash pod template of replica set %s: %w", rs.Key(), err)
+	}
+	return own == hash, nil
+}
+
 // nameAlphabet has the characters of generated names.
 const nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
-// templateHash returns a hash of a pod template in the alphabet of generated names. Equal templates have equal hashes.
+// templateHash returns a hash of a pod template in the alphabet of generated names. Equal templates have equal hashes,
+// also in a ReplicaSet or a ControllerRevision, which have it with more.
 func templateHash(template kube.Raw) (string, error) {
-	var v any
+	var v object
 	if err := json.Unmarshal(template, &v); err != nil {
 		return "", err
+	}
+	delete(v, "$patch")
+	if meta, _ := v["metadata"].(object); meta != nil {
+		if meta["creationTimestamp"] == nil {
+			delete(meta, "creationTimestamp")
+		}
+		if labels, _ := meta["labels"].(object); labels != nil {
+			delete(labels, hashLabel)
+		}
 	}
 	canonical, err := json.Marshal(v) // sorts the keys of objects
 	if err != nil {

@@ -146,6 +146,9 @@ func (c *collector) reportNamespace(g *graph, v vertex, ref kube.OwnerReference)
 // exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an
 // unknown kind counts as existing: the collector would not see its deletion, or the kind may be installed later.
 func (c *collector) exists(ctx context.Context, v vertex, ref kube.OwnerReference) (bool, error) {
+	if c.Copied.Owners[ref.UID] {
+		return true, nil
+	}
 	group, _ := groupVersion(ref.APIVersion)
 	i := slices.IndexFunc(c.resources, func(r kube.Resource) bool { return r.Group == group && r.Kind == ref.Kind })
 	if i < 0 || v.Namespace == "" && !c.resources[i].ClusterScoped {

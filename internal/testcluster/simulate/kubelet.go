@@ -113,6 +113,8 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 		return 0, nil
 	case p.Spec.NodeName == "":
 		return c.schedule(ctx, p, status)
+	case c.Copied.Pods[p.UID]:
+		return 0, nil
 	}
 	return c.run(ctx, p, status, now)
 }
@@ -143,7 +145,11 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	box := c.boxes[p.Key()]
-	if box.uid != p.UID {
+	switch {
+	case box.uid == p.UID:
+	case c.Copied.Pods[p.UID]:
+		box = sandbox{uid: p.UID}
+	default:
 		return now // it was never on a node
 	}
 	if box.stopped.IsZero() {

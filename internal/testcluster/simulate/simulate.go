@@ -29,6 +29,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 )
@@ -76,10 +77,18 @@ type Options struct {
 	RootCA string
 	// TypeCheck returns the expressionWarnings for the spec of a ValidatingAdmissionPolicy. nil: there are none.
 	TypeCheck func(spec []byte) []any
+	// Copied is what the objects that are there already have left in another cluster.
+	Copied Copied
 	// Without are the parts that are switched off.
 	Without []Part
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
+}
+
+// Copied is what is known of a cluster that this one is a copy of. Both are sets of uids.
+type Copied struct {
+	Pods   map[string]bool // they run there: what their status says stays, until they are deleted
+	Owners map[string]bool // of copied objects, and were not copied: the garbage collector takes them for existing
 }
 
 func (o Options) withDefaults() Options {
@@ -183,6 +192,21 @@ func (s *Cluster) Ready() error {
 		errs = append(errs, p.Ready())
 	}
 	return errors.Join(errs...)
+}
+
+// Controllers returns the controllers that simulate the cluster now.
+func (s *Cluster) Controllers() (out []*controller.Controller) {
+	for _, p := range s.parts {
+		if c, ok := p.(*controller.Controller); ok {
+			out = append(out, c)
+		}
+	}
+	s.gc.mu.Lock()
+	defer s.gc.mu.Unlock()
+	if s.gc.current != nil {
+		out = append(out, s.gc.current)
+	}
+	return out
 }
 
 // PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend

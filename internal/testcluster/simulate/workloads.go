@@ -240,7 +240,10 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 		return err
 	}
 	slices.SortFunc(all, func(a, b *templateRevision) int { return cmp.Compare(a.Revision, b.Revision) })
-	in.update, in.templates = w.Name+"-"+hash, map[string]kube.Raw{w.Name + "-" + hash: w.Spec.Template}
+	if in.update, err = updateRevision(w, all, hash); err != nil {
+		return err
+	}
+	in.templates = map[string]kube.Raw{in.update: w.Spec.Template}
 	used := map[string]bool{in.update: true}
 	for _, p := range pods {
 		name, _ := p.Labels.Get(revisionLabel)
@@ -270,6 +273,22 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 		}
 	}
 	return nil
+}
+
+// updateRevision returns the name of the revision of the present template. The controller of another cluster has given
+// it another one than this.
+func updateRevision(w *workload, all []*templateRevision, hash string) (string, error) {
+	own := w.Name + "-" + hash
+	for _, r := range slices.Backward(all) {
+		made, err := templateHash(r.Data.Spec.Template)
+		if err != nil {
+			return "", fmt.Errorf("hash pod template of ControllerRevision %s: %w", r.Key(), err)
+		}
+		if r.Name != own && made == hash {
+			return r.Name, nil
+		}
+	}
+	return own, nil
 }
 
 func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash string, number int64) error {

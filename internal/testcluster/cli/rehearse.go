@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"skiff/internal/cli"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/rehearse"
+	"skiff/internal/testcluster/state"
+)
+
+// rehearseFlags are the flags of `skiff-dev rehearse`.
+type rehearseFlags struct {
+	cli.Choice
+	timeout time.Duration
+	byOwner bool
+	cel     *apiserver.CEL
+}
+
+func newRehearse(cel *apiserver.CEL) *cobra.Command {
+	f := rehearseFlags{cel: cel}
+	cmd := &cobra.Command{
+		Use:   "rehearse [flags]",
+		Short: "Show what the controllers would do to a cluster, on a copy of it in this process",
+		Long: `Copies what the controllers see of a cluster into an embedded API server: custom resources, their
+children, the pods and what makes them, and nodes; no Secrets and ConfigMaps but those that a hook controller of -f
+declares. The cluster is only read. Then it simulates the rest of the cluster, runs the controllers until nothing is
+left to do, and prints what they wrote, in order of time.
+
+Exits with 0 if they wrote nothing, with 3 if they did, with 4 if something is in the way of a write, and with 1 if
+there was no end to it within --timeout.`,
+		Example: `  skiff-dev rehearse                                            # the cluster of the kubeconfig
+  skiff-dev rehearse --controllers webserver --watch-namespaces shop
+  skiff-dev rehearse -f my-controller                           # a hook controller`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.timeout <= 0 {
+				return cli.Usagef("--timeout %s: must be positive", f.timeout)
+			}
+			if err := f.Check(cmd); err != nil {
+				return err
+			}
+			return f.run(cmd)
+		},
+	}
+	f.Add(cmd)
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute,
+		"how long to wait until the copy is at rest and nothing is left to do")
+	cmd.Flags().BoolVar(&f.byOwner, "by-owner", false,
+		"print the writes of each owner together and no times: two versions of skiff compare with diff")
+	return cmd
+}
+
+func (f *rehearseFlags) run(cmd *cobra.Command) error {
+	log, err := f.Logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	copied, err := f.copy(cmd)
+	if err != nil {
+		return err
+	}
+	// What the controllers did is printed: one level below skiff run, the log has what failed.
+	code, err := rehearse.Run(cmd.Context(), cmd.OutOrStdout(), rehearse.Options{State: copied, Start: f.Start,
+		Rights: f.Rights(), CEL: f.cel, Timeout: f.timeout, ByOwner: f.byOwner, Log: log.V(1)})
+	if err != nil || code == cli.ExitDone {
+		return err
+	}
+	return code
+}
+
+// copy reads the cluster that the flags name.
+func (f *rehearseFlags) copy(cmd *cobra.Command) (*state.State, error) {
+	client, err := f.Connect(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	scope := state.Scope{Rights: f.Rights(), Namespaces: f.Namespaces, Selector: f.Selector}
+	for _, r := range f.References() {
+		scope.Named = append(scope.Named, state.Named(r))
+	}
+	copied, err := state.Copy(cmd.Context(), client, scope)
+	if errors.Is(err, context.Canceled) {
+		return nil, cli.Ended(cmd.Context(), err)
+	}
+	return copied, err
+}

@@ -1,0 +1,128 @@
+package rehearse
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver"
+)
+
+// journal is what was written in a rehearsal.
+type journal struct {
+	owners map[string]bool // the kinds that controllers write children for, by group and resource
+
+	mu     sync.Mutex // guards what follows
+	last   time.Time  // of the last write
+	began  time.Time  // when the controllers did; zero before
+	before int        // writes of the simulation before that
+	writes []apiserver.Write
+}
+
+func newJournal(rights []kube.Right) *journal {
+	j := &journal{owners: map[string]bool{}}
+	for _, r := range rights {
+		if r.Subresource == "status" {
+			j.owners[r.Resource.GroupResource()] = true
+		}
+	}
+	return j
+}
+
+// unseen are resources of which no write counts: what is done for nodes is no part of the copy.
+var unseen = []string{"nodes", "events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+
+// add is the server's OnWrite.
+func (j *journal) add(w apiserver.Write) {
+	if slices.Contains(unseen, w.Resource.GroupResource()) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last = w.Time
+	switch {
+	case j.began.IsZero():
+		j.before++
+	case !j.bookkeeping(w):
+		j.writes = append(j.writes, w)
+	}
+}
+
+// bookkeeping says whether a write of a controller says only what it saw, which fields are its own, or that it wants
+// to finish its work before the object goes.
+func (j *journal) bookkeeping(w apiserver.Write) bool {
+	if w.UserAgent == apiserver.Simulation || w.Before == nil || w.After == nil {
+		return false
+	}
+	meta := []string{"managedFields", "resourceVersion", "generation"}
+	var rest []string
+	if j.owners[w.Resource.GroupResource()] {
+		meta, rest = append(meta, "finalizers"), []string{"status"}
+	}
+	return patch.Equal(without(w.Before, meta, rest), without(w.After, meta, rest))
+}
+
+// without returns a copy of an object without fields, and its metadata without some.
+func without(o map[string]any, meta, fields []string) map[string]any {
+	drop := func(from map[string]any, names []string) map[string]any {
+		out := maps.Clone(from)
+		maps.DeleteFunc(out, func(name string, _ any) bool { return slices.Contains(names, name) })
+		return out
+	}
+	out := drop(o, fields)
+	out["metadata"] = drop(metaOf(o), meta)
+	return out
+}
+
+// begin notes that the controllers begin.
+func (j *journal) begin() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.began = time.Now()
+}
+
+// latest returns the time of the last write.
+func (j *journal) latest() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
+}
+
+// line is one line of the report.
+type line struct {
+	at    time.Duration // from when the controllers began
+	owner string        // what it is about: an owner, or the cluster
+	text  string
+}
+
+// ours returns the writes of the controllers as lines, and how many objects they created, changed and deleted.
+func (j *journal) ours() (lines []line, created, changed, deleted int) {
+	for _, w := range j.writes {
+		if w.UserAgent == apiserver.Simulation {
+			continue
+		}
+		symbol, of := "~", w.After
+		switch {
+		case w.Before == nil:
+			symbol = "+"
+			created++
+		case w.After == nil:
+			symbol, of = "-", w.Before
+			deleted++
+		default:
+			changed++
+		}
+		meta := metaOf(of)
+		name, _ := meta["name"].(string)
+		owner := w.From
+		if ns, _ := meta["namespace"].(string); ns != "" && !strings.Contains(owner, " "+ns+"/") {
+			name = ns + "/" + name // of another namespace than the owner
+		}
+		lines = append(lines, line{w.Time.Sub(j.began), owner, symbol + " " + w.Resource.Kind + " " + name})
+	}
+	return lines, created, changed, deleted
+}

@@ -1,0 +1,182 @@
+// Package rehearse runs controllers on the copy of a cluster, with the rest of the cluster simulated around it, and
+// says what they wrote and what came of it: what an upgrade of skiff would do, before it does.
+//
+// First the simulation runs alone: a copy that is at rest stays as it is. Then the controllers run, until neither they
+// nor the simulation have anything to do. Nothing here is a connection to the cluster that was copied: the server is
+// in this process, and is reached through a pipe.
+//
+// Run works on its caller's goroutine, and returns when all that it started has ended. It is on no event path.
+package rehearse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/simulate"
+	"skiff/internal/testcluster/state"
+)
+
+// Options of a rehearsal.
+type Options struct {
+	State *state.State
+	// Start makes the controllers: see cli.Choice.
+	Start func(*kube.Client, logr.Logger) (all func() (cs []*controller.Controller, more bool),
+		run func(context.Context) error)
+	Rights  []kube.Right   // of the controllers
+	CEL     *apiserver.CEL // nil: what needs CEL is refused
+	Timeout time.Duration
+	ByOwner bool // without times, the writes of each owner together: two runs compare with diff
+	Log     logr.Logger
+}
+
+const (
+	// soon is how short a wait has to be for a rehearsal to wait, too.
+	soon = 5 * time.Second
+	// rest is how long nothing must be written before the cluster counts as quiet.
+	rest = time.Second
+	// look is how often that is looked at: often enough not to be seen.
+	look = 20 * time.Millisecond
+	// podDelay is how long simulated pods take to start and stop: short, and long enough for a rollout to have an
+	// order.
+	podDelay = 200 * time.Millisecond
+)
+
+// idle are the parts of the simulation that would write where nothing has changed, or need what is not copied.
+var idle = []simulate.Part{simulate.ServiceAccounts, simulate.CronJobs, simulate.Endpoints, simulate.Volumes,
+	simulate.Scalers, simulate.Policies, simulate.Events, simulate.Leases}
+
+// rehearsal is one run.
+type rehearsal struct {
+	Options
+	log     *journal
+	server  *apiserver.Server
+	cluster *simulate.Cluster
+	own     func() ([]*controller.Controller, bool) // nil while the simulation runs alone
+}
+
+// Run rehearses, and writes what happened. The code is 0 where nothing was written, 3 where something was, 4 where
+// something is in the way of a write, and 1 where the time was too short.
+func Run(ctx context.Context, out io.Writer, o Options) (cli.ExitCode, error) {
+	r := &rehearsal{Options: o, log: newJournal(o.Rights)}
+	r.server = apiserver.New(apiserver.Options{OnWrite: r.log.add, CEL: o.CEL})
+	defer r.server.Close()
+	pipe := r.server.ListenPipe()
+	defer pipe.Close()
+	connect := func(agent string, as kube.Credentials) (*kube.Client, error) {
+		return kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, UserAgent: agent,
+			Credentials: as})
+	}
+	simulation, err := connect(apiserver.Simulation, nil)
+	if err != nil {
+		return cli.ExitFailed, err
+	}
+	defer simulation.Close()
+	client, err := connect("", named{})
+	if err != nil {
+		return cli.ExitFailed, err
+	}
+	defer client.Close()
+	options, err := o.State.Import(r.server)
+	if err != nil {
+		return cli.ExitFailed, err
+	}
+	options.Without, options.PodStartDelay, options.PodStopDelay = idle, podDelay, podDelay
+	options.Log = o.Log.V(2)
+	r.cluster = simulate.New(simulation, options)
+	limited, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	var late error
+	err = cli.During(limited, r.cluster.Run, func(ctx context.Context) error {
+		late = r.play(ctx, client)
+		return nil
+	})
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return cli.ExitFailed, err
+	}
+	code, err := r.report(out)
+	return code, errors.Join(late, err)
+}
+
+// play lets the simulation come to rest, and then runs the controllers. The error says what went on for too long.
+func (r *rehearsal) play(ctx context.Context, client *kube.Client) error {
+	if err := r.quiet(ctx); err != nil {
+		return fmt.Errorf("wait until the copy is at rest: %w", err)
+	}
+	r.log.begin()
+	all, run := r.Start(client, r.Log)
+	r.own = all
+	return cli.During(ctx, run, r.quiet)
+}
+
+// quiet waits until nothing is left to do.
+func (r *rehearsal) quiet(ctx context.Context) error {
+	last := time.Now()
+	for {
+		busy := r.busy()
+		now := time.Now()
+		if busy != "" || now.Sub(r.log.latest()) < rest {
+			last = now
+		}
+		if now.Sub(last) >= rest {
+			return nil
+		}
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return fmt.Errorf("not quiet after %s (%s): give more time with --timeout", r.Timeout,
+				cmp.Or(busy, "writes go on"))
+		}
+	}
+}
+
+// busy names what runs or is due soon, "" if nothing is.
+func (r *rehearsal) busy() string {
+	all := r.cluster.Controllers()
+	if err := r.cluster.Ready(); err != nil {
+		return err.Error()
+	}
+	if r.own != nil {
+		own, more := r.own()
+		if more {
+			return "a hook controller is about to start"
+		}
+		all = append(all, own...)
+	}
+	for _, c := range all {
+		if err := c.Synced(); err != nil {
+			return err.Error()
+		}
+		pending, _, _, _ := c.View(1)
+		for _, p := range pending {
+			if p.Running || p.Waiting && time.Until(p.Due) < soon {
+				return strings.TrimSpace(c.Name() + " " + p.Key.String() + " " + strings.Join(p.Causes, ", "))
+			}
+		}
+	}
+	return ""
+}
+
+// named has each request of a controller say in the header Authorization what it is for. The server of a rehearsal has
+// no users, and hands the text to the journal.
+type named struct{}
+
+func (named) Authorization(ctx context.Context) (string, error) {
+	kind, key, ok := controller.RunOf(ctx)
+	if !ok {
+		return "", nil
+	}
+	return kind + " " + key.String(), nil
+}
+
+func (named) Invalidate(time.Time) {}

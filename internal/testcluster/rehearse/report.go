@@ -1,0 +1,167 @@
+package rehearse
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+// exitBlocked is the exit code where something is in the way of a write, as that of skiff plan.
+const exitBlocked = 4
+
+// report writes what happened.
+func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	var text strings.Builder
+	for _, note := range r.State.Notes {
+		fmt.Fprintf(&text, "note: %s\n", kube.Text(note))
+	}
+	if n := r.log.before; n > 0 {
+		fmt.Fprintf(&text, "the copy was not at rest: %d simulated writes before the plan\n", n)
+	}
+	lines, created, changed, deleted := r.log.ours()
+	lines = append(lines, r.rollouts()...)
+	if r.ByOwner {
+		slices.SortStableFunc(lines, func(a, b line) int {
+			return cmp.Or(strings.Compare(a.owner, b.owner), cmp.Compare(a.at, b.at))
+		})
+	} else {
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	}
+	for _, l := range lines {
+		if !r.ByOwner {
+			fmt.Fprintf(&text, "%.1fs ", l.at.Seconds())
+		}
+		fmt.Fprintf(&text, "%s\n", kube.Text(l.owner+" "+l.text))
+	}
+	blocked := r.blocked()
+	for _, b := range blocked {
+		fmt.Fprintf(&text, "! %s\n", kube.Text(b))
+	}
+	for _, w := range r.waits() {
+		fmt.Fprintf(&text, "waits: %s\n", kube.Text(w))
+	}
+	if created+changed+deleted+len(blocked) == 0 {
+		fmt.Fprintf(&text, "No writes: the %d objects of the copy stay as they are.\n", len(r.State.Objects))
+	}
+	fmt.Fprintf(&text, "Rehearsal: %d created, %d changed, %d deleted, %d blocked.\n", created, changed, deleted,
+		len(blocked))
+	text.WriteString("Not known here: whether images can be pulled, what webhooks refuse or change, and what other " +
+		"controllers do.\n")
+	code := cli.ExitCode(cli.ExitDone)
+	switch {
+	case len(blocked) > 0:
+		code = exitBlocked
+	case created+changed+deleted > 0:
+		code = cli.ExitDiffer
+	}
+	_, err := io.WriteString(out, text.String())
+	return code, err
+}
+
+// waits says which keys of the controllers wait for longer than a rehearsal does.
+func (r *rehearsal) waits() (out []string) {
+	for _, c := range r.controllers() {
+		pending, all, _, _ := c.View(maxWaits)
+		for _, p := range pending {
+			out = append(out, fmt.Sprintf("%s %s, %s%s", c.Kind(), p.Key, r.until(p), cause(p)))
+		}
+		if all > len(pending) {
+			out = append(out, fmt.Sprintf("%d more of %s", all-len(pending), c.Name()))
+		}
+	}
+	if r.ByOwner {
+		slices.Sort(out)
+	}
+	return out
+}
+
+// maxWaits is how many keys of a controller are named: a screen.
+const maxWaits = 40
+
+func (r *rehearsal) until(p queue.Pending) string {
+	if r.ByOwner {
+		return ""
+	}
+	d := time.Until(p.Due)
+	if d = d.Round(time.Second); d > time.Minute {
+		d = d.Round(10 * time.Second)
+	}
+	return d.String() + ", "
+}
+
+func cause(p queue.Pending) string {
+	text := strings.Join(p.Causes, ", ")
+	if p.Failures > 0 {
+		text += fmt.Sprintf(" after %d failures", p.Failures)
+	}
+	return text
+}
+
+func (r *rehearsal) controllers() []*controller.Controller {
+	if r.own == nil {
+		return nil
+	}
+	own, _ := r.own()
+	return own
+}
+
+// blocked says what cannot be done until a user changes something, and what failed.
+func (r *rehearsal) blocked() (out []string) {
+	said := map[string]bool{}
+	for _, right := range r.Rights {
+		if right.Subresource != "status" {
+			continue
+		}
+		for _, o := range r.server.List(right.Resource, "") {
+			if message, is := stalled(o); is {
+				name := right.Resource.Kind + " " + keyOf(o).String()
+				said[name] = true
+				out = append(out, name+": "+message)
+			}
+		}
+	}
+	for _, c := range r.controllers() {
+		_, _, failing, _ := c.View(maxWaits)
+		for _, f := range failing {
+			if name := c.Kind() + " " + f.Key.String(); !said[name] {
+				out = append(out, fmt.Sprintf("%s: failed %d times in a row; the log on stderr says why", name,
+					f.Failures))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stalled returns the message of the condition that says that there is no progress until a user changes something.
+func stalled(o map[string]any) (message string, is bool) {
+	status, _ := o["status"].(map[string]any)
+	all, _ := status["conditions"].([]any)
+	for _, one := range all {
+		c, _ := one.(map[string]any)
+		if c["type"] == conditions.Stalled && c["status"] == string(conditions.True) {
+			message, _ = c["message"].(string)
+			return message, true
+		}
+	}
+	return "", false
+}
+
+func keyOf(o map[string]any) kube.Key {
+	meta := metaOf(o)
+	var k kube.Key
+	k.Namespace, _ = meta["namespace"].(string)
+	k.Name, _ = meta["name"].(string)
+	return k
+}

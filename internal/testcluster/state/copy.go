@@ -1,0 +1,267 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"skiff/internal/runtime/discovery"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// Scope is what is copied of a cluster.
+type Scope struct {
+	Rights     []kube.Right // of the controllers: what they read is copied
+	Namespaces []string     // empty: all
+	Selector   string       // of namespaces; "": none
+	Named      []Named      // what is copied beside that, by name
+}
+
+// Named is an object that is copied by its name.
+type Named struct {
+	kube.Resource
+	kube.Key
+}
+
+var (
+	definitions = kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions",
+		Kind: "CustomResourceDefinition", ClusterScoped: true}
+	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+	nodes      = kube.Resource{Version: "v1", Plural: "nodes", Kind: "Node", ClusterScoped: true}
+	// makers are what the simulated cluster has to know beside what controllers read: the pods, and which template
+	// each was made from.
+	makers = []kube.Resource{
+		{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"},
+		{Group: "apps", Version: "v1", Plural: "controllerrevisions", Kind: "ControllerRevision"},
+		{Version: "v1", Plural: "pods", Kind: "Pod"},
+	}
+	// never are resources that no rule of a controller has copied: secrets of others, and what says nothing about what
+	// is declared.
+	never = []string{"secrets", "configmaps", "events", "events.events.k8s.io", "leases.coordination.k8s.io",
+		"namespaces", "nodes", "customresourcedefinitions.apiextensions.k8s.io"}
+)
+
+// Copy reads what controllers see of a cluster.
+func Copy(ctx context.Context, c *kube.Client, scope Scope) (*State, error) {
+	b, err := c.Raw(ctx, "GET", "/version", nil)
+	if err != nil {
+		return nil, err
+	}
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(b, &version); err != nil {
+		return nil, fmt.Errorf("read /version: %w", err)
+	}
+	s := &copying{State: &State{Server: kube.Text(version.GitVersion)}, client: c}
+	resources, err := s.resources(ctx, scope.Rights)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cluster(ctx, &scope); err != nil {
+		return nil, err
+	}
+	in := scope.Namespaces
+	if len(in) == 0 && scope.Selector == "" {
+		in = []string{""}
+	}
+	for _, r := range resources {
+		where := in
+		if r.ClusterScoped {
+			where = []string{""}
+		}
+		for _, ns := range where {
+			if err := s.list(ctx, r, ns, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, n := range scope.Named {
+		if err := s.get(ctx, n.Resource, n.Key); err != nil && !kube.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return s.State, nil
+}
+
+// copying is a copy that is being made.
+type copying struct {
+	*State
+	client *kube.Client
+}
+
+// resources finds what the controllers read, and copies the definitions of the custom ones.
+func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Resource, error) {
+	wanted := slices.Clone(makers)
+	custom := false
+	for _, right := range rights {
+		name := right.Resource.GroupResource()
+		reads := slices.ContainsFunc(right.Verbs, func(verb string) bool { return verb == "get" || verb == "list" })
+		if !reads || right.Subresource != "" || slices.Contains(never, name) ||
+			slices.ContainsFunc(wanted, func(r kube.Resource) bool { return r.GroupResource() == name }) {
+			continue
+		}
+		found, err := s.served(ctx, right.Resource)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			s.Notes = append(s.Notes, "the cluster has no "+name)
+			continue
+		}
+		wanted = append(wanted, *found)
+		if strings.HasSuffix(found.Group, ".k8s.io") || !strings.Contains(found.Group, ".") {
+			continue // built in
+		}
+		custom = true
+		if err := s.get(ctx, definitions, kube.Key{Name: name}); err != nil && !kube.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	if !custom {
+		return nil, errNothing
+	}
+	return wanted, nil
+}
+
+// served returns a resource as the cluster serves it, nil if it does not.
+func (s *copying) served(ctx context.Context, r kube.Resource) (*kube.Resource, error) {
+	if r.Version == "" { // a rule of a hook controller
+		found, err := discovery.Resolve(ctx, s.client, r.GroupResource())
+		if err != nil {
+			return nil, err
+		}
+		return &found.Resource, nil
+	}
+	found, ok, err := discovery.Find(ctx, s.client, r.Group, r.Version, r.Plural)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &found.Resource, nil
+}
+
+// cluster copies namespaces and nodes, and makes names of a selector of namespaces.
+func (s *copying) cluster(ctx context.Context, scope *Scope) error {
+	switch {
+	case len(scope.Namespaces) > 0:
+		for _, ns := range scope.Namespaces {
+			err := s.get(ctx, namespaces, kube.Key{Name: ns})
+			if kube.IsForbidden(err) { // a Role is enough: the server makes a namespace of the name
+				s.Notes = append(s.Notes, "the labels of namespace "+ns+" are not known: "+err.Error())
+			} else if err != nil {
+				return err
+			}
+		}
+	default:
+		before := len(s.Objects)
+		if err := s.list(ctx, namespaces, "", scope.Selector); err != nil {
+			return err
+		}
+		for _, text := range s.Objects[before:] {
+			var o head
+			if err := read(text, &o); err != nil {
+				return err
+			}
+			if scope.Selector != "" {
+				scope.Namespaces = append(scope.Namespaces, o.Metadata.Name)
+			}
+		}
+	}
+	err := s.list(ctx, nodes, "", "")
+	if kube.IsForbidden(err) {
+		s.Notes = append(s.Notes, "the labels and taints of nodes are not known: "+err.Error())
+		return nil
+	}
+	return err
+}
+
+// pageSize keeps a page of pods below 1 MiB, and one of large objects below what an answer may have.
+const pageSize = 100
+
+// list copies the objects of a resource, page by page.
+func (s *copying) list(ctx context.Context, r kube.Resource, namespace, selector string) error {
+	path, err := r.Path(namespace, "")
+	if err != nil {
+		return err
+	}
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	if selector != "" {
+		query.Set("labelSelector", selector)
+	}
+	for {
+		body, err := s.client.Raw(ctx, "GET", path, query)
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+		}
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []json.RawMessage `json:"items"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+		}
+		for _, item := range page.Items {
+			if err := s.copy(r, item); err != nil {
+				return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+			}
+		}
+		if page.Metadata.Continue == "" || len(page.Items) == 0 {
+			return nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+}
+
+// get copies one object.
+func (s *copying) get(ctx context.Context, r kube.Resource, k kube.Key) error {
+	var body kube.Raw
+	if err := s.client.Get(ctx, r, k, &body); err != nil {
+		return err
+	}
+	return s.copy(r, body)
+}
+
+// copy adds an object that the cluster has sent.
+func (s *copying) copy(r kube.Resource, text []byte) error {
+	value, err := patch.Decode(text)
+	if err != nil {
+		return err
+	}
+	o, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("want an object, have %.20s", text)
+	}
+	if r == nodes {
+		o = nodeOf(o)
+	}
+	o["apiVersion"], o["kind"] = r.APIVersion(), r.Kind
+	return s.add(o)
+}
+
+// nodeOf keeps of a node what decides which pods it takes. The simulation says the rest.
+func nodeOf(o map[string]any) map[string]any {
+	pick := func(from any, names ...string) map[string]any {
+		m, _ := from.(map[string]any)
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(name string, _ any) bool { return !slices.Contains(names, name) })
+		return m
+	}
+	return map[string]any{"metadata": pick(o["metadata"], "name", "uid", "labels", "creationTimestamp"),
+		"spec": pick(o["spec"], "taints", "unschedulable")}
+}
+
+// read reads a part of an object.
+func read(text kube.Raw, into any) error {
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read a copied object: %w", err)
+	}
+	return nil
+}

@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +22,7 @@ type hooksManifestsFlags struct {
 	rights    hookRights
 	namespace string
 	image     string
+	sidecar   string
 	directory string
 	replicas  int
 }
@@ -31,10 +38,14 @@ has skiff as its entrypoint and, in --directory, the same files with the program
 'skiff hooks init' makes it. With --from-cluster, skiff runs the controllers of the cluster in place of metacontroller,
 with the rights of those that are there now; print and apply it again for others.
 
+With --sidecar, the hooks are webhooks on localhost, which a second container of the pod serves from this image; it
+gets no credential. --image is then that of skiff itself, and the controllers come in a ConfigMap.
+
 With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.
 Arguments after -- are added to those of 'skiff hooks run'.`,
 		Example: `  skiff hooks manifests -f . --image registry.example.com/webshop:v1 | kubectl apply -f -
   skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps
+  skiff hooks manifests -f . --image skiff:v1 --sidecar webshop-hook:v1 | kubectl apply -f -
   skiff hooks manifests -f . --image webshop -- --workers 2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyAfterDash(cmd, args); err != nil {
@@ -56,6 +67,7 @@ Arguments after -- are added to those of 'skiff hooks run'.`,
 	fs.StringVarP(&f.namespace, "namespace", "n", "",
 		"`namespace` of skiff itself (default skiff, or the first of --namespaced)")
 	fs.StringVar(&f.image, "image", "", "`name` of the image, best with its digest (NAME@sha256:...)")
+	fs.StringVar(&f.sidecar, "sidecar", "", "`name` of the image that serves the webhooks on localhost")
 	fs.StringVar(&f.directory, "directory", "/hooks", "`directory` of the image in which the controllers are")
 	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
 	return cmd
@@ -82,7 +94,77 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 		return nil, err
 	}
 	f.rights.account = f.namespace + "/" + f.rights.name
-	return f.rights.check(cmd)
+	controllers, err := f.rights.check(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return controllers, f.checkSidecar(controllers)
+}
+
+// checkSidecar checks --sidecar: all programs would run in the container of skiff, and nothing else serves localhost.
+func (f *hooksManifestsFlags) checkSidecar(controllers []*spec.Controller) error {
+	if problem := imageProblem(f.sidecar); f.sidecar != "" && problem != "" {
+		return Usagef("--sidecar %q: %s", f.sidecar, problem)
+	}
+	if f.sidecar != "" && f.rights.files.cluster {
+		return Usagef("--sidecar: it is for the controllers of files (-f)")
+	}
+	served := false
+	for _, c := range controllers {
+		for _, h := range []*spec.Hook{c.Sync, c.Finalize, c.Customize} {
+			switch {
+			case h == nil:
+			case h.Exec != nil && f.sidecar != "":
+				return Usagef("--sidecar: %s %s has an exec hook, which would need its program in the image of skiff; "+
+					"make it a webhook on localhost, or leave --sidecar out", c.Kind, c.Name)
+			case h.Webhook != nil && isLocal(h.Webhook.URL):
+				served = true
+				if f.sidecar == "" {
+					return Usagef("%s %s: nothing in the pod serves %s; name the image that does with --sidecar",
+						c.Kind, c.Name, h.Webhook.URL)
+				}
+				if port := portOf(h.Webhook.URL); slices.Contains(manifests.Ports, port) {
+					return Usagef("%s %s: port %s of %s is skiff's own in that pod; use another", c.Kind, c.Name, port,
+						h.Webhook.URL)
+				}
+			}
+		}
+	}
+	if f.sidecar != "" && !served {
+		return Usagef("--sidecar: no hook has a webhook on localhost, such as http://127.0.0.1:9000/sync")
+	}
+	return nil
+}
+
+func portOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "" // the spec has checked it
+	}
+	return u.Port()
+}
+
+// plainJSON returns JSON in lines, and with the escapes that YAML has, too: a block of YAML would take some other characters for ends of lines.
+func plainJSON(text []byte) string {
+	var lines bytes.Buffer
+	if json.Indent(&lines, text, "", "  ") != nil {
+		return string(text) // it was made of what was read, and is JSON
+	}
+	var out strings.Builder
+	for _, r := range lines.String() {
+		if r < 0x7f || r > 0xffff { // YAML takes these, and not the two escapes of JSON for the latter
+			out.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&out, `\u%04x`, r)
+	}
+	return out.String()
+}
+
+// isLocal says whether a URL is one of this machine, or of this pod.
+func isLocal(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
 // isControl is a character that no path has which someone typed.
@@ -103,11 +185,19 @@ func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, runFlags []st
 			command = append(command, "--target-label-selector="+f.rights.files.selector)
 		}
 	}
+	var sidecar *manifests.Sidecar
+	memory, why := "512Mi", "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of "+
+		"hooks take the rest:\none for each worker, of which there are five by default (--workers)."
+	if f.sidecar != "" {
+		memory, why = "128Mi", "skiff takes some 20 MB, and a mirror may take a third of the limit."
+		sidecar = &manifests.Sidecar{Image: f.sidecar, Directory: f.directory, Files: map[string]string{}}
+		for _, c := range controllers {
+			sidecar.Files[strings.ToLower(c.Kind)+"-"+c.Name+".json"] = plainJSON(c.Object)
+		}
+	}
 	return manifests.Install{Account: account, Command: command, Image: f.image,
 		Replicas: f.replicas, Namespaces: f.rights.namespaced, Rights: f.rights.rights(controllers),
 		Election: electionRights, Args: append([]string{"--leader-election-id=" + account.Name}, runFlags...),
-		Extra: f.rights.extra(account, controllers), Memory: "512Mi",
-		MemoryWhy: "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of hooks take " +
-			"the rest:\none for each worker, of which there are five by default (--workers).",
+		Extra: f.rights.extra(account, controllers), Memory: memory, MemoryWhy: why, Sidecar: sidecar,
 		By: "# Printed by `skiff hooks manifests`.\n"}.YAML()
 }

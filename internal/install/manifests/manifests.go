@@ -9,12 +9,13 @@ package manifests
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"skiff/internal/runtime/kube"
 )
 
-// Install says what to install. All fields are needed, but Namespaces, Args, Extra and RBACOnly.
+// Install says what to install. All fields are needed, but Namespaces, Args, Extra, Sidecar and RBACOnly.
 type Install struct {
 	Account    Account  // that skiff runs as; its name is that of all that is printed
 	By         string   // the command that prints it, and what comes before it: a comment
@@ -28,6 +29,7 @@ type Install struct {
 	Rights     []kube.Right // of the controllers
 	Election   []kube.Right // of leader election
 	Extra      []string     // further documents, behind the roles
+	Sidecar    *Sidecar     // nil: none
 	RBACOnly   bool         // no Deployment, no PodDisruptionBudget
 }
 
@@ -48,6 +50,9 @@ func (i Install) YAML() string {
 	}
 	docs = append(docs, a.Grant(a.Namespace, a.Name+"-leader-election", Rules(i.Election)))
 	docs = append(docs, i.Extra...)
+	if i.Sidecar != nil {
+		docs = append(docs, i.files())
+	}
 	if !i.RBACOnly {
 		docs = append(docs, i.deployment(), i.disruptionBudget())
 	}
@@ -60,6 +65,9 @@ const (
 	metricsPort = 8080
 )
 
+// Ports are those that skiff listens on in a pod.
+var Ports = []string{strconv.Itoa(probePort), strconv.Itoa(metricsPort)}
+
 func (i Install) deployment() string {
 	args := slices.Clone(i.Command)
 	if len(i.Namespaces) > 0 {
@@ -71,6 +79,10 @@ func (i Install) deployment() string {
 	list := ""
 	for _, a := range args {
 		list += fmt.Sprintf("            - %q\n", a)
+	}
+	volumes, mounts, second := "", "", ""
+	if i.Sidecar != nil {
+		volumes, mounts, second = i.volumes(), i.mounts(), i.container()
 	}
 	return i.Account.head("apps/v1", "Deployment", i.Account.Namespace, i.Account.Name) + fmt.Sprintf(`spec:
   replicas: %d # one works, the others stand by with warm caches
@@ -95,7 +107,7 @@ func (i Install) deployment() string {
           labelSelector:
             matchLabels:
               %[2]s
-      containers:
+%[10]s      containers:
         - name: skiff
           image: %[3]q
           imagePullPolicy: IfNotPresent
@@ -120,7 +132,7 @@ func (i Install) deployment() string {
             httpGet:
               path: /readyz
               port: probes
-          # %[9]s
+%[11]s          # %[9]s
           resources:
             requests:
               cpu: 10m
@@ -132,8 +144,8 @@ func (i Install) deployment() string {
             readOnlyRootFilesystem: true
             capabilities:
               drop: [ALL]
-`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name), i.Memory,
-		strings.ReplaceAll(i.MemoryWhy, "\n", "\n          # "))
+%[12]s`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name), i.Memory,
+		strings.ReplaceAll(i.MemoryWhy, "\n", "\n          # "), volumes, mounts, second)
 }
 
 func (i Install) disruptionBudget() string {

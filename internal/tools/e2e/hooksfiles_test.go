@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -74,4 +75,43 @@ func TestANewHookControllerWorksWithTheRightsOfItsRole(t *testing.T) {
 	s.Kubectl("delete", "service/hello")
 	s.Kubectl("wait", "--for=create", "service/hello", "--timeout=4m")
 	noForbidden(s, sk.Log())
+}
+
+// The manifests of hook controllers are accepted, and their pods admitted where the policy for pods is restricted.
+// Rules: HK-108
+func TestManifestsOfHookControllersAreAdmitted(t *testing.T) {
+	s := newScope(t)
+	s.Kubectl("label", "namespace", s.NS, "pod-security.kubernetes.io/enforce=restricted")
+	dir := filepath.Join(t.TempDir(), "webshop")
+	if r := runSkiff(t, s, "hooks", "init", dir, "--lang", "shell", "--group", s.NS+".example.com"); r.Code != 0 {
+		t.Fatal(r)
+	}
+	local := filepath.Join(t.TempDir(), "controller.yaml")
+	noError(t, os.WriteFile(local, []byte(strings.ReplaceAll(numberedController, "URL", "http://localhost:9000/")),
+		0o600))
+	for name, args := range map[string][]string{
+		"exec":    {"-f", dir, "--image", "webshop:v1"},
+		"sidecar": {"-f", local, "--image", "skiff:v1", "--sidecar", "hook:v1"},
+	} {
+		r := runSkiff(t, s, append([]string{"hooks", "manifests", "--namespaced", s.NS, "--name", name}, args...)...)
+		if r.Code != 0 {
+			t.Fatal(r)
+		}
+		applied, err := s.kubectl.Run(t.Context(), r.Stdout, "apply", "--dry-run=server", "--validate=strict", "-f", "-")
+		if err != nil || applied.Code != 0 || strings.Contains(applied.Stderr, "Warning") {
+			t.Errorf("%s: %v %v", name, err, applied)
+		}
+		s.Apply(r.Stdout)
+		s.Kubectl("rollout", "status", "deployment/"+name, "--timeout=4m")
+	}
+	pods := s.get("/api/v1/namespaces/" + s.NS + "/pods?labelSelector=app.kubernetes.io/name%3Dsidecar").List("items")
+	if len(pods) != 2 {
+		t.Fatalf("%d pods with a sidecar, want 2", len(pods))
+	}
+	for _, c := range pods[0].List("spec", "containers") {
+		token := strings.Contains(c.String(), "serviceaccount")
+		if token != (c.Str("name") == "skiff") {
+			t.Errorf("container %s has a token: %t", c.Str("name"), token)
+		}
+	}
 }

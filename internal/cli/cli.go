@@ -35,6 +35,7 @@ RestartTrigger restarts a workload when pods that it depends on are replaced. 's
 Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev demo' shows there what skiff does.`,
 		Example: `  skiff check                         # whether skiff has all that it needs here
   skiff crds install && skiff run     # against the cluster of your kubeconfig
+  skiff plan                          # what it would write there, without writing
   skiff watch pods -l app=web         # print each change to these pods
   skiff hooks init shop --lang shell  # a controller of your own, in any language`,
 		Args: cobra.ArbitraryArgs, // so that RunE can name an unknown command
@@ -45,8 +46,8 @@ Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev de
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newWatch(), newCRDs(), newManifests(), newHooks(),
-		newUninstall(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
+	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newPlan(), newWatch(), newCRDs(), newManifests(),
+		newHooks(), newUninstall(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
 	Complete(root)
 	return root
 }

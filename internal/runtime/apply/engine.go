@@ -134,7 +134,9 @@ func (e *Engine) application(owner Owner, paused bool) *application {
 // Apply takes the next steps towards the declared children of an owner, and then deletes those of its children that
 // are not declared. For an owner that is paused it changes nothing, and only says what differs.
 func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, paused bool) Report {
-	return e.application(owner, paused).run(ctx, want)
+	r := e.application(owner, paused).run(ctx, want)
+	Tell(ctx, owner, want, r)
+	return r
 }
 
 // Owned returns the children of an owner that there are, declared or not. What is remembered of them stays.
@@ -168,6 +170,7 @@ func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
 	a := e.application(owner, false)
 	a.teardown = true
 	r := a.run(ctx, nil)
+	Tell(ctx, owner, nil, r)
 	return r.Pruned, r.Err
 }
 

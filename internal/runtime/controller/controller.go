@@ -100,6 +100,7 @@ type Controller struct {
 	log      logr.Logger
 	queue    *queue.Queue
 	mirrors  []mirror // of the sources, each once
+	own      mirror   // of the objects of For; nil: the keys are no objects
 	sources  []func() // disconnect the sources
 	attached attached // what came after New
 	unseen   unseenFunc
@@ -151,7 +152,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))
 		if s.keys != nil {
-			c.kind, c.keys = s.mirror.Resource().Kind, s.keys
+			c.kind, c.keys, c.own = s.mirror.Resource().Kind, s.keys, s.mirror
 		}
 		if s.unseen != nil {
 			c.unseen, c.shed = s.unseen, s.shed

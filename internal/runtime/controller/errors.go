@@ -34,8 +34,8 @@ func Terminal(err error) error {
 // Controller.Status.
 func TerminalFor(reason string, err error) error { return &terminalError{err, reason} }
 
-// reasonOf is one word for why err is an error: what two errors for the same reason have in common.
-func reasonOf(err error) string {
+// ReasonOf is one word for why err is an error: what two errors for the same reason have in common.
+func ReasonOf(err error) string {
 	if t := new(terminalError); errors.As(err, &t) && t.reason != "" {
 		return t.reason
 	}

@@ -84,7 +84,7 @@ func (s *streaks) add(k kube.Key, n Next, err error) {
 	}
 	now := time.Now()
 	one := s.of[k].and(n.class, now)
-	one.last, one.stalled, one.reason = now, n.Stalled, reasonOf(err)
+	one.last, one.stalled, one.reason = now, n.Stalled, ReasonOf(err)
 	one.text = kube.Printable(kube.Explain(err), maxReason)
 	s.of[k] = one
 }

@@ -103,6 +103,9 @@ func then(advice string) string {
 	return "; " + advice
 }
 
+// notWorkingPrefix is how the lines of notWorking begin.
+const notWorkingPrefix = "not working: "
+
 // notWorking says which namespaces are not worked on, those with the same problem in one line.
 func (c *Controller) notWorking() (lines []string) {
 	type group struct {
@@ -123,7 +126,7 @@ func (c *Controller) notWorking() (lines []string) {
 		namespaces[g] = append(namespaces[g], one.namespace)
 	}
 	for _, g := range order {
-		line := "not working: " + c.describeLack(g.lack, namespaces[g]...)
+		line := notWorkingPrefix + c.describeLack(g.lack, namespaces[g]...)
 		switch g.doing {
 		case reporting:
 			line += "; the status of the objects says that their state is not known"

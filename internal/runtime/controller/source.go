@@ -42,6 +42,7 @@ type mirror interface {
 	Answered(err error)
 	Sheds() []cache.ShedNamespace
 	OnReturn(f func(namespace string)) (remove func())
+	Assume(object kube.Raw) error
 }
 
 // Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a

@@ -91,8 +91,9 @@ type Client struct {
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
+	dry         *DryRun          // nil: writes change what they are about
 
-	// What follows is shared with the clients that Limit and Guard make of this one.
+	// What follows is shared with the clients that Limit, Guard and DryRun make of this one.
 
 	short       *transport    // short requests: over HTTP/2 where the server has it
 	own, shared *transport    // lists and watches: over HTTP/1.1, and over HTTP/2; see sendStream

@@ -121,13 +121,18 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 		UID             string `json:"uid,omitempty"`
 		ResourceVersion string `json:"resourceVersion,omitempty"`
 	}
+	var dryRun []string
+	if c.dry != nil {
+		dryRun = []string{dryRunAll} // with a body, the server does not look at the query
+	}
 	body, err := json.Marshal(struct {
 		Kind               string        `json:"kind"`
 		APIVersion         string        `json:"apiVersion"`
 		Preconditions      preconditions `json:"preconditions,omitzero"`
 		PropagationPolicy  Propagation   `json:"propagationPolicy,omitempty"`
 		GracePeriodSeconds *int64        `json:"gracePeriodSeconds,omitzero"`
-	}{"DeleteOptions", "v1", preconditions{o.UID, o.ResourceVersion}, o.Propagation, o.GracePeriodSeconds})
+		DryRun             []string      `json:"dryRun,omitempty"`
+	}{"DeleteOptions", "v1", preconditions{o.UID, o.ResourceVersion}, o.Propagation, o.GracePeriodSeconds, dryRun})
 	if err != nil {
 		return fmt.Errorf("encode delete options of %s %s: %w", r, k, err)
 	}
@@ -147,6 +152,14 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 	if req.path, err = req.objectPath(k); err != nil {
 		return req.wrap(err)
 	}
+	if c.dry != nil {
+		return c.tryObject(ctx, req, r, k, into)
+	}
+	return c.exchange(ctx, req, r, k, into)
+}
+
+// exchange sends a request about one object.
+func (c *Client) exchange(ctx context.Context, req request, r Resource, k Key, into any) error {
 	return c.call(ctx, req, func(body []byte) error {
 		if into != nil {
 			if err := Unmarshal(body, into); err != nil {

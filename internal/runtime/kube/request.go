@@ -145,8 +145,11 @@ func (c *Client) noAnswer(began time.Time, err error) error {
 // an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
 // token and try once more with a fresh one.
 func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
-	if err := c.covered(r); err != nil {
+	if err := errors.Join(c.covered(r), c.dryOnly(r)); err != nil {
 		return nil, err
+	}
+	if c.dry != nil && r.query.Get("watch") != "" {
+		return nil, c.tryStream(ctx, r)
 	}
 	if r.write() {
 		countWrite(ctx)

@@ -1,0 +1,359 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+
+	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/patch"
+	"skiff/internal/runtime/plan"
+	"skiff/internal/runtime/podpolicy"
+)
+
+// exitBlocked is the exit code of `skiff plan` where something is in the way.
+const exitBlocked = 4
+
+// planFlags are the flags of `skiff plan`.
+type planFlags struct {
+	connection     kubeconfig.Flags
+	names          []string
+	namespaces     []string
+	selector       string
+	templatePolicy string
+	floors         floorFlags
+	mirrorMiB      int
+	objectKiB      int
+	files          []string
+	output         string
+	full           bool
+	showSecrets    string
+}
+
+func newPlan() *cobra.Command {
+	f := planFlags{}
+	cmd := &cobra.Command{
+		Use:   "plan [KIND/NAME ...]",
+		Short: "Show what the controllers would write, without writing",
+		Long: `Runs each controller once for each object, and sends every write as a dry run: nothing changes. What the
+server answers is compared with what is there, field by field. Run the new version's 'skiff plan' before an upgrade, or
+'skiff plan -f FILE' before FILE is applied.
+
+  +  create       ~  change       -  delete       -+  replace: delete, and create again
+  !  blocked: what is in the way, and the next step
+  =  held: it differs, and is left so (paused, or OnDelete)
+
+Read rights are enough: where a dry run is refused, what would be sent is compared here, and the output says so.
+
+Exit codes: 0 nothing to write, 3 there are writes, 4 something is blocked, 1 an object could not be planned or the
+server cannot be reached, 2 wrong usage.`,
+		Example: `  skiff plan                                 # all objects of all controllers
+  skiff plan webserver/web -n shop
+  skiff plan -f web.yaml                     # as it would be after 'kubectl apply -f web.yaml'
+  skiff plan -o json | jq -r 'select(.op).name'`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	addConnectionFlags(cmd, &f.connection)
+	fs := cmd.Flags()
+	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
+		"`namespace` of KIND/NAME, and of objects in FILE without one (default that of the kubeconfig context)")
+	fs.StringSliceVar(&f.names, "controllers", ControllerNames(), "`names` of the controllers, separated by commas")
+	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
+		"`namespaces` to plan in, separated by commas (default all)")
+	fs.StringVar(&f.selector, "watch-namespace-selector", "", "label `selector` of the namespaces to plan in")
+	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
+		"`which` pods a WebServer or a Redis may have: baseline, restricted or any")
+	f.floors.add(cmd)
+	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0, "how many `MiB` the objects of one resource may take in memory")
+	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
+		"how many `KiB` one object may take in memory")
+	fs.StringArrayVarP(&f.files, "file", "f", nil,
+		"`file` or directory with objects as they would be; only these are planned")
+	fs.StringVarP(&f.output, "output", "o", "text", "`format`: text or json")
+	fs.BoolVar(&f.full, "full", false, "print all fields of what is created")
+	fs.StringVar(&f.showSecrets, "show-secrets", "",
+		"print the values of Secrets; `always`: also into a file or a pipe")
+	fs.Lookup("show-secrets").NoOptDefVal = "terminal"
+	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "template-policy")
+	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
+	return cmd
+}
+
+// check refuses flags that make no sense.
+func (f *planFlags) check() error {
+	if err := checkControllers(f.names); err != nil {
+		return err
+	}
+	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
+		return err
+	}
+	if err := checkSelector(f.selector, f.namespaces); err != nil {
+		return err
+	}
+	if err := checkTemplatePolicy(f.templatePolicy); err != nil {
+		return err
+	}
+	switch {
+	case f.output != "text" && f.output != "json":
+		return Usagef("-o %q: want text or json", f.output)
+	case !slices.Contains([]string{"", "terminal", "always"}, f.showSecrets):
+		return Usagef("--show-secrets=%s: want --show-secrets or --show-secrets=always", f.showSecrets)
+	case f.objectKiB < 1:
+		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
+	case f.mirrorMiB < 0:
+		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
+	}
+	return f.floors.check()
+}
+
+// secretsShown says whether the values of Secrets go to stdout.
+func (f *planFlags) secretsShown(stdout io.Writer) bool {
+	return f.showSecrets == "always" || f.showSecrets == "terminal" && isTerminal(stdout)
+}
+
+// isTerminal says whether a person reads what is written.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (f *planFlags) run(cmd *cobra.Command, args []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	targets, err := planTargets(args)
+	if err != nil {
+		return err
+	}
+	objects, err := f.read()
+	if err != nil {
+		return err
+	}
+	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	server, err := serverVersion(cmd.Context(), client)
+	if err != nil {
+		return err
+	}
+	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout())})
+	controllers, err := f.controllers(p.Client(), targets)
+	if err != nil {
+		return err
+	}
+	proposals, err := proposals(objects, controllers, namespace)
+	if err != nil {
+		return err
+	}
+	if len(proposals) > 0 {
+		targets = proposedTargets(proposals)
+	}
+	out, err := p.Run(cmd.Context(), controllers, proposals, targets.wants(namespace))
+	if err != nil {
+		return err
+	}
+	if err := f.print(cmd, out, server); err != nil {
+		return err
+	}
+	if exit := out.Summary().Exit(); exit != ExitDone {
+		return ExitCode(exit)
+	}
+	return nil
+}
+
+func (f *planFlags) print(cmd *cobra.Command, out *plan.Plan, server string) error {
+	w := cmd.OutOrStdout()
+	if f.output == "json" {
+		version, _ := kube.Version()
+		return out.JSON(w, version, server)
+	}
+	_, err := io.WriteString(w, out.Text(isTerminal(w) && os.Getenv("NO_COLOR") == ""))
+	return err
+}
+
+// serverVersion asks the server for its version: whether there is one at all is known then.
+func serverVersion(ctx context.Context, client *kube.Client) (string, error) {
+	body, err := client.Raw(ctx, "GET", "/version", nil)
+	if err != nil {
+		return "", err
+	}
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return "", fmt.Errorf("read the version of the server: %w", err)
+	}
+	return kube.Text(v.GitVersion), nil
+}
+
+// controllers makes the controllers that are asked for.
+func (f *planFlags) controllers(client *kube.Client, targets planned) ([]*controller.Controller, error) {
+	setup := controller.Setup{Client: client, Namespaces: sorted(f.namespaces), NamespaceSelector: f.selector,
+		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10,
+		MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
+		TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice, Mirrors: cache.NewMirrors(), Log: logr.Discard()}
+	var out []*controller.Controller
+	if f.selector != "" {
+		out = append(out, controller.SelectNamespaces(setup))
+	}
+	before := len(out)
+	for _, op := range operators {
+		if slices.Contains(f.names, op.name) && targets.concern(op.rights[0].Resource) {
+			out = append(out, op.new(setup, nil))
+		}
+	}
+	if len(out) == before {
+		return nil, Usagef("%s: no controller of --controllers %s works on it", targets[0], strings.Join(f.names, ","))
+	}
+	return out, nil
+}
+
+// planned are the objects that are asked for; none: all.
+type planned []planTarget
+
+// planTarget is one KIND/NAME.
+type planTarget struct{ kind, namespace, name string }
+
+func (t planTarget) String() string { return t.kind + "/" + t.name }
+
+func planTargets(args []string) (out planned, err error) {
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
+			return nil, Usagef("%.100q: want KIND/NAME, such as webserver/web", arg)
+		}
+		out = append(out, planTarget{kind: strings.ToLower(kind), name: name})
+	}
+	return out, nil
+}
+
+func proposedTargets(proposals []plan.Proposal) (out planned) {
+	for _, p := range proposals {
+		out = append(out, planTarget{strings.ToLower(p.Resource.Kind), p.Key.Namespace, p.Key.Name})
+	}
+	return out
+}
+
+// is says whether a target's kind is that of a resource.
+func (t planTarget) is(r kube.Resource) bool {
+	return t.kind == strings.ToLower(r.Kind) || t.kind == r.Plural || t.kind == r.GroupResource()
+}
+
+// concern says whether objects of a resource are asked for.
+func (all planned) concern(r kube.Resource) bool {
+	return len(all) == 0 || slices.ContainsFunc(all, func(t planTarget) bool { return t.is(r) })
+}
+
+// wants returns which objects are asked for, in a namespace where they have none.
+func (all planned) wants(namespace string) func(kube.Resource, kube.Key) bool {
+	return func(r kube.Resource, k kube.Key) bool {
+		return len(all) == 0 || slices.ContainsFunc(all, func(t planTarget) bool {
+			return t.is(r) && t.name == k.Name && (r.ClusterScoped || cmp.Or(t.namespace, namespace) == k.Namespace)
+		})
+	}
+}
+
+// maxProposals bounds the objects of -f: each is a request.
+const maxProposals = 1000
+
+// read reads the objects of -f.
+func (f *planFlags) read() ([]kube.Raw, error) {
+	if len(f.files) == 0 {
+		return nil, nil
+	}
+	objects, err := spec.ReadObjects(f.files)
+	if err != nil {
+		return nil, Usagef("-f: %w", err)
+	}
+	if len(objects) == 0 {
+		return nil, Usagef("-f %s: there is no object in it", strings.Join(f.files, ", "))
+	}
+	if len(objects) > maxProposals {
+		return nil, Usagef("-f: there are %d objects, a plan has at most %d", len(objects), maxProposals)
+	}
+	return objects, nil
+}
+
+// proposals returns the owners that objects are. All of them must be of kinds that the controllers work for.
+func proposals(objects []kube.Raw, controllers []*controller.Controller, namespace string) (out []plan.Proposal,
+	err error) {
+	for _, text := range objects {
+		one, err := proposal(text, controllers, namespace)
+		if err != nil {
+			return nil, Usagef("-f: %w", err)
+		}
+		if slices.ContainsFunc(out, func(o plan.Proposal) bool {
+			return o.Resource == one.Resource && o.Key == one.Key
+		}) {
+			return nil, Usagef("-f: %s %s is there twice", one.Resource.Kind, one.Key)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// proposal finds the resource of an object, and gives it the namespace where it has none.
+func proposal(text kube.Raw, controllers []*controller.Controller, namespace string) (one plan.Proposal, err error) {
+	object, err := patch.Decode(text)
+	if err != nil {
+		return one, err
+	}
+	body, _ := object.(map[string]any)
+	apiVersion, _ := body["apiVersion"].(string)
+	kind, _ := body["kind"].(string)
+	meta, _ := body["metadata"].(map[string]any)
+	one.Key.Name, _ = meta["name"].(string)
+	one.Key.Namespace, _ = meta["namespace"].(string)
+	var kinds []string
+	for _, c := range controllers {
+		r := c.Resource()
+		if r.Kind == kind && r.APIVersion() == apiVersion {
+			one.Resource = r
+		}
+		if r.Plural != "" && !slices.Contains(kinds, r.Kind) {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	switch r := one.Resource; {
+	case r.Plural == "":
+		return one, fmt.Errorf("%s %s of %s: want objects of the controllers: %s", kube.Printable(kind, maxQuotedName),
+			kube.Printable(one.Key.Name, maxQuotedName), kube.Printable(apiVersion, maxQuotedName),
+			strings.Join(kinds, ", "))
+	case one.Key.Name == "":
+		return one, fmt.Errorf("a %s has no metadata.name", r.Kind)
+	case r.ClusterScoped:
+		one.Key.Namespace = ""
+	case one.Key.Namespace == "":
+		one.Key.Namespace = cmp.Or(namespace, "default")
+	}
+	for _, field := range []string{"uid", "resourceVersion", "managedFields", "creationTimestamp", "generation"} {
+		delete(meta, field) // of a file that `kubectl get -o yaml` wrote
+	}
+	delete(body, "status")
+	if !one.Resource.ClusterScoped {
+		meta["namespace"] = one.Key.Namespace
+	}
+	one.Object, err = patch.Encode(body)
+	return one, err
+}
+
+// maxQuotedName bounds a name that a stranger's file has.
+const maxQuotedName = 100

@@ -1,0 +1,33 @@
+package cache
+
+import (
+	"fmt"
+	"reflect"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Assume has the mirror show an object, in JSON, as if an event had brought it: for a plan of what would follow. It is
+// for a mirror that has been listed and gets no events, which would know better.
+func (s *Store[T]) Assume(text kube.Raw) error {
+	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if err := kube.Unmarshal(text, obj); err != nil {
+		return fmt.Errorf("decode %s: %w", s.o.Resource, err)
+	}
+	m := obj.ObjectMeta()
+	s.mu.RLock()
+	sc := s.scopeLocked(m.Namespace)
+	rv, synced := "", false
+	if sc != nil {
+		rv, synced = sc.ResourceVersion, sc.Synced
+	}
+	s.mu.RUnlock()
+	if !synced {
+		return s.readError("assume", m.Key().String(), ErrOutOfScope)
+	}
+	if s.trim != nil {
+		s.trim(obj)
+	}
+	s.put(sc, obj, kube.Part{Size: len(text)}, kube.Added, rv)
+	return nil
+}

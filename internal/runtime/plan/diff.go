@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/patch"
+)
+
+// place is where a value is in an object: a field, or an item of a list.
+type place struct {
+	up   *place
+	name string // of the field; of an item, how it is called: by its name, or by its merge key
+	item any    // an item of a list; nil: it is a field
+	list *patch.Node
+}
+
+// String writes the path: spec.template.spec.containers[web].image, metadata.annotations["a.b/c"].
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.item != nil:
+		return p.up.String() + "[" + p.name + "]"
+	case !plainName(p.name):
+		return p.up.String() + "[" + quoted(p.name) + "]"
+	case p.up == nil:
+		return p.name
+	}
+	return p.up.String() + "." + p.name
+}
+
+// plainName says whether a name can stand between dots.
+func plainName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '$'
+	})
+}
+
+// key returns the merge key of an item, nil where there is none.
+func (p *place) key() map[string]any {
+	if p.list.ListType() != patch.ListMap {
+		return nil
+	}
+	return p.list.ItemKey(p.item)
+}
+
+// names returns the path as its parts, items by their names.
+func (p *place) names() []string {
+	if p == nil {
+		return nil
+	}
+	return append(p.up.names(), p.name)
+}
+
+// change is one value that differs. nil stands for a value that is not there.
+type change struct {
+	at            *place
+	before, after any
+}
+
+// differ collects the values in which two objects differ, each as low in the tree as the two have the same shape. An
+// object or list without anything in it is as good as none.
+type differ struct{ changes []change }
+
+// changesOf returns the values that differ between two objects of a kind, in the order of their paths.
+func changesOf(n *patch.Node, before, after map[string]any) []change {
+	d := &differ{}
+	d.compare(n, before, after, nil)
+	return d.changes
+}
+
+func (d *differ) compare(n *patch.Node, before, after any, at *place) {
+	if isEmpty(before) && isEmpty(after) {
+		return
+	}
+	if was, is, ok := both[map[string]any](before, after); ok {
+		for _, name := range slices.Sorted(maps.Keys(union(was, is))) {
+			d.compare(n.Field(name), was[name], is[name], &place{up: at, name: name})
+		}
+		return
+	}
+	if was, is, ok := both[[]any](before, after); ok && d.compareItems(n, was, is, at) {
+		return
+	}
+	if n != nil && n.Quantity {
+		was, known := patch.CanonicalQuantity(before)
+		if is, too := patch.CanonicalQuantity(after); known && too && was == is {
+			return
+		}
+	}
+	if !patch.Equal(before, after) {
+		d.changes = append(d.changes, change{at, before, after})
+	}
+}
+
+// both returns two values of one type, of which one may not be there.
+func both[T map[string]any | []any](before, after any) (was, is T, ok bool) {
+	was, had := before.(T)
+	is, has := after.(T)
+	return was, is, (had || before == nil) && (has || after == nil)
+}
+
+func union(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	if all == nil {
+		return b
+	}
+	maps.Copy(all, b)
+	return all
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// compareItems compares lists of objects item by item, where each can be called by a name. Other lists are one value.
+func (d *differ) compareItems(n *patch.Node, before, after []any, at *place) bool {
+	was, is := itemNames(n, before, after)
+	if was == nil {
+		return false
+	}
+	var order []string
+	for _, name := range slices.Concat(was, is) {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	slices.Sort(order)
+	find := func(names []string, list []any, name string) any {
+		if i := slices.Index(names, name); i >= 0 {
+			return list[i]
+		}
+		return nil
+	}
+	for _, name := range order {
+		old, now := find(was, before, name), find(is, after, name)
+		here := &place{up: at, name: name, item: old, list: n}
+		if now != nil {
+			here.item = now
+		}
+		d.compare(n.Item(), old, now, here)
+	}
+	return true
+}
+
+// maxItems bounds the lists that are compared item by item.
+const maxItems = 500
+
+// itemNames returns what the items of two lists are called: by their names if all have one, else by the merge key;
+// none if they cannot be told apart.
+func itemNames(n *patch.Node, before, after []any) (was, is []string) {
+	if len(before) > maxItems || len(after) > maxItems {
+		return nil, nil
+	}
+	byName := func(item map[string]any) string {
+		name, _ := item["name"].(string)
+		return name
+	}
+	byKey := func(item map[string]any) string {
+		if n.ListType() != patch.ListMap {
+			return ""
+		}
+		return strings.Trim(patch.KeyString(n.ItemKey(item)), "[]")
+	}
+	for _, of := range []func(map[string]any) string{byName, byKey} {
+		if was, is = namesBy(of, before), namesBy(of, after); was != nil && is != nil {
+			return was, is
+		}
+	}
+	return nil, nil
+}
+
+// namesBy returns what the items of a list are called; nil if one has no name or two have the same.
+func namesBy(of func(map[string]any) string, list []any) []string {
+	names := make([]string, 0, len(list))
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil
+		}
+		name := of(object)
+		if name == "" || slices.Contains(names, name) {
+			return nil
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// comparable returns an object without what two copies of it may differ in although nothing was changed.
+func comparable(object map[string]any, isOwner bool) map[string]any {
+	out := maps.Clone(object)
+	for _, name := range []string{"status", "apiVersion", "kind"} {
+		delete(out, name)
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	meta = maps.Clone(meta)
+	for _, name := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp",
+		"selfLink", "name", "namespace"} {
+		delete(meta, name)
+	}
+	if isOwner {
+		delete(meta, "finalizers") // skiff's own, which it sets and removes
+	}
+	if annotations, ok := meta["annotations"].(map[string]any); ok {
+		annotations = maps.Clone(annotations)
+		delete(annotations, apply.HashAnnotation)
+		meta["annotations"] = annotations
+	}
+	if owners, ok := meta["ownerReferences"].([]any); ok {
+		meta["ownerReferences"] = ownerNames(owners)
+	}
+	if out != nil {
+		out["metadata"] = meta
+	}
+	return out
+}
+
+// ownerNames are owner references without the uids.
+func ownerNames(references []any) []any {
+	names := make([]any, len(references))
+	for i, r := range references {
+		o, _ := r.(map[string]any)
+		kind, _ := o["kind"].(string)
+		name, _ := o["name"].(string)
+		names[i] = kind + " " + name
+	}
+	return names
+}

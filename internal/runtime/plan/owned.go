@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// entry is one of managedFields: which fields a manager owns.
+type entry struct {
+	Manager     string   `json:"manager"`
+	Operation   string   `json:"operation"`
+	Subresource string   `json:"subresource"`
+	FieldsV1    kube.Raw `json:"fieldsV1"`
+
+	fields map[string]any // FieldsV1
+}
+
+// managersOf returns the managers of the fields of an object, but for those of subresources.
+func managersOf(object kube.Raw) []entry {
+	var o struct {
+		Metadata struct {
+			ManagedFields []entry `json:"managedFields"`
+		} `json:"metadata"`
+	}
+	if len(object) == 0 || kube.Unmarshal(object, &o) != nil {
+		return nil // the names of managers are lost, and nothing else
+	}
+	var out []entry
+	for _, e := range o.Metadata.ManagedFields {
+		fields, err := patch.Decode(e.FieldsV1)
+		if e.fields, _ = fields.(map[string]any); err == nil && e.Subresource == "" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// owns says whether a manager owns the value at a place.
+func (e *entry) owns(at *place) bool {
+	found, _ := e.find(at)
+	return found
+}
+
+// find returns the fields that a manager owns below a place; whole says that it owns all there is.
+func (e *entry) find(at *place) (found bool, below map[string]any) {
+	if at == nil {
+		return true, e.fields
+	}
+	found, in := e.find(at.up)
+	if !found || at.up != nil && len(in) == 0 { // an atomic value is owned as a whole
+		return found, nil
+	}
+	if at.item == nil {
+		field, ok := in["f:"+at.name].(map[string]any)
+		return ok, field
+	}
+	key := at.key()
+	for name, v := range in {
+		text, ok := strings.CutPrefix(name, "k:")
+		if !ok || key == nil {
+			continue
+		}
+		if k, err := patch.Decode([]byte(text)); err == nil && patch.Equal(k, key) {
+			field, ok := v.(map[string]any)
+			return ok, field
+		}
+	}
+	return false, nil
+}
+
+// taken returns which of the managers, other than ours and the one that we hand fields over to, owns a value.
+func taken(managers []entry, ours string, at *place) string {
+	for _, e := range managers {
+		if e.Manager != ours && !strings.HasPrefix(e.Manager, ours+"-") && e.owns(at) {
+			return e.Manager
+		}
+	}
+	return ""
+}
+
+// lost returns the values of an object that our entry alone owns, as an Update: what is not declared of them goes with
+// the next apply, once the entry counts as applied. A dry run does not show it, because the step before it was not
+// stored.
+func lost(n *patch.Node, object map[string]any, managers []entry, ours string) []change {
+	updates := false
+	for _, e := range managers {
+		updates = updates || e.Manager == ours && e.Operation != "Apply"
+	}
+	if !updates {
+		return nil
+	}
+	var out []change
+	for _, c := range changesOf(n, object, nil) {
+		owned, others := false, false
+		for _, e := range managers {
+			owned = owned || e.Manager == ours && e.owns(c.at)
+			others = others || e.Manager != ours && e.owns(c.at)
+		}
+		if owned && !others {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,300 @@
+// Package plan says what controllers would write, without writing.
+//
+// It is a client and no second engine: [Planner.Client] sends every write with dryRun=All and has it recorded, so that
+// controllers, engine and hooks run as they always do, once for each object. Of what was recorded, and of what package
+// apply says of the children, it makes lines (lines.go): the fields that differ (diff.go), who owns them (owned.go),
+// which pods roll (roll.go), without secrets (mask.go). Where a server gives no dry run, what was sent, laid over what
+// is there, stands for its answer (answer.go). Owners that do not exist yet can be proposed (propose.go).
+//
+// It is beside the event path, in the place of the workers. It starts the goroutines of the mirrors, and waits for
+// them.
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// Op is what would be done.
+type Op string
+
+// The operations, and what keeps one from being done.
+const (
+	Create  Op = "create"
+	Change  Op = "change"
+	Delete  Op = "delete"
+	Replace Op = "replace"
+	Blocked Op = "blocked"
+	Held    Op = "held" // it differs, and is left so on purpose
+)
+
+// Field is one value that would change. Nil stands for none.
+type Field struct {
+	Path          string
+	Before, After any
+	Manager       string // another field manager, which the value is taken from
+	Hidden        bool
+}
+
+// Line is one write, or why there is none.
+type Line struct {
+	Op       Op
+	Resource kube.Resource // the zero value: the line is about the owner
+	Key      kube.Key
+	Fields   []Field // in the order of their paths; those that the server makes up come last
+	More     int     // fields that are left out
+	Pods     int     // that roll
+	Note     string
+	Local    string // why the line is not what the server said
+	Error    string
+	Next     string // what to do about it
+}
+
+// Owner is what would be written for one object.
+type Owner struct {
+	Name   string // "WebServer default/web", "controller redis"
+	New    bool   // it does not exist yet
+	Lines  []Line
+	Failed bool // it could not be planned
+
+	kind string
+	key  kube.Key
+}
+
+// Plan is what controllers would write.
+type Plan struct {
+	Owners      []Owner // those with lines, by kind, namespace and name
+	Objects     int     // that were planned, or could not be
+	Controllers int
+}
+
+// Options of a Planner.
+type Options struct {
+	Client      *kube.Client
+	Full        bool // all fields of what is created
+	ShowSecrets bool
+}
+
+// Planner makes a Plan.
+type Planner struct {
+	o   Options
+	dry *kube.Client
+
+	mu       sync.Mutex // guards what follows
+	standIns map[id]kube.Raw
+	writes   []kube.Write // of the owner that is planned now
+
+	fresh map[id]bool // the stand-ins of what does not exist yet
+}
+
+// id names an object.
+type id struct {
+	resource string
+	key      kube.Key
+}
+
+func idOf(r kube.Resource, k kube.Key) id { return id{r.GroupResource(), k} }
+
+// New returns a Planner. It sends nothing.
+func New(o Options) *Planner {
+	p := &Planner{o: o, standIns: map[id]kube.Raw{}, fresh: map[id]bool{}}
+	p.dry = o.Client.DryRun(kube.DryRun{Told: p.record, StandIn: p.standIn, Answer: p.answer})
+	return p
+}
+
+// Client returns the client that the controllers have to be made with.
+func (p *Planner) Client() *kube.Client { return p.dry }
+
+func (p *Planner) record(w kube.Write) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writes = append(p.writes, w)
+}
+
+func (p *Planner) standIn(r kube.Resource, k kube.Key) kube.Raw {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.standIns[idOf(r, k)]
+}
+
+// answer returns what stands for the answer of the server where there is none.
+func (p *Planner) answer(w *kube.Write) (kube.Raw, bool) {
+	proposed := kube.IsStandIn(w.Err)
+	if !proposed && noDryRun(w.Err) == "" {
+		return nil, false
+	}
+	text, ok := answerOf(w)
+	if ok && proposed {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.standIns[idOf(w.Resource, w.Key)] = text
+	}
+	return text, ok
+}
+
+// taken returns the writes since the last call.
+func (p *Planner) taken() []kube.Write {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	writes := p.writes
+	p.writes = nil
+	return writes
+}
+
+// settleTimeout bounds the wait for the lists of a controller: that of 10,000 pods takes a second.
+const settleTimeout = time.Minute
+
+// Run plans the objects of controllers that wants says yes to, nil: all; and those that are proposed. The controllers
+// were made with Client, and do not run. One without objects of its own comes first, and runs once.
+// The error says that ctx has ended, or that a proposal is of no controller.
+func (p *Planner) Run(ctx context.Context, controllers []*controller.Controller, proposals []Proposal,
+	wants func(r kube.Resource, k kube.Key) bool) (*Plan, error) {
+	out := &Plan{}
+	proposed := p.propose(ctx, proposals, out)
+	for _, c := range controllers {
+		defer c.Follow(ctx)()
+	}
+	for _, c := range controllers {
+		if !p.settle(ctx, c, out) {
+			continue
+		}
+		if c.Resource().Plural == "" { // it finds the namespaces that the others work in
+			if _, err := c.Once(ctx, kube.Key{}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		out.Controllers++
+		for _, text := range proposed[c.Resource().GroupResource()] {
+			if err := c.Assume(text); err != nil {
+				return nil, err
+			}
+		}
+		for _, k := range c.Keys() {
+			if wants == nil || wants(c.Resource(), k) {
+				out.Objects++
+				out.add(p.plan(ctx, c, k))
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+	}
+	slices.SortStableFunc(out.Owners, func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), a.key.Compare(b.key))
+	})
+	return out, nil
+}
+
+func (out *Plan) add(o Owner) {
+	if len(o.Lines) > 0 || o.Failed {
+		out.Owners = append(out.Owners, o)
+	}
+}
+
+// settle waits until a controller has what it needs, and adds what it cannot have. False: nothing is known.
+func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Plan) bool {
+	limited, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	err := c.Settle(limited)
+	o := Owner{Name: "controller " + c.Name(), kind: "~", key: kube.Key{Name: c.Name()}} // behind all kinds
+	for _, why := range c.Missing() {
+		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(why)})
+	}
+	if err != nil {
+		o.Failed = true
+		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(err.Error())})
+	}
+	out.add(o)
+	return err == nil
+}
+
+func ownerOf(r kube.Resource, k kube.Key) Owner {
+	return Owner{Name: r.Kind + " " + k.String(), kind: r.Kind, key: k}
+}
+
+// told is what package apply has said of the children of an owner.
+type told struct {
+	want   []apply.Child
+	report apply.Report
+}
+
+// plan runs a controller for one object.
+func (p *Planner) plan(ctx context.Context, c *controller.Controller, k kube.Key) Owner {
+	r := c.Resource()
+	o := ownerOf(r, k)
+	o.New = p.fresh[idOf(r, k)]
+	if err := c.Serves(k.Namespace); err != nil {
+		o.Failed = true
+		o.Lines = []Line{{Op: Blocked, Error: err.Error()}}
+		return o
+	}
+	p.taken()
+	var all []told
+	observed := apply.Observe(ctx, func(_ apply.Owner, want []apply.Child, report apply.Report) {
+		all = append(all, told{want, report})
+	})
+	_, err := c.Once(observed, k)
+	b := builder{Planner: p, owner: &o, resource: r, writes: p.taken()}
+	for _, w := range b.writes {
+		b.secrets.add(w.Resource, w.Body)
+		b.secrets.add(w.Resource, w.Before)
+		b.secrets.add(w.Resource, w.After)
+	}
+	b.lines(ctx, all)
+	if err != nil {
+		b.failed(err)
+	}
+	return o
+}
+
+// Summary counts the lines of a plan.
+type Summary struct {
+	Create, Change, Delete, Blocked, Failed, Pods int
+}
+
+// Summary counts.
+func (out *Plan) Summary() (s Summary) {
+	for _, o := range out.Owners {
+		if o.Failed {
+			s.Failed++
+		}
+		for _, l := range o.Lines {
+			s.Pods += l.Pods
+			switch l.Op {
+			case Create:
+				s.Create++
+			case Change:
+				s.Change++
+			case Delete:
+				s.Delete++
+			case Replace:
+				s.Create, s.Delete = s.Create+1, s.Delete+1
+			case Blocked:
+				s.Blocked++
+			}
+		}
+	}
+	return s
+}
+
+// Exit returns the exit code: 1 an owner could not be planned, 4 something is blocked, 3 there are writes, 0 there is
+// nothing to write.
+func (s Summary) Exit() int {
+	switch {
+	case s.Failed > 0:
+		return 1
+	case s.Blocked > 0:
+		return 4
+	case s.Create+s.Change+s.Delete > 0:
+		return 3
+	}
+	return 0
+}

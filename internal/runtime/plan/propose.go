@@ -1,0 +1,119 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// Proposal is an owner as it would be.
+type Proposal struct {
+	Resource kube.Resource
+	Key      kube.Key
+	Object   kube.Raw
+}
+
+// userManager is the field manager of `kubectl apply --server-side`, who most likely applies a file.
+const userManager = "kubectl"
+
+// appliedAnnotation is where `kubectl apply` keeps what it applied last.
+const appliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+
+// propose asks the server what proposals would become, and has the answers stand for what is stored. It returns them
+// by resource. One that is refused becomes a line.
+func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[string][]kube.Raw {
+	proposed := map[string][]kube.Raw{}
+	for _, one := range all {
+		answer, fresh, err := p.tryProposal(ctx, one)
+		if err != nil {
+			out.Objects++
+			o := ownerOf(one.Resource, one.Key)
+			o.New, o.Failed = fresh, kube.AsStatus(err) == nil
+			o.Lines = []Line{{Op: Blocked, Error: kube.Text(kube.Explain(err)), Next: "correct the file of -f"}}
+			out.add(o)
+			continue
+		}
+		p.mu.Lock()
+		p.standIns[idOf(one.Resource, one.Key)] = answer
+		p.fresh[idOf(one.Resource, one.Key)] = fresh
+		p.mu.Unlock()
+		proposed[one.Resource.GroupResource()] = append(proposed[one.Resource.GroupResource()], answer)
+	}
+	return proposed
+}
+
+// tryProposal returns what the server would make of a proposal, and whether it would be new.
+func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Raw, fresh bool, err error) {
+	var live kube.Raw
+	if err := p.o.Client.Get(ctx, one.Resource, one.Key, &live); err != nil && !kube.IsNotFound(err) {
+		return nil, false, err
+	}
+	fresh = live == nil
+	kind, body, err := kube.ApplyPatch, one.Object, error(nil)
+	if last := lastAppliedTo(live); last != nil {
+		kind = kube.MergePatch // as `kubectl apply` does with custom resources
+		if body, err = withoutDropped(last, one.Object); err != nil {
+			return nil, fresh, err
+		}
+	}
+	o := kube.WriteOptions{DryRun: true, FieldManager: userManager, Force: kind == kube.ApplyPatch}
+	err = p.o.Client.Patch(ctx, one.Resource, one.Key, kind, body, &answer, o)
+	if err == nil {
+		return answer, fresh, nil
+	}
+	if noDryRun(err) == "" {
+		return nil, fresh, err
+	}
+	w := kube.Write{Verb: "apply", Resource: one.Resource, Key: one.Key, Type: kind, Body: body, Before: live}
+	answer, ok := answerOf(&w)
+	if !ok {
+		return nil, fresh, err
+	}
+	return answer, fresh, nil
+}
+
+// lastAppliedTo returns what `kubectl apply` has applied to an object, nil if it has not.
+func lastAppliedTo(live kube.Raw) map[string]any {
+	var o struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if live == nil || kube.Unmarshal(live, &o) != nil {
+		return nil
+	}
+	last, err := decoded(kube.Raw(o.Metadata.Annotations[appliedAnnotation]))
+	if err != nil {
+		return nil
+	}
+	return last
+}
+
+// withoutDropped returns a merge patch: an object, and null for what was applied before and is not in it any more.
+func withoutDropped(last map[string]any, object kube.Raw) (kube.Raw, error) {
+	now, err := decoded(object)
+	if err != nil {
+		return nil, fmt.Errorf("read the object: %w", err)
+	}
+	text, err := patch.Encode(nulled(last, now))
+	return text, err
+}
+
+func nulled(last, now map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, v := range now {
+		was, wasObject := last[name].(map[string]any)
+		if is, isObject := v.(map[string]any); isObject && wasObject {
+			v = nulled(was, is)
+		}
+		out[name] = v
+	}
+	for name := range last {
+		if _, ok := now[name]; !ok {
+			out[name] = nil
+		}
+	}
+	return out
+}

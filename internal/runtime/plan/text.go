@@ -1,0 +1,137 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// symbols are what lines begin with.
+var symbols = map[Op]string{Create: "+", Change: "~", Delete: "-", Replace: "-+", Blocked: "!", Held: "="}
+
+// colors are the codes of a terminal.
+var colors = map[Op]string{Create: "32", Change: "33", Delete: "31", Replace: "31", Blocked: "35", Held: "36"}
+
+// Text is a plan for people; with colors where color is set.
+func (out *Plan) Text(color bool) string {
+	var text strings.Builder
+	lines := 0
+	for i := range out.Owners {
+		o := &out.Owners[i]
+		text.WriteString(o.Name)
+		if o.New {
+			text.WriteString(" (new)")
+		}
+		text.WriteByte('\n')
+		for j := range o.Lines {
+			lines++
+			text.WriteString(o.Lines[j].Text(o.key.Namespace, color))
+		}
+	}
+	if lines == 0 {
+		be := "are"
+		if out.Objects == 1 {
+			be = "is"
+		}
+		fmt.Fprintf(&text, "No changes: %s of %s %s as declared.\n", count(out.Objects, "object"),
+			count(out.Controllers, "controller"), be)
+	}
+	s := out.Summary()
+	fmt.Fprintf(&text, "Plan: %d to create, %d to change, %d to delete, %d blocked.", s.Create, s.Change, s.Delete,
+		s.Blocked)
+	switch {
+	case s.Pods == 1:
+		text.WriteString(" 1 pod rolls.")
+	case s.Pods > 1:
+		fmt.Fprintf(&text, " %d pods roll.", s.Pods)
+	}
+	if s.Failed > 0 {
+		fmt.Fprintf(&text, " %d of %s could not be planned.", s.Failed, count(max(out.Objects, s.Failed), "object"))
+	}
+	text.WriteByte('\n')
+	return text.String()
+}
+
+// Text is a line, and what belongs to it, for people. Objects in the namespace of the owner are named without it.
+func (l *Line) Text(namespace string, color bool) string {
+	var text strings.Builder
+	text.WriteString("  " + paint(symbols[l.Op], colors[l.Op], color) + " " + l.head(namespace) + "\n")
+	for _, f := range l.Fields {
+		text.WriteString("      " + f.text(l.Op == Create) + "\n")
+	}
+	if l.More > 0 {
+		fmt.Fprintf(&text, "      %s (--full)\n", count(l.More, "more field"))
+	}
+	if l.Local != "" {
+		text.WriteString("      compared here, without a dry run: " + l.Local + "\n")
+	}
+	if l.Next != "" {
+		text.WriteString("      next: " + l.Next + "\n")
+	}
+	return text.String()
+}
+
+// head is the first line, without its symbol.
+func (l *Line) head(namespace string) string {
+	var parts []string
+	if l.Resource.Kind != "" {
+		name := l.Key.Name
+		if l.Key.Namespace != namespace && l.Key.Namespace != "" {
+			name = l.Key.String()
+		}
+		parts = append(parts, l.Resource.Kind+" "+kube.Text(name))
+	}
+	for _, part := range []string{l.Error, l.Note} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (f *Field) text(isNew bool) string {
+	text := kube.Text(f.Path) + ": "
+	switch {
+	case isNew || f.Before == nil:
+		text += value(f.After)
+		if !isNew {
+			text += " (added)"
+		}
+	case f.After == nil:
+		text += value(f.Before) + " -> (removed)"
+	default:
+		text += value(f.Before) + " -> " + value(f.After)
+	}
+	if f.Manager != "" {
+		text += " (taken from " + kube.Text(f.Manager) + ")"
+	}
+	return text
+}
+
+// maxValue bounds the text of one value.
+const maxValue = 400
+
+// value is a value as it is written in JSON.
+func value(v any) string {
+	if special, ok := v.(fmt.Stringer); ok {
+		return special.String()
+	}
+	text, err := patch.Encode(v)
+	if err != nil {
+		text, _ = json.Marshal(v) // a list in which values are hidden
+	}
+	return kube.Printable(string(text), maxValue)
+}
+
+func quoted(text string) string { return strconv.Quote(text) }
+
+func paint(text, code string, color bool) string {
+	if !color {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

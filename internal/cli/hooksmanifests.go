@@ -115,7 +115,7 @@ func (f *hooksManifestsFlags) checkSidecar(controllers []*spec.Controller) error
 			switch {
 			case h == nil:
 			case h.Exec != nil && f.sidecar != "":
-				return Usagef("--sidecar: %s %s has an exec hook, which would need its program in the image of skiff; "+
+				return Usagef("--sidecar: %s %s has an exec hook, whose program would have to be in skiff's image; "+
 					"make it a webhook on localhost, or leave --sidecar out", c.Kind, c.Name)
 			case h.Webhook != nil && isLocal(h.Webhook.URL):
 				served = true
@@ -144,7 +144,8 @@ func portOf(address string) string {
 	return u.Port()
 }
 
-// plainJSON returns JSON in lines, and with the escapes that YAML has, too: a block of YAML would take some other characters for ends of lines.
+// plainJSON returns JSON in lines, and with the escapes that YAML has, too: a block of YAML would take some characters
+// for ends of lines.
 func plainJSON(text []byte) string {
 	var lines bytes.Buffer
 	if json.Indent(&lines, text, "", "  ") != nil {

@@ -77,3 +77,38 @@ func TestAChildThatIsAsMetacontrollerLeftItIsNotRecreated(t *testing.T) {
 			"metacontroller.k8s.io/last-applied-configuration"), nil)
 	})
 }
+
+// metacontroller takes a child over from skiff, changes it, and skiff takes it over again.
+//
+// Rules: HK-80
+func TestAChildThatMetacontrollerHasHadMeanwhileIsTakenOverAgain(t *testing.T) {
+	for _, method := range []spec.Method{spec.InPlace, spec.Recreate} {
+		s := composite(echo)
+		s.controller.Children[0].Method = method
+		story(t, s, func(w *env) {
+			w.Create("a", `{"names":["x"],"text":"1"}`)
+			w.Pass(time.Minute)
+			before := get(w, configMaps, "x")
+			w.Stop()
+			err := w.User.Patch(context.Background(), configMaps, kube.Key{Namespace: "default", Name: "x"},
+				kube.MergePatch, kube.Raw(`{"metadata":{"annotations":{
+				"metacontroller.k8s.io/last-applied-configuration":"{}"}},"data":{"dropped":"since"}}`), nil,
+				kube.WriteOptions{FieldManager: Manager})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Start()
+			w.Pass(time.Minute)
+			after := get(w, configMaps, "x")
+			w.Want("data", at(after, "data"), map[string]any{"text": "1"})
+			w.Want("annotation", at(after, "metadata", "annotations",
+				"metacontroller.k8s.io/last-applied-configuration"), nil)
+			if method == spec.InPlace {
+				w.Want("uid", at(after, "metadata", "uid"), at(before, "metadata", "uid"))
+			}
+			w.Forget()
+			w.Pass(time.Hour)
+			w.WantRequests()
+		})
+	}
+}

@@ -134,7 +134,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		}))
 	}
 	r.engine = apply.New(s.Client, apply.Options{Manager: o.Manager, OtherOwners: true, ByClaim: true,
-		Ours: r.isOurs, InOrder: true, RemoveFirst: true}, children...)
+		Ours: r.isOurs, InOrder: true, RemoveFirst: true, Predecessor: wire.LastApplied}, children...)
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, Advice: s.Advice, Log: s.Log}, sources...)

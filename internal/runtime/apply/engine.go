@@ -43,6 +43,9 @@ type Options struct {
 	InOrder bool
 	// RemoveFirst removes what is not declared before all else, and also where a declared child is not in place.
 	RemoveFirst bool
+	// Predecessor is an annotation of a program that has written the children before, with the same field manager; "":
+	// there is none. A child that has it is applied, which removes it, and all that the program had declared beside.
+	Predecessor string
 }
 
 // Manager is the field manager of all that skiff's own operators write.

@@ -238,7 +238,9 @@ func (c *child) compare() ([]string, error) {
 	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
 		"annotations": values(live.Annotations), "ownerReferences": references}
 	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
-	if hash, _ := live.Annotations.Get(HashAnnotation); count == 0 && hash != c.want.hash {
+	hash, _ := live.Annotations.Get(HashAnnotation)
+	_, before := live.Annotations.Get(c.options.Predecessor)
+	if count == 0 && (before || hash != c.want.hash) {
 		return []string{noLonger}, nil
 	}
 	return bounded(paths, count), nil

@@ -97,7 +97,8 @@ func TestManifestsOfHookControllersAreAdmitted(t *testing.T) {
 		if r.Code != 0 {
 			t.Fatal(r)
 		}
-		applied, err := s.kubectl.Run(t.Context(), r.Stdout, "apply", "--dry-run=server", "--validate=strict", "-f", "-")
+		applied, err := s.kubectl.Run(t.Context(), r.Stdout, "apply", "--dry-run=server", "--validate=strict", "-f",
+			"-")
 		if err != nil || applied.Code != 0 || strings.Contains(applied.Stderr, "Warning") {
 			t.Errorf("%s: %v %v", name, err, applied)
 		}

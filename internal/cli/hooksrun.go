@@ -43,6 +43,9 @@ type hooksRunFlags struct {
 	servingFlags
 }
 
+// unlimitedForAnswers stands for the memory limit where none is known: large answers take turns in an eighth of it.
+const unlimitedForAnswers = 2 << 30
+
 // defaultHookWorkers are as many as metacontroller has.
 const defaultHookWorkers = 5
 
@@ -165,8 +168,10 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		Namespaces:  slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10, Elected: elector != nil,
 		Mirrors: cache.NewMirrors(), Advice: f.advice(), Log: log}
+	memory := call.NewMemory(unlimitedForAnswers)
 	if limit, limited := cache.MemoryLimit(); limited {
 		setup.InFlight = controller.NewInFlight(limit)
+		memory = call.NewMemory(limit)
 	}
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/hooks", Log: log})
 	var electionLog *events.Recorder
@@ -176,7 +181,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	}
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
-		Resync: f.resync, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20,
+		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20,
 			Credential: credentials(client)}})
 	var fixed []*controller.Controller
 	if f.files.cluster {

@@ -73,11 +73,19 @@ type Reply struct {
 	Version string
 }
 
-// Later is the error of a hook that asks to be called again after a while. It is no failure.
-type Later struct{ After time.Duration }
+// Later is the error of a hook that is to be called again after a while. It is no failure.
+type Later struct {
+	After time.Duration
+	Why   string // "": the hook asks for it
+}
 
-// Error says when.
-func (l *Later) Error() string { return fmt.Sprintf("the hook asks to be called again in %s", l.After) }
+// Error says why and when.
+func (l *Later) Error() string {
+	if l.Why == "" {
+		return fmt.Sprintf("the hook asks to be called again in %s", l.After)
+	}
+	return fmt.Sprintf("%s: the hook is called again in %s", l.Why, l.After)
+}
 
 // later returns the error of a hook that asks for this many seconds.
 func later(seconds float64) *Later {

@@ -40,7 +40,8 @@ func (c *child) kill() {
 	_ = c.stdout.Close()
 }
 
-// ask sends a request as one line and returns the line that answers it. After an error the process is of no use.
+// ask sends a request as one line and returns the line that answers it. After an error other than noRoom the process
+// is of no use.
 func (c *child) ask(ctx context.Context, member, body []byte, limit int, secrets []string) ([]byte, error) {
 	c.buffer = appendLine(c.buffer[:0], member, body)
 	stop := context.AfterFunc(ctx, c.kill)
@@ -50,13 +51,15 @@ func (c *child) ask(ctx context.Context, member, body []byte, limit int, secrets
 	}
 	var line []byte
 	if err == nil {
-		line, err = c.readLine(limit)
+		line, err = c.readLine(limit, RoomOf(ctx))
 	}
 	switch {
 	case !stop():
 		return nil, fmt.Errorf("%w", &exitError{context.Cause(ctx), c.said.lastLine()})
 	case errors.Is(err, errTooLong):
 		return nil, tooLong(limit)
+	case errors.As(err, new(noRoom)):
+		return nil, err
 	case err != nil:
 		return nil, c.ending(err)
 	case !json.Valid(line):
@@ -80,17 +83,33 @@ func appendLine(out, member, body []byte) []byte {
 
 var errTooLong = errors.New("line too long")
 
-// readLine returns the next line, without its end.
-func (c *child) readLine(limit int) (line []byte, err error) {
+// noRoom is the error of Room.Take about an answer that was read to its end.
+type noRoom struct{ error }
+
+func (n noRoom) Unwrap() error { return n.error }
+
+// readLine returns the next line, without its end. The rest of a line that there is no room for is passed over.
+func (c *child) readLine(limit int, room *Room) (line []byte, err error) {
+	length, refused := 0, error(nil)
 	for {
 		part, err := c.lines.ReadSlice('\n')
-		if len(line)+len(part) > limit+1 {
+		before := length
+		if length += len(part); length > limit+1 {
 			return nil, errTooLong
 		}
-		line = append(line, part...)
+		if before <= smallAnswer && length > smallAnswer {
+			if err := room.Take(int64(limit)); err != nil {
+				refused = noRoom{err}
+			}
+		}
+		if refused == nil {
+			line = append(line, part...)
+		} else {
+			line = nil
+		}
 		switch {
 		case err == nil:
-			return bytes.TrimSpace(line), nil
+			return bytes.TrimSpace(line), refused
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}

@@ -68,12 +68,16 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 		w.process = nil
 		line, err = p.ask(ctx, w, files, c.Body)
 	}
-	if err != nil {
+	full := errors.As(err, new(noRoom))
+	if err != nil && !full {
 		p.fail(w, err)
 		return Reply{}, err
 	}
 	w.process.answered++
 	w.pause, w.next = 0, time.Time{}
+	if full {
+		return Reply{}, err
+	}
 	if err := refusedBy(line, p.secrets); err != nil {
 		return Reply{}, err
 	}

@@ -29,7 +29,7 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	version := o.version() // of what is started
 	cmd := exec.CommandContext(ctx, o.spec.Command[0], o.spec.Command[1:]...)
 	said := o.prepare(cmd, "SKIFF_CAUSE="+c.Cause)
-	stdout := &process.Output{Limit: o.max}
+	stdout := &output{Output: process.Output{Limit: o.max}, room: RoomOf(ctx)}
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(c.Body), stdout
 	if err := process.Start(cmd); err != nil {
 		return Reply{}, notStarted(err)
@@ -37,12 +37,36 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	err := process.Wait(cmd)
 	said.lines.Flush()
 	switch {
+	case stdout.refused != nil:
+		return Reply{}, stdout.refused
 	case stdout.Over:
 		return Reply{}, tooLong(o.max)
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // what it left behind held its output, and has ended by now
 		return Reply{Body: stdout.Data, Version: version}, nil
 	}
 	return Reply{}, exited(err, said.lastLine())
+}
+
+// output keeps an answer as far as there is room for it. A program whose answer is not kept ends as others do.
+type output struct {
+	process.Output
+	room    *Room
+	asked   bool
+	refused error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	if !o.asked && len(o.Data)+len(p) > smallAnswer {
+		o.asked = true
+		if o.refused = o.room.Take(int64(o.Limit)); o.refused != nil {
+			o.Data = nil
+		}
+	}
+	if o.refused != nil {
+		return len(p), nil
+	}
+	return o.Output.Write(p)
 }
 
 func (o *oneshot) close() {

@@ -150,7 +150,7 @@ func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply,
 		lane.drop()
 		return Reply{}, unavailable{cleanDial(err)}
 	}
-	reply, reusable, err := w.receive(resp, c, stored)
+	reply, reusable, err := w.receive(ctx, resp, c, stored)
 	if reusable {
 		w.giveBack(lane, secrets)
 	} else {
@@ -169,7 +169,8 @@ func cleanDial(err error) error {
 }
 
 // receive reads an answer. reusable says whether another request can follow on its connection.
-func (w *webhook) receive(resp *http.Response, c Call, stored *etagEntry) (reply Reply, reusable bool, err error) {
+func (w *webhook) receive(ctx context.Context, resp *http.Response, c Call, stored *etagEntry) (reply Reply,
+	reusable bool, err error) {
 	defer func() {
 		if closing := resp.Body.Close(); err == nil && closing != nil {
 			err = unavailable{fmt.Errorf("read answer: %w", closing)}
@@ -178,7 +179,7 @@ func (w *webhook) receive(resp *http.Response, c Call, stored *etagEntry) (reply
 	reply.Version = kube.Printable(resp.Header.Get("Skiff-Hook-Version"), maxSaid)
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
-		reply.Body, err = w.body(resp.Body)
+		reply.Body, err = w.body(ctx, resp)
 		if err == nil {
 			w.etags.put(c.ParentUID, resp.Header.Get("ETag"), reply.Body)
 		}
@@ -204,15 +205,29 @@ func (w *webhook) receive(resp *http.Response, c Call, stored *etagEntry) (reply
 }
 
 // body reads an answer that counts, inflated where it came as gzip.
-func (w *webhook) body(from io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(from, int64(w.max)+1))
+func (w *webhook) body(ctx context.Context, resp *http.Response) ([]byte, error) {
+	var body bytes.Buffer
+	n, err := body.ReadFrom(io.LimitReader(resp.Body, smallAnswer))
+	if err == nil && n == smallAnswer {
+		length := w.max // unless the endpoint has said it
+		if resp.ContentLength > 0 {
+			length = int(min(resp.ContentLength, int64(w.max)))
+		}
+		if err := RoomOf(ctx).Take(int64(length)); err != nil {
+			return nil, err
+		}
+		if resp.ContentLength > 0 {
+			body.Grow(length - smallAnswer + bytes.MinRead) // at once, instead of by halves and halves
+		}
+		_, err = body.ReadFrom(io.LimitReader(resp.Body, int64(w.max)+1-n))
+	}
 	switch {
 	case err != nil:
 		return nil, unavailable{fmt.Errorf("read answer: %w", err)}
-	case len(body) > w.max:
+	case body.Len() > w.max:
 		return nil, tooLong(w.max)
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // tooLong is the error of an answer beyond the limit.

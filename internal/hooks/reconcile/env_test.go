@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/operators/operatortest"
@@ -41,6 +42,7 @@ type script struct {
 	controller spec.Controller
 	parent     kube.Resource
 	hook       hookFunc
+	memory     *call.Memory // nil: unbounded
 
 	last    *controller.Controller // that new has made
 	changes atomic.Int64           // of the hook

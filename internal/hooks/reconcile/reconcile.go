@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
@@ -52,6 +53,8 @@ type Options struct {
 	// Manager is the field manager of the children; "": Manager.
 	Manager string
 	Resync  time.Duration // how often a parent is reconciled without a change, where Spec has none; 0: never
+	// Memory bounds what answers take, those of all controllers together; nil: nothing does.
+	Memory *call.Memory
 }
 
 // Name returns the name of the controller of a parent resource. A DecoratorController has one for each of its
@@ -223,11 +226,27 @@ func (r *reconciler) forget(key kube.Key) {
 	}
 }
 
-// ask calls a hook.
+// smallAnswer is the length of an answer that is decoded without asking for room: it takes a megabyte at most.
+const smallAnswer = 64 << 10
+
+// ask calls a hook, and takes the room that its answer needs to be decoded.
 func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, request []byte) ([]byte, error) {
+	room := call.RoomOf(ctx)
+	before := room.Taken()
 	answer, err := r.Call(ctx, hook, parent.ObjectMeta(), request)
 	if err != nil {
 		return nil, fmt.Errorf("call the %s hook: %w", hook, err)
+	}
+	room.Give(room.Taken() - before) // what it took to read it, for more bytes than came
+	if len(answer) <= smallAnswer {
+		return answer, nil
+	}
+	decoded, err := wire.Memory(answer)
+	if err == nil {
+		err = room.Take(int64(len(answer) + decoded))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("answer of the %s hook: %w", hook, err)
 	}
 	return answer, nil
 }

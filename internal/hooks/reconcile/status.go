@@ -28,6 +28,7 @@ type written struct {
 	beside                string // the status that was declared when children were created; "": none were
 	deferred              bool   // the last sync has left the status to the next one
 	asked                 string // the resourceVersion of the parent that the hook was asked about last
+	memory                int64  // what the answers of the last run took
 }
 
 func (s *statuses) get(k kube.Key) written {

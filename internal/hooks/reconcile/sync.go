@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 			return controller.Done, nil
 		}
 		var wait time.Duration
-		if wait, err = r.sync(ctx, parent, selected); err == nil {
+		if wait, err = r.roomy(ctx, parent, selected); err == nil {
 			return controller.Wait(wait), nil
 		}
 	}
@@ -67,7 +68,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, nil
 	}
 	if later := new(call.Later); errors.As(err, &later) {
-		return controller.After(later.After).Because("the hook asked for a later call"), nil
+		return controller.After(later.After).Because(cmp.Or(later.Why, "the hook asked for a later call")), nil
 	}
 	if !controller.IsShed(err) && ctx.Err() == nil {
 		r.announcer(parent).Event(events.Warning, "SyncError", err.Error(), nil)
@@ -88,6 +89,18 @@ func (r *reconciler) setFinalizer(ctx context.Context, parent *Object) (*Object,
 		return r.parents.AddFinalizer(ctx, parent, r.finalizer())
 	}
 	return parent, nil
+}
+
+// roomy is sync as soon as there is room for answers as long as those before.
+func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (time.Duration, error) {
+	room, err := r.Memory.Room(parent.Namespace, r.statuses.get(parent.Key()).memory)
+	if err != nil {
+		return 0, err
+	}
+	defer room.Leave()
+	wait, err := r.sync(room.WithRoom(ctx), parent, selected)
+	r.statuses.change(parent, func(w *written) { w.memory = room.Taken() })
+	return wait, err
 }
 
 // sync calls the hook for a parent and does what it answers. It returns when to do so again without a change; 0:

@@ -30,6 +30,7 @@ type Options struct {
 	Manager  string           // field manager of children; "": reconcile.Manager
 	Resync   time.Duration    // of controllers without one of their own; 0: never
 	Call     call.Options
+	Memory   *call.Memory // nil: what answers take has no bound
 	Log      logr.Logger
 }
 

@@ -188,7 +188,8 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	}()
 	for i, p := range f.parents {
 		o := reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i], Parent: p, Children: f.children,
-			Call: s.call, Changes: s.changes.Load, Brake: s.brake, Manager: s.o.Manager, Resync: s.o.Resync}
+			Call: s.call, Changes: s.changes.Load, Brake: s.brake, Manager: s.o.Manager, Resync: s.o.Resync,
+			Memory: s.o.Memory}
 		c := reconcile.New(setup, s.o.Recorder, o)
 		if err := s.o.Set.Add(c); err != nil {
 			return err

@@ -21,9 +21,15 @@ const (
 	maxQuoted = 100
 )
 
+// memoryOf is what an answer may take when it is decoded.
+func memoryOf(body []byte) int { return max(leastMemory, memoryPerByte*len(body)) }
+
+// Memory returns about how much memory an answer takes when it is decoded. The error is that of decoding it.
+func Memory(body []byte) (int, error) { return patch.Measure(body, memoryOf(body)) }
+
 // decode reads the one JSON object that an answer is.
 func decode(body []byte, strict bool) (map[string]any, error) {
-	v, duplicates, err := patch.DecodeWithin(body, max(leastMemory, memoryPerByte*len(body)))
+	v, duplicates, err := patch.DecodeWithin(body, memoryOf(body))
 	if err != nil {
 		return nil, err
 	}

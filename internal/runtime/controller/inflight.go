@@ -53,9 +53,9 @@ func NewInFlight(limit int64) *InFlight {
 	return &InFlight{most: limit / shareOfMemory, by: map[string]*running{}}
 }
 
-// begin takes bytes for a run in a namespace, if there is room, else it returns when to ask again; nil has room for
+// Begin takes bytes for a run in a namespace, if there is room, else it returns when to ask again; nil has room for
 // all. What is more than there is goes alone.
-func (f *InFlight) begin(namespace string, bytes int64) (wait time.Duration) {
+func (f *InFlight) Begin(namespace string, bytes int64) (wait time.Duration) {
 	if f == nil || bytes <= fitsAlways {
 		return 0
 	}
@@ -99,8 +99,8 @@ func (f *InFlight) waiterLocked(namespace string) (t *waiter, next bool) {
 	return f.waiters[at], at == 0
 }
 
-// end gives back what begin has taken.
-func (f *InFlight) end(namespace string, bytes int64) {
+// End gives back what Begin has taken.
+func (f *InFlight) End(namespace string, bytes int64) {
 	if f == nil || bytes <= fitsAlways {
 		return
 	}

@@ -167,7 +167,7 @@ func TestATurnThatIsNotTakenIsLost(t *testing.T) {
 		f := NewInFlight(128 << 20)
 		expect(t, "the first", admits(f, "a", 16<<20), true)
 		expect(t, "the second", admits(f, "gone", 16<<20), false)
-		f.end("a", 16<<20)
+		f.End("a", 16<<20)
 		expect(t, "ahead of its turn", admits(f, "b", 16<<20), false)
 		time.Sleep(2 * forgetAfter)
 		expect(t, "after it", admits(f, "b", 16<<20), true)
@@ -175,7 +175,7 @@ func TestATurnThatIsNotTakenIsLost(t *testing.T) {
 	})
 }
 
-func admits(f *InFlight, namespace string, bytes int64) bool { return f.begin(namespace, bytes) == 0 }
+func admits(f *InFlight, namespace string, bytes int64) bool { return f.Begin(namespace, bytes) == 0 }
 
 // Hundreds of large objects that wait for the run of one must not keep the queue busy, nor forget why they wait.
 func TestRunsThatWaitForRoomAskSeldom(t *testing.T) {

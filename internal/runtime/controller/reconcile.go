@@ -80,11 +80,11 @@ func (c *Controller) RunAll(namespace, cause string) {
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
 	weight := c.weight(item.Key)
-	if wait := c.o.InFlight.begin(item.Key.Namespace, weight); wait > 0 {
+	if wait := c.o.InFlight.Begin(item.Key.Namespace, weight); wait > 0 {
 		c.queue.Return(item, wait)
 		return
 	}
-	defer c.o.InFlight.end(item.Key.Namespace, weight)
+	defer c.o.InFlight.End(item.Key.Namespace, weight)
 	log := c.logOf(item)
 	start := time.Now()
 	c.stats.waited.Observe(item.Waited)

@@ -24,6 +24,8 @@ const (
 // ErrTooComplex marks a value that is nested too deep or would take too much memory.
 var ErrTooComplex = errors.New("the object is too complex")
 
+var errTooDeep = fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
+
 // Decode reads one JSON value (see the package comment for its form). Trailing data, invalid UTF-8 and an object with
 // a repeated field are errors, and so is a value that is too complex.
 func Decode(data []byte) (any, error) {
@@ -113,7 +115,7 @@ type step struct {
 // uses counts memory.
 func (d *decoder) uses(bytes int) error {
 	if d.memory += bytes; d.memory > d.limit && !d.stored {
-		return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, d.limit>>20)
+		return tooMuch(d.limit)
 	}
 	return nil
 }
@@ -122,10 +124,10 @@ func (d *decoder) value() (any, error) {
 	switch c := d.peek(); c {
 	case '"':
 		s, err := d.text()
-		return s, cmp.Or(err, d.uses(16+len(s)))
+		return s, cmp.Or(err, d.uses(textMemory+len(s)))
 	case '{', '[':
 		if len(d.at) == MaxDepth && !d.stored {
-			return nil, fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
+			return nil, errTooDeep
 		}
 		d.pos++
 		if c == '[' {
@@ -156,13 +158,13 @@ func (d *decoder) list() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := d.uses(2 * 16); err != nil { // an interface value, and as much again while the list grows
+		if err := d.uses(itemMemory); err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
 	d.at = d.at[:len(d.at)-1]
-	return list, d.uses(24)
+	return list, d.uses(listMemory)
 }
 
 // member reads the value of a field.
@@ -175,9 +177,6 @@ func (d *decoder) member() (any, error) {
 	}
 	return d.value()
 }
-
-// mapMemory is what a map takes with up to eight small members.
-const mapMemory = 48 + 8*(16+16) + 8
 
 func (d *decoder) object() (any, error) {
 	object := map[string]any{}
@@ -196,19 +195,12 @@ func (d *decoder) object() (any, error) {
 		if object[name], err = d.member(); err != nil {
 			return nil, err
 		}
-		more := 2 * (16 + 16 + 1)
-		if len(object) <= 8 {
-			more = 0
-		}
-		if len(object) == 1 {
-			more = mapMemory
-		}
-		if err := d.uses(more + len(name)); err != nil {
+		if err := d.uses(memberUses(len(object), len(name))); err != nil {
 			return nil, err
 		}
 	}
 	d.at = d.at[:len(d.at)-1]
-	return object, d.uses(48)
+	return object, d.uses(objectMemory)
 }
 
 // maxStep is how much of one name goes into a path: names are as long as their author likes.

@@ -1,0 +1,146 @@
+package patch
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// What values take in memory beside their texts, estimated.
+const (
+	textMemory = 16     // a string
+	itemMemory = 2 * 16 // an interface value in a list, and as much again while the list grows
+	listMemory = 24
+	// A map has room for eight members, and then for twice as many again and again.
+	mapMemory    = 48 + 8*(16+16) + 8
+	memberMemory = 2 * (16 + 16 + 1)
+	objectMemory = 48
+)
+
+// memberUses is what the n-th member of an object takes beside its value.
+func memberUses(n int, name int) int {
+	switch {
+	case n == 1:
+		return mapMemory + name
+	case n <= 8:
+		return name
+	}
+	return memberMemory + name
+}
+
+// Measure returns about how much memory DecodeWithin takes for a value, without taking any itself, and an error for a
+// value that is nested too deep or takes more than limit. Of what is no JSON it says what DecodeWithin takes at most
+// before it finds that out.
+func Measure(data []byte, limit int) (bytes int, err error) {
+	m := measure{reader: reader{data: data}, limit: limit}
+	if err := m.value(); err != nil {
+		return 0, fmt.Errorf("decode JSON: %w", err)
+	}
+	return m.memory, nil
+}
+
+type measure struct {
+	reader
+	limit, memory, depth int
+}
+
+// tooMuch is the error of a value that would take more than limit.
+func tooMuch(limit int) error {
+	return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, limit>>20)
+}
+
+func (m *measure) uses(bytes int) error {
+	if m.memory += bytes; m.memory > m.limit {
+		return tooMuch(m.limit)
+	}
+	return nil
+}
+
+func (m *measure) value() error {
+	switch c := m.peek(); c {
+	case '"':
+		n, err := m.skipText()
+		if err != nil {
+			return err
+		}
+		return m.uses(textMemory + n)
+	case '{', '[':
+		if m.depth == MaxDepth {
+			return errTooDeep
+		}
+		m.depth++
+		defer func() { m.depth-- }()
+		m.pos++
+		if c == '[' {
+			return m.list()
+		}
+		return m.object()
+	}
+	from := m.pos
+	for m.pos < len(m.data) && strings.IndexByte(",]} \n\t\r", m.data[m.pos]) < 0 {
+		m.pos++
+	}
+	if m.pos == from {
+		return m.unexpected("where a value should be")
+	}
+	return nil
+}
+
+func (m *measure) list() error {
+	for first := true; ; first = false {
+		if ok, err := m.more(']', first); err != nil {
+			return err
+		} else if !ok {
+			return m.uses(listMemory)
+		}
+		if err := m.value(); err != nil {
+			return err
+		}
+		if err := m.uses(itemMemory); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *measure) object() error {
+	for n := 1; ; n++ {
+		if ok, err := m.more('}', n == 1); err != nil {
+			return err
+		} else if !ok {
+			return m.uses(objectMemory)
+		}
+		if m.peek() != '"' {
+			return m.unexpected("where a name should be")
+		}
+		name, err := m.skipText()
+		if err != nil {
+			return err
+		}
+		if m.peek() != ':' {
+			return m.unexpected("where a colon should be")
+		}
+		m.pos++
+		if err := m.value(); err != nil {
+			return err
+		}
+		if err := m.uses(memberUses(n, name)); err != nil {
+			return err
+		}
+	}
+}
+
+// skipText passes over a string, of which the opening quote is next, and returns its length with what escapes.
+func (r *reader) skipText() (length int, err error) {
+	r.pos++
+	for from := r.pos; r.pos < len(r.data); r.pos++ {
+		switch r.data[r.pos] {
+		case '"':
+			r.pos++
+			return r.pos - 1 - from, nil
+		case '\\':
+			r.pos++
+		}
+	}
+	r.pos = len(r.data)
+	return 0, io.ErrUnexpectedEOF
+}

@@ -58,7 +58,8 @@ func TestALargeAnswerIsReadWhereThereIsRoomForIt(t *testing.T) {
 			}
 			first.Leave()
 			second.Give(second.Taken())
-			if reply, err = c.Call(second.WithRoom(t.Context()), question); err != nil || len(reply.Body) < len(large) {
+			reply, err = c.Call(second.WithRoom(t.Context()), question)
+			if err != nil || len(reply.Body) < len(large) {
 				t.Errorf("there is room again: %d bytes, %v", len(reply.Body), err)
 			}
 			second.Leave()

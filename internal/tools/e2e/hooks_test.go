@@ -50,7 +50,7 @@ type hookRequest struct {
 }
 
 // serveHook answers the requests for a URL by a function.
-func serveHook(t *testing.T, hook func(r hookRequest) Object) (url string) {
+func serveHook(t testing.TB, hook func(r hookRequest) Object) (url string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request hookRequest
 		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {

@@ -29,6 +29,7 @@ children and the status that it wants; skiff does the rest.`,
 // hookFiles are the flags of the commands of `skiff hooks` that say which controllers they are about.
 type hookFiles struct {
 	paths    []string
+	flag     string // the flag that names the files; "": -f
 	all      bool   // the command reads objects of other kinds, too
 	cluster  bool   // those of the cluster, instead of files
 	selector string // of those of the cluster; "": all
@@ -110,7 +111,7 @@ func (f *hookFiles) read(cmd *cobra.Command) ([]*spec.Controller, error) {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 		return nil, ExitCode(ExitUsage)
 	} else if err != nil {
-		return nil, Usagef("-f: %w", err)
+		return nil, Usagef("%s: %w", cmp.Or(f.flag, "-f"), err)
 	}
 	return controllers, nil
 }

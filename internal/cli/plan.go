@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/operators/restart"
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -40,6 +43,7 @@ type planFlags struct {
 	output         string
 	full           bool
 	showSecrets    string
+	hooks          planHooks
 }
 
 func newPlan() *cobra.Command {
@@ -86,6 +90,7 @@ server cannot be reached, 2 wrong usage.`,
 	fs.StringVar(&f.showSecrets, "show-secrets", "",
 		"print the values of Secrets; `always`: also into a file or a pipe")
 	fs.Lookup("show-secrets").NoOptDefVal = "terminal"
+	f.hooks.add(cmd)
 	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "template-policy")
 	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
 	return cmd
@@ -93,9 +98,6 @@ server cannot be reached, 2 wrong usage.`,
 
 // check refuses flags that make no sense.
 func (f *planFlags) check() error {
-	if err := checkControllers(f.names); err != nil {
-		return err
-	}
 	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (f *planFlags) check() error {
 	case f.mirrorMiB < 0:
 		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
-	return f.floors.check()
+	return errors.Join(f.floors.check(), f.hooks.check())
 }
 
 // secretsShown says whether the values of Secrets go to stdout.
@@ -145,6 +147,14 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	hooks, err := f.hooks.read(cmd)
+	if err != nil {
+		return err
+	}
+	own, chosen, err := f.choose(cmd, hooks)
+	if err != nil {
+		return err
+	}
 	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
@@ -154,9 +164,26 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout())})
-	controllers, err := f.controllers(p.Client(), targets)
-	if err != nil {
+	if f.hooks.files.cluster {
+		if hooks, err = f.hooks.files.declared(cmd.Context(), client); err != nil {
+			return err
+		}
+		if own, chosen, err = f.choose(cmd, hooks); err != nil {
+			return err
+		}
+	}
+	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout()),
+		Managers: []string{apply.Manager, restart.Manager, f.hooks.manager}})
+	setup := f.setup(p.Client())
+	controllers := f.controllers(setup, own, targets)
+	others, end := f.hooks.controllers(cmd.Context(), p, setup, client, chosen)
+	defer end()
+	for _, c := range others {
+		if targets.concern(c.Resource()) {
+			controllers = append(controllers, c)
+		}
+	}
+	if err := targets.have(controllers); err != nil {
 		return err
 	}
 	proposals, err := proposals(objects, controllers, namespace)
@@ -171,6 +198,9 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if err := f.print(cmd, out, server); err != nil {
+		return err
+	}
+	if err := targets.missing(namespace); err != nil {
 		return err
 	}
 	if exit := out.Summary().Exit(); exit != ExitDone {
@@ -204,35 +234,38 @@ func serverVersion(ctx context.Context, client *kube.Client) (string, error) {
 	return kube.Text(v.GitVersion), nil
 }
 
-// controllers makes the controllers that are asked for.
-func (f *planFlags) controllers(client *kube.Client, targets planned) ([]*controller.Controller, error) {
-	setup := controller.Setup{Client: client, Namespaces: sorted(f.namespaces), NamespaceSelector: f.selector,
+// setup is what all controllers have in common.
+func (f *planFlags) setup(client *kube.Client) controller.Setup {
+	return controller.Setup{Client: client, Namespaces: sorted(f.namespaces), NamespaceSelector: f.selector,
 		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10,
 		MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
-		TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice, Mirrors: cache.NewMirrors(), Log: logr.Discard()}
-	var out []*controller.Controller
+		TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice,
+		Mirrors: cache.NewMirrors(), Log: logr.Discard()}
+}
+
+// controllers makes those of skiff's own controllers that are asked for.
+func (f *planFlags) controllers(setup controller.Setup, names []string, targets planned) (
+	out []*controller.Controller) {
 	if f.selector != "" {
 		out = append(out, controller.SelectNamespaces(setup))
 	}
-	before := len(out)
 	for _, op := range operators {
-		if slices.Contains(f.names, op.name) && targets.concern(op.rights[0].Resource) {
+		if slices.Contains(names, op.name) && targets.concern(op.rights[0].Resource) {
 			out = append(out, op.new(setup, nil))
 		}
 	}
-	if len(out) == before {
-		return nil, Usagef("%s: no controller of --controllers %s works on it", targets[0], strings.Join(f.names, ","))
-	}
-	return out, nil
+	return out
 }
 
 // planned are the objects that are asked for; none: all.
-type planned []planTarget
+type planned []*planTarget
 
 // planTarget is one KIND/NAME.
-type planTarget struct{ kind, namespace, name string }
+type planTarget struct {
+	kind, namespace, name string
 
-func (t planTarget) String() string { return t.kind + "/" + t.name }
+	found bool
+}
 
 func planTargets(args []string) (out planned, err error) {
 	for _, arg := range args {
@@ -240,35 +273,62 @@ func planTargets(args []string) (out planned, err error) {
 		if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 			return nil, Usagef("%.100q: want KIND/NAME, such as webserver/web", arg)
 		}
-		out = append(out, planTarget{kind: strings.ToLower(kind), name: name})
+		out = append(out, &planTarget{kind: strings.ToLower(kind), name: name})
 	}
 	return out, nil
 }
 
 func proposedTargets(proposals []plan.Proposal) (out planned) {
 	for _, p := range proposals {
-		out = append(out, planTarget{strings.ToLower(p.Resource.Kind), p.Key.Namespace, p.Key.Name})
+		out = append(out, &planTarget{kind: strings.ToLower(p.Resource.Kind), namespace: p.Key.Namespace,
+			name: p.Key.Name, found: true})
 	}
 	return out
 }
 
 // is says whether a target's kind is that of a resource.
-func (t planTarget) is(r kube.Resource) bool {
+func (t *planTarget) is(r kube.Resource) bool {
 	return t.kind == strings.ToLower(r.Kind) || t.kind == r.Plural || t.kind == r.GroupResource()
 }
 
 // concern says whether objects of a resource are asked for.
 func (all planned) concern(r kube.Resource) bool {
-	return len(all) == 0 || slices.ContainsFunc(all, func(t planTarget) bool { return t.is(r) })
+	return len(all) == 0 || slices.ContainsFunc(all, func(t *planTarget) bool { return t.is(r) })
 }
 
 // wants returns which objects are asked for, in a namespace where they have none.
 func (all planned) wants(namespace string) func(kube.Resource, kube.Key) bool {
 	return func(r kube.Resource, k kube.Key) bool {
-		return len(all) == 0 || slices.ContainsFunc(all, func(t planTarget) bool {
-			return t.is(r) && t.name == k.Name && (r.ClusterScoped || cmp.Or(t.namespace, namespace) == k.Namespace)
-		})
+		for _, t := range all {
+			if t.is(r) && t.name == k.Name && (r.ClusterScoped || cmp.Or(t.namespace, namespace) == k.Namespace) {
+				t.found = true
+				return true
+			}
+		}
+		return len(all) == 0
 	}
+}
+
+// have fails for a kind that no controller works for.
+func (all planned) have(controllers []*controller.Controller) error {
+	for _, t := range all {
+		if !slices.ContainsFunc(controllers, func(c *controller.Controller) bool { return t.is(c.Resource()) }) {
+			return Usagef("%s/%s: no controller that is planned works for this kind; choose with --controllers, "+
+				"--hooks or --from-cluster", t.kind, t.name)
+		}
+	}
+	return nil
+}
+
+// missing fails for an object that is not there.
+func (all planned) missing(namespace string) error {
+	for _, t := range all {
+		if !t.found {
+			return fmt.Errorf("there is no %s/%s in namespace %s; name another namespace with -n",
+				t.kind, t.name, namespace)
+		}
+	}
+	return nil
 }
 
 // maxProposals bounds the objects of -f: each is a request.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -24,17 +25,27 @@ func newPlanCluster(t *testing.T) planCluster {
 func (c planCluster) settle() {
 	c.t.Helper()
 	f := program.Follow(c.t, "run", "--server", c.url(), "--health-probe-bind-address", "0")
-	f.Await("all statuses are written", func() bool {
-		for _, o := range c.all(webServers) {
-			if o.Status.ObservedGeneration != o.Generation {
-				return false
-			}
-		}
-		return true
-	})
+	f.Await("all statuses are written", func() bool { return c.settled(webServers) })
 	if code := f.Stop(); code != ExitDone {
 		c.t.Fatalf("skiff run ended with %d: %s", code, f.Stderr)
 	}
+}
+
+// runHooks runs hook controllers.
+func runHooks(c planCluster, file string) *clitest.Follower {
+	c.t.Helper()
+	return program.Follow(c.t, "hooks", "run", "--server", c.url(), "--health-probe-bind-address", "0", "-f", file)
+}
+
+// settled says whether all objects of a resource have a status for what is declared.
+func (c planCluster) settled(r kube.Resource) bool {
+	c.t.Helper()
+	for _, o := range c.all(r) {
+		if o.Status.ObservedGeneration != o.Generation {
+			return false
+		}
+	}
+	return true
 }
 
 // ownerSeen is what is read of a custom resource.

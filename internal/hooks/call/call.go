@@ -51,6 +51,8 @@ type Options struct {
 	Workers int
 	// MaxAnswer is how many bytes an answer may have; 0: 16 MiB.
 	MaxAnswer int
+	// DryRun tells each hook that nothing will come of its answer: SKIFF_DRY_RUN=1, or Skiff-Dry-Run: true.
+	DryRun bool
 	// Credential reads a key of a Secret or a ConfigMap.
 	Credential func(context.Context, spec.Reference) ([]byte, error)
 	// Dial opens the connections of webhooks; nil: net.Dialer.

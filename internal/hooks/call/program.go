@@ -57,6 +57,9 @@ func newProgram(controller string, hook wire.Hook, e *spec.Exec, o Options) *pro
 		}
 	}
 	p.env = append(p.env, "SKIFF_HOOK="+string(hook), "SKIFF_CONTROLLER="+controller)
+	if o.DryRun {
+		p.env = append(p.env, "SKIFF_DRY_RUN=1")
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		p.env = append(p.env, name+"="+e.Env[name])
 		if process.IsSecret(name, e.Env[name]) {

@@ -41,6 +41,7 @@ type webhook struct {
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	max    int
 	etags  *etags // nil: off
+	dryRun bool
 
 	mu       sync.Mutex   // guards the rest; held while credentials are read
 	secrets  *credentials // nil: to be read
@@ -58,7 +59,8 @@ func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("webhook.url: %s: want http://HOST/PATH or https://HOST/PATH", u.Redacted())
 	}
-	h := &webhook{url: u, user: u.User, access: w.Access, read: o.Credential, dial: o.Dial, max: o.MaxAnswer}
+	h := &webhook{url: u, user: u.User, access: w.Access, read: o.Credential, dial: o.Dial, max: o.MaxAnswer,
+		dryRun: o.DryRun}
 	u.User, u.Fragment = nil, ""
 	shown := *u
 	shown.RawQuery = ""
@@ -135,6 +137,9 @@ func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply,
 	req.Header["Idempotency-Key"] = nil // is not sent: it says that the request may be sent again
 	if c.Cause != "" {
 		req.Header.Set("Skiff-Cause", c.Cause)
+	}
+	if w.dryRun {
+		req.Header.Set("Skiff-Dry-Run", "true")
 	}
 	if c.Attempt > 0 {
 		req.Header.Set("Skiff-Attempt", strconv.Itoa(c.Attempt))

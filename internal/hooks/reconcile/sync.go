@@ -122,6 +122,7 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	r.statuses.asks(parent)
 	decided, err := r.decideAll(ctx, hook, parent, owner, choice, groups)
 	if err != nil {
+		apply.Tell(ctx, owner, nil, apply.Report{Err: err, Pruned: make([]apply.Result, sizeOf(groups))})
 		return 0, err
 	}
 	answer, want := decided.answer, decided.want
@@ -166,6 +167,14 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		children.err = errors.Join(children.err, err)
 	}
 	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
+}
+
+// sizeOf is how many objects groups have.
+func sizeOf(groups []wire.Group) (n int) {
+	for _, g := range groups {
+		n += len(g.Items)
+	}
+	return n
 }
 
 // managesChildren says whether the children of a parent are written and deleted. Those of one that is being deleted

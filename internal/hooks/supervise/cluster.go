@@ -26,10 +26,6 @@ var (
 func (s *Supervisor) FromCluster(selector string, allowExec []string) []*controller.Controller {
 	setup := s.o.Setup
 	setup.Elected, setup.Namespaces, setup.Workers = false, nil, 1
-	allowed := map[string]bool{}
-	for _, name := range allowExec {
-		allowed[name] = true
-	}
 	var out []*controller.Controller
 	for _, r := range []kube.Resource{Composites, Decorators} {
 		objects := controller.Mirror[*reconcile.Object](setup, r, selector)
@@ -42,7 +38,7 @@ func (s *Supervisor) FromCluster(selector string, allowExec []string) []*control
 				s.Drop(r.Kind, key.Name)
 				return controller.Done, nil
 			}
-			c, err := read(r, object, allowed)
+			c, err := read(r, object, allowExec)
 			if err != nil {
 				s.Drop(r.Kind, key.Name)
 				s.o.Recorder.Record(events.Event{Regarding: events.ObjectOf(r, object), Type: events.Warning,
@@ -92,18 +88,12 @@ func decode(r kube.Resource, object *reconcile.Object) (*spec.Controller, error)
 }
 
 // read reads the controller that an object declares, and refuses programs that may not run.
-func read(r kube.Resource, object *reconcile.Object, allowExec map[string]bool) (*spec.Controller, error) {
+func read(r kube.Resource, object *reconcile.Object, allowExec []string) (*spec.Controller, error) {
 	c, err := decode(r, object)
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range []*spec.Hook{c.Sync, c.Finalize, c.Customize} {
-		if h != nil && h.Exec != nil && !allowExec[c.Name] {
-			return nil, fmt.Errorf("spec.hooks: exec runs commands where skiff runs, and %s may not; use a webhook, "+
-				"or have skiff started with --allow-exec=%s", c.Name, c.Name)
-		}
-	}
-	return c, nil
+	return c, CheckExec(c, allowExec)
 }
 
 // CheckSelector checks the selector of FromCluster.

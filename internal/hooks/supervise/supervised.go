@@ -170,10 +170,6 @@ func (s *supervised) work(ctx context.Context, f found) error {
 		return err
 	}
 	defer s.close()
-	setup := s.o.Setup
-	if s.spec.Customize == nil { // what that names is not known before
-		setup.Client = setup.Client.Limit(spec.Rights(s.spec))
-	}
 	var running []*controller.Controller
 	stopped := false
 	defer func() {
@@ -186,11 +182,7 @@ func (s *supervised) work(ctx context.Context, f found) error {
 			s.tell(events.Normal, "Stopped", "the controller has stopped; its children stay")
 		}
 	}()
-	for i, p := range f.parents {
-		o := reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i], Parent: p, Children: f.children,
-			Call: s.call, Changes: s.changes.Load, Brake: s.brake, Manager: s.o.Manager, Resync: s.o.Resync,
-			Memory: s.o.Memory}
-		c := reconcile.New(setup, s.o.Recorder, o)
+	for _, c := range s.controllers(f, s.call) {
 		if err := s.o.Set.Add(c); err != nil {
 			return err
 		}

@@ -21,8 +21,8 @@ import (
 // recheck is how often a target that does not exist is looked for: no event says when it does.
 const recheck = time.Minute
 
-// manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.
-const manager = "skiff-restart"
+// Manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.
+const Manager = "skiff-restart"
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
@@ -253,7 +253,7 @@ func (r *run) restart(ctx context.Context, i int, after *State) (*workload, erro
 	template := map[string]any{"metadata": map[string]any{"annotations": at}}
 	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
 	err := r.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
-		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: manager})
+		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: Manager})
 	r.restarts.Inc(resultOf(err))
 	if err != nil {
 		return nil, err

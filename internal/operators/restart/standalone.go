@@ -90,7 +90,7 @@ func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status 
 	}
 	ref, live := t.Spec.Targets[0], new(workload)
 	err = s.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: t.Namespace, Name: ref.Name}, kube.MergePatch,
-		map[string]any{"metadata": metadata}, live, kube.WriteOptions{FieldManager: manager})
+		map[string]any{"metadata": metadata}, live, kube.WriteOptions{FieldManager: Manager})
 	if kube.IsConflict(err) || kube.IsNotFound(err) {
 		return false, fmt.Errorf("%w: %w", apply.ErrConflict, err)
 	}

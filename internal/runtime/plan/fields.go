@@ -32,7 +32,7 @@ func (f *fields) add(c change, managers []entry) {
 		out.Before, out.After, out.Hidden = c.before, c.after, false
 	}
 	if c.before != nil {
-		out.Manager = taken(managers, f.manager, c.at)
+		out.Manager = taken(managers, f.o.Managers, c.at)
 	}
 	f.line.Fields = append(f.line.Fields, out)
 }
@@ -112,11 +112,14 @@ func (f *fields) changed(ctx context.Context, before, after kube.Raw) {
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.at.String(), b.at.String()) })
 	rolls := false
-	for _, c := range changes {
+	for i, c := range changes {
 		path := c.at.names()
 		rolls = rolls || len(path) > 2 && path[0] == "spec" && path[1] == "template"
 		if c.before == nil && f.madeUp(c.at) && !f.declares(c.at) {
 			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: unknown{}})
+			continue
+		}
+		if !f.o.Full && repeatsItem(changes, i) {
 			continue
 		}
 		f.add(c, managers)
@@ -127,6 +130,19 @@ func (f *fields) changed(ctx context.Context, before, after kube.Raw) {
 	if len(changes) == 0 {
 		f.line.Note = "no field changes; skiff notes what it declares"
 	}
+}
+
+// repeatsItem says whether a change is that of the name of an item that comes or goes as a whole: the paths of its
+// other fields have the name.
+func repeatsItem(changes []change, i int) bool {
+	c := changes[i]
+	if c.at.up == nil || c.at.up.item == nil || c.before != nil && c.after != nil ||
+		c.before != any(c.at.up.name) && c.after != any(c.at.up.name) {
+		return false
+	}
+	return slices.ContainsFunc(changes, func(other change) bool {
+		return other.at != c.at && strings.HasPrefix(other.at.String(), c.at.up.String()+".")
+	})
 }
 
 // declares says whether a value is in what was sent.

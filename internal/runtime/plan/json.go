@@ -64,7 +64,8 @@ func (out *Plan) JSON(w io.Writer, skiff, server string) error {
 }
 
 func (l *Line) json(owner string) jsonLine {
-	out := jsonLine{Owner: owner, Op: l.Op, Namespace: l.Key.Namespace, Name: l.Key.Name, Pods: l.Pods, Note: l.Note,
+	out := jsonLine{Owner: owner, Op: l.Op, Namespace: l.Key.Namespace, Name: l.Key.Name, Pods: l.Pods,
+		Note:  join(l.Note, l.Detail),
 		Error: l.Error, Next: l.Next}
 	if l.Resource.Plural != "" {
 		out.Resource = l.Resource.GroupResource()
@@ -79,8 +80,8 @@ func (l *Line) json(owner string) jsonLine {
 }
 
 func join(a, b string) string {
-	if a == "" {
-		return b
+	if a == "" || b == "" {
+		return a + b
 	}
 	return a + "; " + b
 }

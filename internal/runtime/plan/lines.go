@@ -22,6 +22,7 @@ type builder struct {
 	writes   []kube.Write
 	secrets  secrets
 	covered  bool // the errors of children are lines
+	left     int  // children that a hook that failed has said nothing of
 }
 
 // child is one object that something may be done about.
@@ -41,13 +42,13 @@ func (b *builder) lines(ctx context.Context, all []told) {
 		l := b.line(ctx, c)
 		switch {
 		case l == nil:
-		case l.Op == Replace && c.result.Declared != "":
+		case l.Op == Replace && c.result.Declared != "", l.Op == Delete && c.result != nil && c.result.Revision != "":
 			replaced = append(replaced, *l)
 		default:
 			b.owner.Lines = append(b.owner.Lines, *l)
 		}
 	}
-	slices.Reverse(replaced) // a roll goes from the last to the first
+	slices.Reverse(replaced) // a roll goes from the last to the first, and so do removals
 	b.owner.Lines = append(b.owner.Lines, replaced...)
 }
 
@@ -61,6 +62,11 @@ func (b *builder) children(all []told) (out []*child) {
 		return out[at]
 	}
 	for _, t := range all {
+		b.owner.deleting = b.owner.deleting || t.want == nil && len(t.report.Pruned) > 0
+		if t.want == nil && t.report.Err != nil {
+			b.left = len(t.report.Pruned)
+			continue
+		}
 		for i := range t.report.Children {
 			r := &t.report.Children[i]
 			c := find(r.Resource, r.Key)
@@ -119,7 +125,10 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 	}
 	switch {
 	case c.body == nil && r.Live != nil && (!r.Deleting || r.Outcome == apply.Deleted):
-		l.Op, l.Note = Delete, r.Message
+		l.Op, l.Note = Delete, "it is no longer declared"
+		if b.owner.deleting {
+			l.Note = "its " + b.resource.Kind + " is being deleted"
+		}
 		b.mark(l, c)
 		return l
 	case c.body != nil && r.Declared != "" && r.Live != nil && r.Revision != r.Declared &&
@@ -233,7 +242,11 @@ func (b *builder) failed(err error) {
 	case reason == "TemplateRefused":
 		l.Next = "correct spec.template of " + b.owner.Name
 	case calledHook.MatchString(text):
-		text, blocks = calledHook.ReplaceAllString(text, "hook $1: "), false
+		text, blocks = calledHook.ReplaceAllString(text, "hook $1$2: "), false
+		l.Detail = fmt.Sprintf("its %d children were not planned", b.left)
+		if b.left == 1 {
+			l.Detail = "its child was not planned"
+		}
 	case kube.AsStatus(err) != nil:
 		text = kube.Explain(err)
 	}
@@ -243,7 +256,8 @@ func (b *builder) failed(err error) {
 }
 
 // calledHook is how the error of a hook that is a program begins: its name and where it is are said once.
-var calledHook = regexp.MustCompile(`^call the (\w+) hook: hook \w+ (?:\([^)]*\)|at \S+): `)
+var calledHook = regexp.MustCompile(
+	`^call the (\w+) hook: hook \w+ (?:\([^)]*\)|at \S+): |^answer of the (sync|finalize|customize) hook: `)
 
 // said returns what is in the way of a child, without its name, which the line begins with.
 func (b *builder) said(c *child, text string) string {

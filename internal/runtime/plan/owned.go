@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -70,10 +71,10 @@ func (e *entry) find(at *place) (found bool, below map[string]any) {
 	return false, nil
 }
 
-// taken returns which of the managers, other than ours and the one that we hand fields over to, owns a value.
-func taken(managers []entry, ours string, at *place) string {
+// taken returns which of the managers, other than ours and those that we hand fields over to, owns a value.
+func taken(managers []entry, ours []string, at *place) string {
 	for _, e := range managers {
-		if e.Manager != ours && !strings.HasPrefix(e.Manager, ours+"-") && e.owns(at) {
+		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, handover)) && e.owns(at) {
 			return e.Manager
 		}
 	}

@@ -52,6 +52,7 @@ type Line struct {
 	More     int     // fields that are left out
 	Pods     int     // that roll
 	Note     string
+	Detail   string // what follows from Error
 	Local    string // why the line is not what the server said
 	Error    string
 	Next     string // what to do about it
@@ -64,8 +65,9 @@ type Owner struct {
 	Lines  []Line
 	Failed bool // it could not be planned
 
-	kind string
-	key  kube.Key
+	kind     string
+	key      kube.Key
+	deleting bool
 }
 
 // Plan is what controllers would write.
@@ -80,6 +82,8 @@ type Options struct {
 	Client      *kube.Client
 	Full        bool // all fields of what is created
 	ShowSecrets bool
+	// Managers are the field managers of the controllers: a value that one of them owns is not taken from another.
+	Managers []string
 }
 
 // Planner makes a Plan.
@@ -91,7 +95,8 @@ type Planner struct {
 	standIns map[id]kube.Raw
 	writes   []kube.Write // of the owner that is planned now
 
-	fresh map[id]bool // the stand-ins of what does not exist yet
+	fresh   map[id]bool // the stand-ins of what does not exist yet
+	blocked []Owner     // see Block
 }
 
 // id names an object.
@@ -148,6 +153,18 @@ func (p *Planner) taken() []kube.Write {
 	return writes
 }
 
+// Block adds to the plan that a controller cannot be planned, and why.
+func (p *Planner) Block(controller string, err error) {
+	o := controllerOf(controller)
+	o.Lines = []Line{{Op: Blocked, Error: kube.Text(err.Error())}}
+	p.blocked = append(p.blocked, o)
+}
+
+// controllerOf is a controller as the subject of lines, which come behind those of all kinds.
+func controllerOf(name string) Owner {
+	return Owner{Name: "controller " + name, kind: "~", key: kube.Key{Name: name}}
+}
+
 // settleTimeout bounds the wait for the lists of a controller: that of 10,000 pods takes a second.
 const settleTimeout = time.Minute
 
@@ -156,7 +173,7 @@ const settleTimeout = time.Minute
 // The error says that ctx has ended, or that a proposal is of no controller.
 func (p *Planner) Run(ctx context.Context, controllers []*controller.Controller, proposals []Proposal,
 	wants func(r kube.Resource, k kube.Key) bool) (*Plan, error) {
-	out := &Plan{}
+	out := &Plan{Owners: slices.Clone(p.blocked)}
 	proposed := p.propose(ctx, proposals, out)
 	for _, c := range controllers {
 		defer c.Follow(ctx)()
@@ -204,7 +221,7 @@ func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Pla
 	limited, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	err := c.Settle(limited)
-	o := Owner{Name: "controller " + c.Name(), kind: "~", key: kube.Key{Name: c.Name()}} // behind all kinds
+	o := controllerOf(c.Name())
 	for _, why := range c.Missing() {
 		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(why)})
 	}

@@ -69,6 +69,9 @@ func (l *Line) Text(namespace string, color bool) string {
 	if l.Local != "" {
 		text.WriteString("      compared here, without a dry run: " + l.Local + "\n")
 	}
+	if l.Detail != "" {
+		text.WriteString("      " + l.Detail + "\n")
+	}
 	if l.Next != "" {
 		text.WriteString("      next: " + l.Next + "\n")
 	}

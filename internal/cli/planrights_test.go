@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+const readers = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- {apiGroups: ["*"], resources: ["*"], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}
+`
+
+// Rules: PL-06, PL-14
+func TestPlanWithReadRightsAloneComparesHere(t *testing.T) {
+	c := guarded(t)
+	skiff(t, c.asAdministrator("crds", "install")...).Want(t, ExitDone)
+	c.grant(readers)
+	c.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx:1"}})
+	c.create(redises, "default", object{"metadata": object{"name": "cache"}, "spec": object{"port": 6379, "num": 1}})
+	f := program.Follow(t, c.asAdministrator("run", "--health-probe-bind-address", "0")...)
+	p := planCluster{c}
+	f.Await("the statuses are written", func() bool { return p.settled(webServers) && p.settled(redises) })
+	f.Stop()
+	c.patch(webServers, "default", "web", object{"spec": object{"image": "nginx:2", "replicas": 2}})
+	c.patch(redises, "default", "cache", object{"spec": object{"num": 2}})
+	c.create(webServers, "default", object{"metadata": object{"name": "new"}, "spec": object{"image": "nginx:1"}})
+	r := skiff(t, c.asAdministrator("plan", "--as", "ann")...)
+	for _, want := range []string{"  + Pod cache-1\n", "  + Deployment new: 1 pod\n", "  + Service new-service\n",
+		"  ~ Deployment web: rolls 2 pods (RollingUpdate, 0 unavailable, 1 extra)\n      spec.replicas: 1 -> 2\n" +
+			"      spec.template.spec.containers[webserver].image: \"nginx:1\" -> \"nginx:2\"\n" +
+			"      compared here, without a dry run: deployments.apps \"web\" is forbidden: User \"ann\" cannot ",
+		"Plan: 3 to create, 1 to change, 0 to delete, 0 blocked. 2 pods roll.\n"} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s%s", want, r.Stdout, r.Stderr)
+		}
+	}
+	if r.Code != ExitDiffer {
+		t.Errorf("exit code %d", r.Code)
+	}
+}
+
+// Values of Secrets are in no output, whatever the server says of them.
+//
+// Rules: PL-17, PL-18
+func TestNoPlanShowsASecret(t *testing.T) {
+	const canary, changed = "canary-Zq7-one", "canary-Zq7-two"
+	c := newPlanCluster(t)
+	c.define(object{"status": object{}})
+	dir := t.TempDir()
+	program := filepath.Join(dir, "hook")
+	hook := func(value, image string) {
+		noError(t, os.WriteFile(program, fmt.Appendf(nil, `#!/bin/sh
+cat >/dev/null
+cat <<END
+{"children":[
+ {"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"password":"%[1]s"}},
+ {"apiVersion":"v1","kind":"Secret","metadata":{"name":"bad"},"type":"Opaque","data":{"x y":"%[1]s"}},
+ {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","annotations":{"a/token":"%[1]s"}},"spec":{
+  "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[
+  {"name":"c","image":"%[2]s","env":[{"name":"API_KEY","value":"%[1]s"}],
+   "args":["--password=%[1]s","--secret","%[1]s","requirepass %[1]s"]}]}}}}]}
+END
+`, value, image), 0o700))
+	}
+	hook(canary, "a")
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  childResources:
+  - {apiVersion: v1, resource: secrets, updateStrategy: {method: InPlace}}
+  - {apiVersion: apps/v1, resource: deployments, updateStrategy: {method: InPlace}}
+  generateSelector: true
+  hooks: {sync: {exec: {command: [`+program+`]}}}
+`)
+	c.create(thingsResource, "default", named("a", nil))
+	all := ""
+	look := func(args ...string) string {
+		r := skiff(t, append([]string{"plan", "--server", c.url(), "--hooks", file}, args...)...)
+		all += r.Stdout + r.Stderr
+		return r.Stdout
+	}
+	look()
+	look("--full", "-o", "json")
+	f := runHooks(c, file)
+	secret := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
+	f.Await("the Deployment is there", func() bool { return len(c.all(deployments)) == 1 && len(c.all(secret)) == 1 })
+	f.Stop()
+	hook(changed, "b")
+	text := look("--full")
+	look("-o", "json")
+	look("--show-secrets") // this is no terminal
+	if strings.Contains(all, "canary") || strings.Contains(all, "Y2FuYXJ5") {
+		t.Errorf("a secret is shown:\n%s", all)
+	}
+	for _, want := range []string{"  ~ Secret s\n      data.password: (hidden, 14 bytes) -> (hidden, 14 bytes)\n",
+		`annotations["a/token"]: (hidden, 14 bytes)`, "env[API_KEY].value: (hidden, 14 bytes)",
+		"--password=(hidden, 14"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if shown := look("--show-secrets=always"); !strings.Contains(shown, changed) {
+		t.Errorf("nothing is shown:\n%s", shown)
+	}
+}
+
+var thingsResource = kube.Resource{Group: "example.com", Version: "v1", Plural: "things", Kind: "Thing"}
+
+// requests records what a server is asked.
+type requests struct {
+	next http.Handler
+
+	mu  sync.Mutex // guards all
+	all []*http.Request
+}
+
+func (r *requests) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.all = append(r.all, req)
+	r.mu.Unlock()
+	r.next.ServeHTTP(w, req)
+}
+
+// Rules: PL-04, PL-07, PL-20
+func TestAPlanOfAThousandObjectsWithNothingToDoSendsListsAlone(t *testing.T) {
+	c := newPlanCluster(t)
+	for i := range 1000 {
+		c.webServer(fmt.Sprintf("w%03d", i), "nginx")
+	}
+	c.settle()
+	seen := &requests{next: c.http.Handler}
+	c.http.Handler = seen
+	began := time.Now()
+	c.want(ExitDone, "No changes: 1000 objects of 1 controller are as declared.\n"+
+		"Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.\n", "--controllers", "webserver")
+	took := time.Since(began)
+	t.Logf("took %v", took)
+	if took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+	for _, r := range seen.all {
+		q := r.URL.Query()
+		if r.Method != http.MethodGet || q.Has("watch") || !q.Has("limit") && r.URL.Path != "/version" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+	}
+}
+
+// Rules: PL-01
+func TestPlanFollowsALabelSelectorOfNamespaces(t *testing.T) {
+	c := newPlanCluster(t)
+	for _, name := range []string{"in", "out"} {
+		c.create(namespaces, "", named(name, map[string]string{"team": name}))
+		c.create(webServers, name, object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx"}})
+	}
+	r := skiff(t, "plan", "--server", c.url(), "--watch-namespace-selector", "team=in")
+	if !strings.HasPrefix(r.Stdout, "WebServer in/web\n") || strings.Contains(r.Stdout, "out/web") {
+		t.Errorf("exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"skiff/internal/runtime/kube"
+)
+
+// planWeb makes a WebServer that skiff has made the children of.
+func (c planCluster) planWeb() {
+	c.t.Helper()
+	c.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx:1",
+		"replicas": 3, "env": []any{object{"name": "A", "value": "b"}},
+		"template": object{"metadata": object{"annotations": object{"x/y": "z"}}}}})
+	c.settle()
+}
+
+// Rules: PL-09
+func TestPlanLeavesOutFieldsThatKeepTheirValue(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	c.patch(webServers, "default", "web", object{"spec": object{"replicas": nil}})
+	c.want(ExitDiffer, `WebServer default/web
+  ~ Deployment web: no field changes; skiff notes what it declares
+Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.
+`, "webserver/web")
+}
+
+// After a POST, our fields are an Update in the server's books: a dry run of an apply then shows nothing that goes.
+//
+// Rules: PL-10, PL-12
+func TestPlanShowsFieldsThatAreNoLongerDeclared(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	c.patch(webServers, "default", "web", object{"spec": object{"env": []any{object{"name": "B", "value": "c"}},
+		"template": nil}})
+	c.want(ExitDiffer, `WebServer default/web
+  ~ Deployment web: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)
+      spec.template.metadata.annotations["x/y"]: "z" -> (removed)
+      spec.template.spec.containers[webserver].env[A].value: "b" -> (removed)
+      spec.template.spec.containers[webserver].env[B].value: "c" (added)
+Plan: 0 to create, 1 to change, 0 to delete, 0 blocked. 3 pods roll.
+`, "webserver/web")
+}
+
+// Rules: PL-11, PL-15
+func TestPlanNamesTheManagerThatAValueIsTakenFrom(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	noError(t, c.client.Patch(t.Context(), deployments, kube.Key{Namespace: "default", Name: "web"},
+		kube.StrategicMergePatch, object{"spec": object{"replicas": 7}}, nil,
+		kube.WriteOptions{FieldManager: "kubectl-edit"}))
+	const field = "      spec.replicas: 7 -> 3 (taken from kubectl-edit)\n"
+	c.want(ExitDiffer, "WebServer default/web\n  ~ Deployment web\n"+field+
+		"Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.\n", "webserver/web")
+	c.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{
+		"skiff.dev/paused": "true"}}})
+	c.want(ExitDone, "WebServer default/web\n  = Deployment web: it is paused\n"+field+
+		"Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.\n", "webserver/web")
+}
+
+// Rules: PL-15
+func TestPlanSaysWhatIsWrongWithASpec(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	c.patch(webServers, "default", "web", object{"spec": object{"nodePort": 30001, "serviceType": "ClusterIP"}})
+	c.want(exitBlocked, `WebServer default/web
+  ! spec.nodePort: a Service of spec.serviceType ClusterIP has none; remove one of the two
+      next: correct the spec of WebServer default/web
+Plan: 0 to create, 0 to change, 0 to delete, 1 blocked.
+`)
+}
+
+// Rules: PL-04, PL-12
+func TestPlanListsEveryPodThatIsReplacedInTheOrderOfTheRoll(t *testing.T) {
+	c := newPlanCluster(t)
+	c.create(redises, "default", object{"metadata": object{"name": "cache"},
+		"spec": object{"port": 6379, "num": 3, "image": "redis:7"}})
+	f := program.Follow(t, "run", "--server", c.url(), "--health-probe-bind-address", "0")
+	f.Await("the status is written", func() bool { return c.settled(redises) })
+	f.Stop()
+	c.patch(redises, "default", "cache", object{"spec": object{"image": "redis:8", "num": 2}})
+	c.want(ExitDiffer, `Redis default/cache
+  - Pod cache-2: it is no longer declared
+  -+ Pod cache-1: its template has changed
+      spec.containers[redis].image: "redis:7" -> "redis:8"
+  -+ Pod cache-0: its template has changed
+      spec.containers[redis].image: "redis:7" -> "redis:8"
+Plan: 2 to create, 0 to change, 3 to delete, 0 blocked. 2 pods roll.
+`)
+	c.delete(redises, "default", "cache")
+	c.want(ExitDiffer, `Redis default/cache
+  - Pod cache-2: its Redis is being deleted
+  - Pod cache-1: its Redis is being deleted
+  - Pod cache-0: its Redis is being deleted
+Plan: 0 to create, 0 to change, 3 to delete, 0 blocked.
+`)
+}
+
+// Rules: PL-02, PL-14, PL-15
+func TestPlanOfAFileNamesEachObjectThatIsRefusedAndPlansTheRest(t *testing.T) {
+	c := newPlanCluster(t)
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	const one = "apiVersion: skiff.dev/v1alpha1\nkind: WebServer\n"
+	noError(t, os.WriteFile(file, []byte(one+"metadata: {name: web, namespace: nowhere}\nspec: {image: nginx}\n---\n"+
+		one+"metadata: {name: bad}\nspec: {image: 7}\n"), 0o600))
+	c.want(exitBlocked, `WebServer default/bad (new)
+  ! WebServer.skiff.dev "bad" is invalid: spec.image: Invalid value: "integer": spec.image in body must be of type `+
+		`string: "integer"
+      next: correct the file of -f
+WebServer nowhere/web (new)
+  + Deployment web: 1 pod
+      spec.template.spec.containers[webserver].image: "nginx"
+      compared here, without a dry run: namespaces "nowhere" not found
+  + Service web-service
+      spec.type: "NodePort"
+      compared here, without a dry run: namespaces "nowhere" not found
+Plan: 2 to create, 0 to change, 0 to delete, 1 blocked.
+`, "-f", file)
+
+	noError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"), 0o600))
+	skiff(t, "plan", "--server", c.url(), "-f", file).Want(t, ExitUsage,
+		"-f: Pod web of v1: want objects of the controllers: WebServer, Redis, RestartTrigger")
+}
+
+// Rules: PL-21, PL-22
+func TestPlanPrintsLinesOfJSON(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	c.patch(webServers, "default", "web", object{"spec": object{"image": "nginx:2"}})
+	r := skiff(t, "plan", "--server", c.url(), "-o", "json")
+	first, rest, _ := strings.Cut(r.Stdout, "\n")
+	var head struct{ Format, Skiff, Server string }
+	noError(t, json.Unmarshal([]byte(first), &head))
+	want := `{"owner":"WebServer default/web","op":"change","resource":"deployments.apps","namespace":"default",` +
+		`"name":"web","fields":[{"path":"spec.template.spec.containers[webserver].image","before":"nginx:1",` +
+		`"after":"nginx:2"}],"pods":3,"note":"rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)"}
+{"summary":{"create":0,"change":1,"delete":0,"blocked":0,"failed":0,"pods":3,"exit":3}}
+`
+	if r.Code != ExitDiffer || head.Format != "skiff-plan/1" || head.Skiff == "" || head.Server == "" || rest != want {
+		t.Errorf("exit code %d\n%s", r.Code, r.Stdout)
+	}
+}
+
+func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
+	c := newPlanCluster(t)
+	skiff(t, "plan", "--server", c.url(), "webserver/web").Want(t, ExitFailed,
+		"there is no webserver/web in namespace default")
+	skiff(t, "plan", "--server", c.url(), "page/web").Want(t, ExitUsage, "page/web: no controller that is planned")
+	skiff(t, "plan", "--server", c.url(), "web").Want(t, ExitUsage, `"web": want KIND/NAME`)
+	skiff(t, "plan", "--server", c.url(), "--controllers", "page").Want(t, ExitUsage, `unknown controller "page"`)
+}

@@ -10,9 +10,9 @@ import (
 const (
 	// smallAnswer is what is read of an answer without asking for room. Few are as long.
 	smallAnswer = 1 << 20
-	// shareForAnswers is the part of the memory limit that a reconcile may take for answers: the rest of the process
-	// needs room beside it.
-	shareForAnswers = 2
+	// shareForAnswers is the part of the memory limit that a reconcile may take for answers: garbage takes as much
+	// again, and the rest of the process needs room beside it.
+	shareForAnswers = 3
 )
 
 // Memory bounds what the answers of all hooks of a process take at a time, while they are read, decoded and applied.

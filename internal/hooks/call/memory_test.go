@@ -73,8 +73,8 @@ func TestAnAnswerThatTakesMoreThanThereIsIsRefusedWithWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer room.Leave()
-	err = room.Take(33 << 20)
-	if err == nil || !strings.Contains(err.Error(), "would take 33 MiB of memory, and skiff may take 32 MiB") ||
+	err = room.Take(22 << 20)
+	if err == nil || !strings.Contains(err.Error(), "would take 22 MiB of memory, and skiff may take 21 MiB") ||
 		errors.As(err, new(*call.Later)) {
 		t.Errorf("got %v", err)
 	}

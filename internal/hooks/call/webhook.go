@@ -218,12 +218,10 @@ func (w *webhook) body(ctx context.Context, resp *http.Response) ([]byte, error)
 		if resp.ContentLength > 0 {
 			length = int(min(resp.ContentLength, int64(w.max)))
 		}
-		if err := RoomOf(ctx).Take(int64(length)); err != nil {
+		if err = RoomOf(ctx).Take(int64(length)); err != nil {
 			return nil, err
 		}
-		if resp.ContentLength > 0 {
-			body.Grow(length - smallAnswer + bytes.MinRead) // at once, instead of by halves and halves
-		}
+		body.Grow(length - smallAnswer + bytes.MinRead) // at once: while it grows, the buffers before are there, too
 		_, err = body.ReadFrom(io.LimitReader(resp.Body, int64(w.max)+1-n))
 	}
 	switch {

@@ -20,7 +20,7 @@ func TestLargeAnswersWaitForEachOtherAndAllAreApplied(t *testing.T) {
 		}
 		return children(all...), nil
 	})
-	s.memory = call.NewMemory(16 << 20) // one at a time
+	s.memory = call.NewMemory(32 << 20) // one at a time
 	story(t, s, func(w *env) {
 		for i := range 6 {
 			w.Post(things, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"%c"}}`, 'a'+i))

@@ -229,6 +229,10 @@ func (r *reconciler) forget(key kube.Key) {
 // smallAnswer is the length of an answer that is decoded without asking for room: it takes a megabyte at most.
 const smallAnswer = 64 << 10
 
+// copies is how often the texts of an answer are in memory beside what it is decoded to: as they came, encoded to be
+// compared, encoded to be sent, and in the request.
+const copies = 4
+
 // ask calls a hook, and takes the room that its answer needs to be decoded.
 func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, request []byte) ([]byte, error) {
 	room := call.RoomOf(ctx)
@@ -243,7 +247,7 @@ func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, re
 	}
 	decoded, err := wire.Memory(answer)
 	if err == nil {
-		err = room.Take(int64(len(answer) + decoded))
+		err = room.Take(int64(copies*len(answer) + decoded))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("answer of the %s hook: %w", hook, err)

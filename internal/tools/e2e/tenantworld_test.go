@@ -14,14 +14,10 @@ import (
 
 // tenantWorld is a control plane with an attacker, victims and skiff.
 type tenantWorld struct {
-	*testing.T
-	c        *Cluster
+	*limitedSkiff
 	a        tenantAttack
 	attacker string // namespaces
 	victim   string
-	group    *MemoryGroup // nil: not permitted here
-	skiff    *Skiff
-	starts   int
 	stop     context.CancelFunc // of the flapping
 	flapping sync.WaitGroup
 	refused  atomic.Int64 // writes of the attacker
@@ -29,7 +25,8 @@ type tenantWorld struct {
 
 func newTenantWorld(t *testing.T, c *Cluster, a tenantAttack) *tenantWorld {
 	name := namespaceName(strings.ReplaceAll(a.name, " ", ""))
-	w := &tenantWorld{T: t, c: c, a: a, attacker: "attacker-" + name, victim: "victim-" + name}
+	w := &tenantWorld{limitedSkiff: limited(t, c, name, "run"), a: a, attacker: "attacker-" + name,
+		victim: "victim-" + name}
 	for _, ns := range []string{w.attacker, w.victim} {
 		if _, err := c.Admin.Create(t.Context(), "/api/v1/namespaces",
 			Object{"metadata": Object{"name": ns}}); err != nil {
@@ -37,10 +34,6 @@ func newTenantWorld(t *testing.T, c *Cluster, a tenantAttack) *tenantWorld {
 		}
 	}
 	t.Cleanup(w.clean)
-	var err error
-	if w.group, err = NewMemoryGroup("skiff-e2e-"+name, tenantLimit); err != nil {
-		t.Logf("not in a control group of %d MiB, only with %s: %v", tenantLimit>>20, tenantGo, err)
-	}
 	return w
 }
 
@@ -50,19 +43,7 @@ func (w *tenantWorld) clean() {
 		w.stop()
 		w.flapping.Wait()
 	}
-	if w.skiff != nil {
-		if w.Failed() {
-			w.Log(w.skiff.Tail(40))
-		}
-		if err := w.skiff.Kill(); err != nil {
-			w.Error(err)
-		}
-	}
-	if w.group != nil {
-		if err := w.group.Close(); err != nil {
-			w.Error(err)
-		}
-	}
+	w.end()
 	for _, ns := range []string{w.attacker, w.victim} {
 		for _, all := range []string{w.path(ns, "webservers"), w.path(ns, "redis"), w.path(ns, "restarttriggers"),
 			"/apis/apps/v1/namespaces/" + ns + "/deployments", "/api/v1/namespaces/" + ns + "/pods",
@@ -106,55 +87,6 @@ func (w *tenantWorld) release(ns string) error {
 
 func (w *tenantWorld) path(ns, plural string, name ...string) string {
 	return "/apis/skiff.dev/v1alpha1/namespaces/" + strings.Join(append([]string{ns, plural}, name...), "/")
-}
-
-// start starts skiff, and returns how long it took to be ready.
-func (w *tenantWorld) start() time.Duration {
-	w.Helper()
-	binary := must(skiffBinary())(w)
-	kubeconfig := must(w.c.Kubeconfig(admin))(w)
-	port := must(freePort())(w)
-	w.starts++
-	argv := []string{binary, "run", "--kubeconfig", kubeconfig, "--health-probe-bind-address=" + loopback(port)}
-	if w.group != nil {
-		argv = w.group.Command(argv...)
-	}
-	began := time.Now()
-	p := must(w.c.Start(fmt.Sprintf("skiff-%s-%d", w.attacker, w.starts),
-		[]string{"KUBECONFIG=", "HOME=" + w.c.Dir, tenantGo}, argv...))(w)
-	w.skiff = &Skiff{Process: p, probes: "http://" + loopback(port)}
-	Eventually(w, 2*time.Minute, "skiff is ready", func() (bool, string) {
-		w.alive()
-		err := w.skiff.Ready()
-		return err == nil, errorText(err)
-	})
-	return time.Since(began)
-}
-
-// alive fails when skiff has ended.
-func (w *tenantWorld) alive() {
-	w.Helper()
-	if w.skiff.Exited() {
-		w.Fatalf("skiff has ended with code %d\n%s", w.skiff.ExitCode(), w.skiff.Tail(40))
-	}
-}
-
-// peak is what skiff has taken at most.
-func (w *tenantWorld) peak() int64 {
-	w.Helper()
-	w.alive()
-	u := must(w.skiff.Usage())(w)
-	return u.Peak
-}
-
-func (w *tenantWorld) hold() {
-	w.Helper()
-	end := time.After(tenantHold)
-	select {
-	case <-end:
-	case <-w.skiff.Done():
-	}
-	w.alive()
 }
 
 // victims makes one object of each kind.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -51,8 +52,10 @@ type script struct {
 	brake   *Brake                 // that new has made
 	told    []string               // by the brake
 
-	mu    sync.Mutex // held while the hook runs; guards calls
-	calls []string
+	mu        sync.Mutex // held while the hook runs; guards what follows
+	calls     []string
+	killed    int           // so many calls fail
+	restarted chan struct{} // closed when the hook restarts; nil: there was no call since
 }
 
 type hookFunc func(hook wire.Hook, request map[string]any) (string, error)
@@ -134,16 +137,53 @@ func (s *script) kinds() (out []kube.Resource) {
 	return out
 }
 
-func (s *script) call(_ context.Context, hook wire.Hook, parent *kube.Meta, request []byte) ([]byte, error) {
+// errHangs has the call of a hook last until its timeout.
+var errHangs = errors.New("the hook hangs")
+
+func (s *script) call(ctx context.Context, hook wire.Hook, parent *kube.Meta, request []byte) ([]byte, error) {
 	var decoded map[string]any
 	if err := json.Unmarshal(request, &decoded); err != nil {
 		return nil, fmt.Errorf("the request is not JSON: %w: %s", err, request)
 	}
+	answer, restart, err := s.answer(hook, parent, decoded)
+	if errors.Is(err, errHangs) {
+		select {
+		case <-restart:
+		case <-ctx.Done():
+		case <-time.After(webhook().Webhook.Timeout):
+		}
+	}
+	return answer, err
+}
+
+// answer asks the hook, and returns what is closed when it restarts.
+func (s *script) answer(hook wire.Hook, parent *kube.Meta, request map[string]any) ([]byte, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.killed > 0 {
+		s.killed--
+		return nil, nil, errors.New("the hook was killed")
+	}
+	if s.restarted == nil {
+		s.restarted = make(chan struct{})
+	}
 	s.calls = append(s.calls, string(hook)+" "+parent.Name)
-	answer, err := s.hook(hook, decoded)
-	return []byte(answer), err
+	answer, err := s.hook(hook, request)
+	return []byte(answer), s.restarted, err
+}
+
+// restart kills the hook amid its calls, and has the first calls after that fail, too. As package supervise does, it
+// runs all parents once there is another process.
+func (s *script) restart(calls int) {
+	s.mu.Lock()
+	s.killed = calls
+	if s.restarted != nil {
+		close(s.restarted)
+		s.restarted = nil
+	}
+	s.mu.Unlock()
+	s.changes.Add(1)
+	s.last.RunAll("", "the hook has changed")
 }
 
 // called returns the calls since it was called last.

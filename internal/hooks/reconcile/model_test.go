@@ -67,6 +67,8 @@ func (m model) hook(hook wire.Hook, request map[string]any) (string, error) {
 	switch at(parent, "spec", "mood") {
 	case "fails":
 		return "", errors.New("the hook fails")
+	case "hangs":
+		return "", errHangs
 	case "later":
 		return "", &call.Later{After: time.Minute}
 	case "wrong":

@@ -22,7 +22,9 @@ func TestRandomHistoriesEndAsTheHookWants(t *testing.T) {
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
 			operatortest.RandomHistories(t, m.options(), func(h *operatortest.History) {
-				(&history{History: h, model: m, others: map[string]bool{}}).run()
+				of := m.script()
+				h.New = of.new
+				(&history{History: h, model: m, hook: of, others: map[string]bool{}}).run()
 			})
 		})
 	}
@@ -59,6 +61,7 @@ func (m model) scenario(w *env, start func(), pass func(time.Duration)) {
 type history struct {
 	*operatortest.History
 	model
+	hook   *script
 	others map[string]bool // the uids of children that others have added a field to
 }
 
@@ -110,7 +113,7 @@ func (h *history) act() {
 	case n < 30:
 		h.TryPatch(things, name, "", `{"spec":`+operatortest.Pick(h.History, h.spec(name, text, "x", "y"),
 			h.spec(name, text, "x"), h.spec(name, text, "y", "z"), h.spec(name, text), `{"mood":"fails"}`,
-			`{"mood":"later"}`, `{"mood":"wrong"}`, `{"mood":null}`)+`}`)
+			`{"mood":"later"}`, `{"mood":"wrong"}`, `{"mood":"hangs"}`, `{"mood":null}`)+`}`)
 	case n < 33:
 		h.TryPatch(things, name, "", `{"metadata":{"annotations":{"skiff.dev/paused":`+
 			operatortest.Pick(h.History, `"true"`, "null")+`}}}`)
@@ -139,7 +142,10 @@ func (h *history) act() {
 			operatortest.Pick(h.History, "related", "other")+`"}}}`)
 	case n < 75:
 		h.TryDelete(secrets, operatortest.Pick(h.History, "s", "t"), kube.DeleteOptions{})
-	case n < 88:
+	case n < 78:
+		h.Note("the hook restarts")
+		h.hook.restart(h.Rand.IntN(4))
+	case n < 89:
 		h.InjectFault([]string{"create", "patch", "patch", "delete", "get"},
 			[]string{"things", "configmaps", "deployments", "secrets"})
 	case n < 94:

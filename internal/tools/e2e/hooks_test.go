@@ -214,7 +214,9 @@ func copiedSpec() Object {
 			Object{"name": "c", "image": "nginx:1", "resources": Object{"requests": Object{"cpu": "1000m"}}}}}}}
 }
 
-// What metacontroller 4.17 has written is replayed: a POST as its field manager, with its annotation.
+// What metacontroller 4.17 has written is replayed: a POST as its field manager, with its annotation. Then it takes
+// the child back, by the PUT of its default strategy, for a hook that declares one field more, and skiff takes it over
+// again.
 //
 // Rules: HK-78, HK-79, HK-80, HK-81
 func TestChildrenOfMetacontrollerAreTakenOverWithoutARestart(t *testing.T) {
@@ -244,9 +246,29 @@ func TestChildrenOfMetacontrollerAreTakenOverWithoutARestart(t *testing.T) {
 		annotations, _ := d.At("metadata", "annotations").(map[string]any)
 		return annotations[lastApplied] == nil, d.String()
 	})
-	s.Kubectl("rollout", "status", "deployment/web", "--timeout=4m")
-	if after := s.Deployment("web"); after.UID() != before.UID() || !slices.Equal(pods(), made) {
-		t.Errorf("it was recreated or rolled: %s, pods %v, before %v", after, pods(), made)
+	asBefore := func(when string) {
+		t.Helper()
+		s.Kubectl("rollout", "status", "deployment/web", "--timeout=4m")
+		if after := s.Deployment("web"); after.UID() != before.UID() || !slices.Equal(pods(), made) {
+			t.Errorf("%s: it was recreated or rolled: %s, pods %v, before %v", when, after, pods(), made)
+		}
 	}
+	asBefore("skiff has it")
+	noError(t, sk.Terminate())
+	back := s.Deployment("web")
+	back.At("metadata", "annotations").(map[string]any)[lastApplied] = "{}"
+	back.At("metadata", "labels").(map[string]any)["dropped"] = "since"
+	delete(back["metadata"].(map[string]any), "resourceVersion") // its status may change meanwhile
+	must(s.c.Admin.Do(t.Context(), "PUT", "/apis/apps/v1/namespaces/"+s.NS+
+		"/deployments/web?fieldManager=metacontroller", "application/json", back))(t)
+	asBefore("metacontroller has it")
+	sk = startHooks(t, s, strings.ReplaceAll(copierController, "URL", serveHook(t, copiedDeployment)))
+	waitReady(t, sk)
+	Eventually(t, limit, "it is taken over again", func() (bool, string) {
+		d := s.Deployment("web")
+		annotations, _ := d.At("metadata", "annotations").(map[string]any)
+		return annotations[lastApplied] == nil && d.Str("metadata", "labels", "dropped") == "", d.String()
+	})
+	asBefore("skiff has it again")
 	noForbidden(s, sk.Log())
 }

@@ -102,7 +102,7 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
 
 .PHONY: outside
-outside: ## run controller-runtime's own test suites (SUITES: some) against skiff-dev assets, and the examples of examples/testing
+outside: ## run controller-runtime's own test suites (SUITES: some) and those of metacontroller (METACONTROLLER_SOURCE: a checkout)
 	cd internal/tools/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
 .PHONY: figures

@@ -20,10 +20,22 @@ var operators = []struct {
 	rights []kube.Right // all that it needs, its custom resource first; `skiff manifests` makes the roles of them
 	// container is the one that it declares in the pods of a custom resource with a spec.template; "": it has none.
 	container string
+	marks     func(kube.Raw) ([]string, error) // what its children say of how they were declared; nil: it has none
 }{
-	{"webserver", webserver.New, webserver.Rights, webserver.Container},
-	{"redis", redis.New, redis.Rights, redis.Container},
-	{"restart", restart.New, restart.Rights, ""},
+	{"webserver", webserver.New, webserver.Rights, webserver.Container, webserver.Marks},
+	{"redis", redis.New, redis.Rights, redis.Container, redis.Marks},
+	{"restart", restart.New, restart.Rights, "", nil},
+}
+
+// Marks returns the texts in the children of a custom resource of one of skiff's kinds that are computed from it, in
+// an order that does not depend on its values; nil of any other object.
+func Marks(apiVersion, kind string, raw kube.Raw) ([]string, error) {
+	for _, op := range operators {
+		if r := op.rights[0].Resource; op.marks != nil && r.Kind == kind && r.APIVersion() == apiVersion {
+			return op.marks(raw)
+		}
+	}
+	return nil, nil
 }
 
 // ControllerNames returns the names of all controllers, in the order of the table.

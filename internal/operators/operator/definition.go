@@ -1,6 +1,9 @@
 package operator
 
 import (
+	"maps"
+	"slices"
+
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
@@ -104,6 +107,33 @@ func (d Definition[T, Status]) Declare(cr T, inputs ...input) ([]apply.Child, er
 		d.Create(cr, children)
 	}
 	return declare(apply.OwnerOf(d.Resource, cr), d.Name, children)
+}
+
+// Marks returns the texts in the children of a custom resource that are computed from what is declared: of each child
+// the hash, and the values of its labels. Two forms of one custom resource have them in the same order.
+func (d Definition[T, Status]) Marks(raw kube.Raw) (marks []string, err error) {
+	cr := blank[T]()
+	if err := kube.Unmarshal(raw, cr); err != nil {
+		return nil, err
+	}
+	children, err := d.Declare(cr)
+	if err != nil {
+		return nil, err
+	}
+	for _, child := range children {
+		hash, err := apply.Hash(child.Body)
+		if err != nil {
+			return nil, err
+		}
+		marks = append(marks, hash)
+		meta, _ := child.Body["metadata"].(map[string]any)
+		labels, _ := meta["labels"].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(labels)) {
+			value, _ := labels[key].(string)
+			marks = append(marks, value)
+		}
+	}
+	return marks, nil
 }
 
 // Rights are all that the operator needs; its client sends nothing else.

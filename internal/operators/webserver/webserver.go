@@ -42,6 +42,9 @@ var definition = operator.Definition[*WebServer, Status]{
 // Rights are all that the operator needs.
 var Rights = definition.Rights()
 
+// Marks returns the texts in the children of a custom resource that are computed from it.
+var Marks = definition.Marks
+
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
 func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	return operator.New(s, recorder, definition)

@@ -132,17 +132,26 @@ func (a *application) declare(c *Child) (name, *declared, error) {
 		return n, nil, fmt.Errorf("%q does not declare the label %s=%s, without which the cache does not see it",
 			n.key.Name, ManagedByLabel, a.options.ManagedBy)
 	case n.kind.template == nil:
-		text, err := patch.Encode(c.Body)
+		hash, err := Hash(c.Body)
 		if err != nil {
 			return n, nil, fmt.Errorf("%q: %w", n.key.Name, err)
 		}
-		// 64 bits: the hash is compared with the one before it of the same child, never searched for.
-		sum := sha256.Sum256(text)
-		d.hash = hex.EncodeToString(sum[:8])
+		d.hash = hash
 	case d.hash == "":
 		return n, nil, fmt.Errorf("%q does not declare the label %s", n.key.Name, n.kind.template.revision)
 	}
 	return n, d, nil
+}
+
+// Hash returns what HashAnnotation says of a Child.Body.
+func Hash(body map[string]any) (string, error) {
+	text, err := patch.Encode(body)
+	if err != nil {
+		return "", err
+	}
+	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // post returns what a POST sends: with the hash, but for a child that is made from a template, which is not compared.

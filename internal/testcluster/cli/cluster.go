@@ -28,6 +28,7 @@ import (
 	"skiff/internal/runtime/manager"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
+	"skiff/internal/testcluster/state"
 )
 
 // devOptions configure an embedded cluster.
@@ -41,6 +42,7 @@ type devOptions struct {
 	certFile, keyFile string
 	api               apiserver.Options // its Token is made if it is not set
 	simulate          simulate.Options
+	copied            *state.State // of another cluster, to begin with; nil: none
 	log               logr.Logger
 }
 
@@ -91,6 +93,10 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	}
 	o.api.Limits = set.Limits
 	d := &devCluster{o: o, api: apiserver.New(o.api), faults: set}
+	if err := d.begins(); err != nil {
+		d.api.Close()
+		return nil, err
+	}
 	tls, err := d.api.ListenTLSWith(o.listen, cert, ca)
 	if err != nil {
 		d.api.Close()
@@ -119,6 +125,19 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	// The proxies of the environment are not for this machine.
 	d.to.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	return d, nil
+}
+
+// begins gives the server the objects of a copy, before anything runs on it.
+func (d *devCluster) begins() error {
+	if d.o.copied == nil {
+		return nil
+	}
+	known, err := d.o.copied.Import(d.api)
+	if err != nil {
+		return fmt.Errorf("--load: %w", err)
+	}
+	d.o.simulate.Copied, d.o.simulate.Nodes = known.Copied, known.Nodes
+	return nil
 }
 
 // checkLoopback refuses addresses that other machines can reach: the only user of the server may do everything.

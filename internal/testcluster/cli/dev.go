@@ -113,7 +113,7 @@ envtest), stops when the command exits, and exits with its code.`,
 		"`path` of a file with custom resource definitions to install, or of a directory with some among other "+
 			"objects; can be repeated")
 	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
-		"status), can be repeated")
+		"status), or of a file of 'skiff-dev rehearse --save'; can be repeated")
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
 		"PUT /skiff/faults")
 	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
@@ -194,7 +194,11 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	objects, err := readManifests("--load", f.load)
+	copied, load, err := readState(f.load)
+	if err != nil {
+		return err
+	}
+	objects, err := readManifests("--load", load)
 	if err != nil {
 		return err
 	}
@@ -203,7 +207,9 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	d, err := newDevCluster(f.options(log))
+	o := f.options(log)
+	o.copied = copied
+	d, err := newDevCluster(o)
 	if err != nil {
 		return err
 	}

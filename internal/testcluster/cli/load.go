@@ -20,6 +20,7 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/state"
 )
 
 // maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.
@@ -89,6 +90,40 @@ func readCRDs(paths []string) ([]manifest, error) {
 		}
 	}
 	return out, nil
+}
+
+// readState reads the copy of a cluster among the files of --load, nil if there is none, and returns the others.
+func readState(paths []string) (copied *state.State, others []string, err error) {
+	for _, path := range paths {
+		is, err := isState(path)
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("--load: %w", err)
+		case !is:
+			others = append(others, path)
+			continue
+		case copied != nil:
+			return nil, nil, fmt.Errorf("--load: %s: it is the second copy of a cluster: load one", path)
+		}
+		if copied, err = state.Load(path); err != nil {
+			return nil, nil, fmt.Errorf("--load: %w", err)
+		}
+	}
+	return copied, others, nil
+}
+
+// isState says whether a file is a copy of a cluster. What cannot be read is not, and is an error elsewhere.
+func isState(path string) (bool, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // was only read
+	text, err := io.ReadAll(io.LimitReader(f, 64))
+	return state.Is(text), err
 }
 
 // manifestFiles returns the files of a directory in the order of their names, without those of its subdirectories, as

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,9 @@ type rehearseFlags struct {
 	cli.Choice
 	timeout time.Duration
 	byOwner bool
+	plain   bool
+	save    string
+	from    string
 	cel     *apiserver.CEL
 }
 
@@ -35,7 +39,9 @@ Exits with 0 if they wrote nothing, with 3 if they did, with 4 if something is i
 there was no end to it within --timeout.`,
 		Example: `  skiff-dev rehearse                                            # the cluster of the kubeconfig
   skiff-dev rehearse --controllers webserver --watch-namespaces shop
-  skiff-dev rehearse -f my-controller                           # a hook controller`,
+  skiff-dev rehearse -f my-controller                           # a hook controller
+  skiff-dev rehearse --save cluster.state                       # a file for a bug report
+  skiff-dev rehearse --from cluster.state --by-owner            # the same anywhere; compare two versions with diff`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.timeout <= 0 {
@@ -44,12 +50,27 @@ there was no end to it within --timeout.`,
 			if err := f.Check(cmd); err != nil {
 				return err
 			}
+			switch {
+			case f.save != "" && f.from != "":
+				return cli.Usagef("--save and --from: give one of them")
+			case f.plain && f.save == "":
+				return cli.Usagef("--plain: it is for --save")
+			case f.save != "" && f.HasHooks() && !f.plain:
+				return cli.Usagef("--save: what the hooks of -f decide depends on values that would be replaced: " +
+					"add --plain to keep all values, Secrets included")
+			case f.save != "":
+				return f.write(cmd)
+			}
 			return f.run(cmd)
 		},
 	}
 	f.Add(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute,
 		"how long to wait until the copy is at rest and nothing is left to do")
+	cmd.Flags().StringVar(&f.save, "save", "",
+		"write the copy to a new `file` and do nothing else; values that may be secret are replaced")
+	cmd.Flags().StringVar(&f.from, "from", "", "rehearse on the copy in a `file` of --save, without a cluster")
+	cmd.Flags().BoolVar(&f.plain, "plain", false, "keep all values in the file of --save")
 	cmd.Flags().BoolVar(&f.byOwner, "by-owner", false,
 		"print the writes of each owner together and no times: two versions of skiff compare with diff")
 	return cmd
@@ -60,7 +81,7 @@ func (f *rehearseFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	copied, err := f.copy(cmd)
+	copied, err := f.read(cmd)
 	if err != nil {
 		return err
 	}
@@ -71,6 +92,40 @@ func (f *rehearseFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return code
+}
+
+// read reads the file of --from, or the cluster.
+func (f *rehearseFlags) read(cmd *cobra.Command) (*state.State, error) {
+	if f.from == "" {
+		return f.copy(cmd)
+	}
+	copied, err := state.Load(f.from)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	return copied, nil
+}
+
+// write copies the cluster to the file of --save.
+func (f *rehearseFlags) write(cmd *cobra.Command) error {
+	copied, err := f.copy(cmd)
+	if err != nil || copied == nil {
+		return err
+	}
+	values := "all values, also secret ones"
+	if copied.Plain = f.plain; !f.plain {
+		values = "values that may be secret are replaced"
+		if err := copied.Redact(cli.Marks); err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+	}
+	bytes, err := copied.Save(f.save)
+	if err != nil {
+		return fmt.Errorf("--save: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d objects, %d KiB; %s\n", f.save, len(copied.Objects),
+		(bytes+1<<10-1)>>10, values)
+	return err
 }
 
 // copy reads the cluster that the flags name.

@@ -20,6 +20,7 @@ type journal struct {
 	last   time.Time  // of the last write
 	began  time.Time  // when the controllers did; zero before
 	before int        // writes of the simulation before that
+	books  int        // writes of the controllers that are bookkeeping
 	writes []apiserver.Write
 }
 
@@ -47,7 +48,9 @@ func (j *journal) add(w apiserver.Write) {
 	switch {
 	case j.began.IsZero():
 		j.before++
-	case !j.bookkeeping(w):
+	case j.bookkeeping(w):
+		j.books++
+	default:
 		j.writes = append(j.writes, w)
 	}
 }

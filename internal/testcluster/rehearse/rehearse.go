@@ -68,8 +68,11 @@ type rehearsal struct {
 // Run rehearses, and writes what happened. The code is 0 where nothing was written, 3 where something was, 4 where
 // something is in the way of a write, and 1 where the time was too short.
 func Run(ctx context.Context, out io.Writer, o Options) (cli.ExitCode, error) {
-	r := &rehearsal{Options: o, log: newJournal(o.Rights)}
-	r.server = apiserver.New(apiserver.Options{OnWrite: r.log.add, CEL: o.CEL})
+	return (&rehearsal{Options: o, log: newJournal(o.Rights)}).run(ctx, out)
+}
+
+func (r *rehearsal) run(ctx context.Context, out io.Writer) (cli.ExitCode, error) {
+	r.server = apiserver.New(apiserver.Options{OnWrite: r.log.add, CEL: r.CEL})
 	defer r.server.Close()
 	pipe := r.server.ListenPipe()
 	defer pipe.Close()
@@ -87,14 +90,14 @@ func Run(ctx context.Context, out io.Writer, o Options) (cli.ExitCode, error) {
 		return cli.ExitFailed, err
 	}
 	defer client.Close()
-	options, err := o.State.Import(r.server)
+	options, err := r.State.Import(r.server)
 	if err != nil {
 		return cli.ExitFailed, err
 	}
 	options.Without, options.PodStartDelay, options.PodStopDelay = idle, podDelay, podDelay
-	options.Log = o.Log.V(2)
+	options.Log = r.Log.V(2)
 	r.cluster = simulate.New(simulation, options)
-	limited, cancel := context.WithTimeout(ctx, o.Timeout)
+	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	var late error
 	err = cli.During(limited, r.cluster.Run, func(ctx context.Context) error {

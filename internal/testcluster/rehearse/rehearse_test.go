@@ -29,6 +29,7 @@ type world struct {
 	api     *apiserver.Server
 	client  *kube.Client
 	cluster *simulate.Cluster
+	last    *rehearsal
 }
 
 // inWorld runs a test on a cluster with skiff's definitions.
@@ -104,9 +105,24 @@ func (w *world) copy(c *cli.Choice) *state.State {
 // rehearse runs the chosen controllers on a copy.
 func (w *world) rehearse(c *cli.Choice, s *state.State) (string, cli.ExitCode) {
 	w.Helper()
+	return w.with(c, Options{State: s})
+}
+
+// byOwner is rehearse with --by-owner.
+func (w *world) byOwner(c *cli.Choice, s *state.State) (string, cli.ExitCode) {
+	w.Helper()
+	return w.with(c, Options{State: s, ByOwner: true})
+}
+
+func (w *world) with(c *cli.Choice, o Options) (string, cli.ExitCode) {
+	w.Helper()
 	var out strings.Builder
-	code, err := Run(w.Context(), &out, Options{State: s, Start: c.Start, Rights: c.Rights(), Timeout: time.Minute,
-		Log: logr.Discard()})
+	o.Start, o.Rights, o.Timeout, o.Log = c.Start, c.Rights(), time.Minute, logr.Discard()
+	r := &rehearsal{Options: o, log: newJournal(o.Rights)}
+	code, err := r.run(w.Context(), &out)
+	if w.last = r; code == cli.ExitDone && (r.log.books != 0 || len(r.log.writes) != 0) {
+		w.Errorf("%d writes of statuses, and the simulation wrote %v", r.log.books, r.log.writes)
+	}
 	if err != nil {
 		w.Fatalf("%v\n%s", err, &out)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 )
 
 // Scope is what is copied of a cluster.
@@ -231,13 +230,9 @@ func (s *copying) get(ctx context.Context, r kube.Resource, k kube.Key) error {
 
 // copy adds an object that the cluster has sent.
 func (s *copying) copy(r kube.Resource, text []byte) error {
-	value, err := patch.Decode(text)
+	o, err := decoded(text)
 	if err != nil {
 		return err
-	}
-	o, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("want an object, have %.20s", text)
 	}
 	if r == nodes {
 		o = nodeOf(o)

@@ -2,7 +2,9 @@
 // server.
 //
 // A copy has definitions, custom resources, their children, the pods and what makes them, and nodes. It has no Secrets
-// and ConfigMaps but those that a hook controller declares. What runs on it is package rehearse's.
+// and ConfigMaps but those that a hook controller declares. A file is a bug report that runs on a laptop: it is
+// redacted unless the user asks otherwise (redact.go), and it may come from a stranger (file.go). What runs on a copy
+// is package rehearse's.
 //
 // It works on its caller's goroutine, and is on no event path.
 package state
@@ -93,13 +95,9 @@ func (s *State) Import(server *apiserver.Server) (o simulate.Options, err error)
 	o.Copied = simulate.Copied{Pods: map[string]bool{}, Owners: map[string]bool{}}
 	copied, nodes := map[string]bool{}, map[string]bool{}
 	for i, text := range s.Objects {
-		value, err := patch.Decode(text)
+		body, err := decoded(text)
 		if err != nil {
 			return o, fmt.Errorf("object %d: %w", i+1, err)
-		}
-		body, ok := value.(map[string]any)
-		if !ok {
-			return o, fmt.Errorf("object %d: want an object", i+1)
 		}
 		if err := server.Import(body); err != nil {
 			return o, err

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/cli"
+	"skiff/internal/cli/clitest"
+	"skiff/internal/runtime/kube"
+)
+
+const webServerYAML = `apiVersion: skiff.dev/v1alpha1
+kind: WebServer
+metadata: {name: web}
+spec: {image: "nginx:1.23.1", replicas: 2}
+`
+
+// rehearse rehearses on the cluster of a skiff-dev.
+func (r devRun) rehearse(args ...string) clitest.Result {
+	r.T.Helper()
+	kubeconfig := filepath.Join(filepath.Dir(r.ready), "kubeconfig")
+	return skiffDev(r.T, append([]string{"rehearse", "--kubeconfig", kubeconfig}, args...)...)
+}
+
+// waitReady waits until a pod of the WebServer is ready.
+func (r devRun) waitPods(want int) {
+	r.T.Helper()
+	deployment := kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		var d struct {
+			kube.Meta `json:"metadata"`
+			Status    struct {
+				ReadyReplicas int `json:"readyReplicas"`
+			} `json:"status"`
+		}
+		err := r.client.Get(r.T.Context(), deployment, kube.Key{Namespace: "default", Name: "web"}, &d)
+		if err == nil && d.Status.ReadyReplicas == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.T.Fatalf("the Deployment has %d ready pods (%v), want %d", d.Status.ReadyReplicas, err, want)
+		}
+	}
+}
+
+// Rules: RR-01, RR-03, PL-27
+func TestACopyIsAFileForRehearseAndForLoad(t *testing.T) {
+	from := startDev(t, "--controllers", "webserver", "--load", writeFile(t, webServerYAML))
+	from.waitPods(2)
+	file := filepath.Join(t.TempDir(), "cluster.state")
+	r := from.rehearse("--save", file)
+	if r.Code != cli.ExitDone || !strings.HasPrefix(r.Stdout, file+": ") ||
+		!strings.HasSuffix(r.Stdout, " KiB; values that may be secret are replaced\n") {
+		t.Fatalf("%+v", r)
+	}
+	from.rehearse("--save", file).Want(t, cli.ExitFailed, "--save: open "+file+": file exists: choose a new file")
+	from.Stop()
+
+	if r := skiffDev(t, "rehearse", "--from", file); r.Code != cli.ExitDone ||
+		!strings.HasPrefix(r.Stdout, "No writes: the ") {
+		t.Errorf("%+v", r)
+	}
+	to := startDev(t, "--controllers", "webserver", "--load", file)
+	to.waitPods(2)
+	uid := func(in devRun, r kube.Resource, name string) string {
+		var o struct {
+			kube.Meta `json:"metadata"`
+		}
+		if err := in.client.Get(t.Context(), r, kube.Key{Namespace: "default", Name: name}, &o); err != nil {
+			t.Fatal(err)
+		}
+		return o.UID
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
+	if id := uid(to, services, "web-service"); id == "" || !strings.Contains(string(text), id) {
+		t.Errorf("the uid of the Service, %q, is not that of the file", id)
+	}
+	to.Stop()
+	skiffDev(t, "--load", file, "--load", file).Want(t, cli.ExitFailed, "it is the second copy of a cluster")
+}
+
+func TestRehearseNamesWhatIsWrong(t *testing.T) {
+	words := writeFile(t, "hush hush")
+	hook := writeFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: a.b/v1, resource: cs}
+  childResources: [{apiVersion: v1, resource: configmaps}]
+  hooks: {sync: {exec: {command: [cat]}}}
+`)
+	for args, want := range map[string]string{
+		"--save x --from y":       "--save and --from: give one of them",
+		"--plain":                 "--plain: it is for --save",
+		"--timeout 0s":            "--timeout 0s: must be positive",
+		"--controllers moon":      `--controllers: unknown controller "moon"`,
+		"--template-policy x":     `--template-policy "x": must be one of`,
+		"--min-debounce -1s":      "--min-debounce -1s: must not be negative",
+		"--watch-namespaces A":    `--watch-namespaces: "A" is not a valid namespace name`,
+		"--save x -f " + hook:     "add --plain to keep all values, Secrets included",
+		"--verbosity -1":          "--verbosity -1: must not be negative",
+		"--from x --log-format y": `--log-format "y": want text or json`,
+	} {
+		skiffDev(t, append([]string{"rehearse"}, strings.Fields(args)...)...).Want(t, cli.ExitUsage, want)
+	}
+	skiffDev(t, "rehearse", "--from", words).Want(t, cli.ExitFailed,
+		"--from: read "+words+": it is no copy of a cluster")
+	skiffDev(t, "rehearse", "--from", "/nowhere").Want(t, cli.ExitFailed, "--from: open /nowhere: no such file")
+	bare := startDev(t, "--bare")
+	bare.rehearse().Want(t, cli.ExitFailed, "there is nothing to copy: the cluster has none of the custom resource "+
+		"definitions of the controllers; see skiff crds install")
+	bare.Stop()
+}

@@ -29,6 +29,7 @@ type written struct {
 	deferred              bool   // the last sync has left the status to the next one
 	asked                 string // the resourceVersion of the parent that the hook was asked about last
 	memory                int64  // what the answers of the last run took
+	pace                  pace
 }
 
 func (s *statuses) get(k kube.Key) written {

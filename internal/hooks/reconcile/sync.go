@@ -51,13 +51,20 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
 		return controller.Wait(r.Resync), nil
 	}
+	if wait := r.holdBack(parent); wait > 0 {
+		return controller.After(wait), nil
+	}
 	if parent, err = r.setFinalizer(ctx, parent); err == nil {
 		if !selected && !holds(parent, r.finalizer()) { // there is no finalize hook any more
 			r.forget(key)
 			return controller.Done, nil
 		}
 		var wait time.Duration
-		if wait, err = r.roomy(ctx, parent, selected); err == nil {
+		wait, err = r.roomy(ctx, parent, selected)
+		if kube.WritesOf(ctx) > 0 {
+			r.statuses.change(parent, func(w *written) { w.pace.spent++ })
+		}
+		if err == nil {
 			return controller.Wait(wait), nil
 		}
 	}
@@ -74,6 +81,23 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		r.announcer(parent).Event(events.Warning, "SyncError", err.Error(), nil)
 	}
 	return controller.Done, err
+}
+
+// holdBack returns how long a parent whose runs never come to rest has to wait.
+func (r *reconciler) holdBack(parent *Object) (wait time.Duration) {
+	now := time.Now()
+	var held time.Duration
+	r.statuses.change(parent, func(w *written) {
+		if wait = w.pace.wait(now, parent.Generation, r.Changes()); wait > 0 {
+			held = now.Sub(w.pace.held)
+		}
+	})
+	if held > unsettledAfter {
+		r.announcer(parent).Event(events.Warning, "Unsettled", "each answer of the hook wants something changed, and "+
+			"the change leads to another answer: it is called less and less often, in the end once a minute; look "+
+			"for a time, a counter or a random value in its answer", nil)
+	}
+	return wait
 }
 
 func (r *reconciler) announcer(parent *Object) announce.Announcer {

@@ -103,6 +103,14 @@ func CountWrites(ctx context.Context) (context.Context, *atomic.Int64) {
 	return context.WithValue(ctx, writesKey{}, n), n
 }
 
+// WritesOf returns how many writes the context of CountWrites that ctx is derived from has counted.
+func WritesOf(ctx context.Context) int64 {
+	if n, ok := ctx.Value(writesKey{}).(*atomic.Int64); ok {
+		return n.Load()
+	}
+	return 0
+}
+
 // countWrite counts one write for the context of CountWrites.
 func countWrite(ctx context.Context) {
 	if n, ok := ctx.Value(writesKey{}).(*atomic.Int64); ok {

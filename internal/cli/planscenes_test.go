@@ -30,6 +30,36 @@ Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.
 `, "webserver/web")
 }
 
+// A server drops hostNetwork: false. Each process sends it once; nothing comes of it.
+//
+// Rules: PL-08
+func TestPlanLeavesOutWritesThatChangeNothing(t *testing.T) {
+	c := newPlanCluster(t)
+	c.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx:1",
+		"template": object{"spec": object{"hostNetwork": false}}}})
+	c.settle()
+	c.want(ExitDone, `No changes: 1 object of 1 controller is as declared.
+Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.
+`, "--controllers", "webserver")
+}
+
+// After a POST, the port that was is an item of our Update entry: an apply in a dry run would leave it beside the new
+// one, which has the same name, and be refused.
+//
+// Rules: PL-08, PL-10
+func TestPlanShowsAnItemOfAListThatGetsAnotherKey(t *testing.T) {
+	c := newPlanCluster(t)
+	c.planWeb()
+	c.patch(webServers, "default", "web", object{"spec": object{"port": 8080}})
+	c.want(ExitDiffer, `WebServer default/web
+  ~ Deployment web: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)
+      spec.template.spec.containers[webserver].ports[http].containerPort: 80 -> 8080
+  ~ Service web-service
+      spec.ports[http].port: 80 -> 8080
+Plan: 0 to create, 2 to change, 0 to delete, 0 blocked. 3 pods roll.
+`, "webserver/web")
+}
+
 // After a POST, our fields are an Update in the server's books: a dry run of an apply then shows nothing that goes.
 //
 // Rules: PL-10, PL-12

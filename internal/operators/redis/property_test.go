@@ -37,6 +37,10 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
+	for range 3 {
+		h.PlanAndRun([]kube.Resource{pods, services}, h.edit)
+	}
+	h.check()
 	for _, name := range names {
 		h.TryDelete(resource, name, kube.DeleteOptions{})
 	}
@@ -87,6 +91,24 @@ func (h *history) act() {
 		h.Restart()
 	default:
 		h.RestartToBeKilled()
+	}
+}
+
+// edit is what users do while the process is down.
+func (h *history) edit() {
+	for _, name := range names {
+		switch h.Rand.IntN(4) {
+		case 0:
+			h.TryPost(resource, h.Body(name, fmt.Sprintf(`{"port":6379,"num":%d}`, h.Rand.IntN(4))))
+		case 1:
+			h.TryPatch(resource, name, "", fmt.Sprintf(`{"spec":{"num":%d}}`, h.Rand.IntN(5)))
+		case 2:
+			h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"redis:8"}`, `{"image":null}`,
+				`{"port":6380}`, `{"config":{"maxmemory":"1mb"}}`, `{"config":null}`,
+				`{"template":{"metadata":{"annotations":{"x":"y"}}}}`, `{"template":null}`)+`}`)
+		case 3:
+			h.TryDelete(services, name, kube.DeleteOptions{})
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
+	for range 3 {
+		h.PlanAndRun([]kube.Resource{deployments, services}, h.edit)
+	}
+	h.check()
 	ports := h.loseChildren()
 	h.Pass(operatortest.LongWait)
 	h.check()
@@ -133,6 +137,29 @@ func (h *history) act() {
 		h.Restart()
 	default:
 		h.RestartToBeKilled()
+	}
+}
+
+// edit is what users do while the process is down. No two of their changes depend on each other.
+func (h *history) edit() {
+	for _, name := range names {
+		switch h.Rand.IntN(6) {
+		case 0:
+			h.create(name, operatortest.Pick(h.History, "", `,"replicas":3`))
+		case 1:
+			h.scale(name, operatortest.Pick(h.History, "2", "4", "null"), "")
+		case 2:
+			h.TryPatch(resource, name, "", `{"spec":`+operatortest.Pick(h.History, `{"image":"nginx:2"}`, `{"port":8080}`, `{"port":null}`,
+				`{"env":[{"name":"A","value":"1"},{"name":"B","value":""}]}`, `{"env":[{"name":"B","value":"2"}]}`, `{"env":null}`,
+				`{"resources":{"limits":{"cpu":"0.5"}}}`, `{"resources":null}`,
+				`{"template":{"spec":{"nodeSelector":{"a":"b"}}}}`, `{"template":null}`)+`}`)
+		case 3:
+			h.TryDelete(deployments, name, kube.DeleteOptions{})
+		case 4:
+			h.TryDelete(services, serviceName(name), kube.DeleteOptions{})
+		case 5:
+			h.touch(name)
+		}
 	}
 }
 

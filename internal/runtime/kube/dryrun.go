@@ -15,6 +15,8 @@ type DryRun struct {
 	Told func(Write)
 	// StandIn returns the object that stands for the stored one, nil where there is none. No request is sent about it.
 	StandIn func(r Resource, k Key) Raw
+	// Instead returns the merge patch that is sent in the place of an apply; false: the apply is.
+	Instead func(w *Write) (Raw, bool)
 	// Answer returns what stands for the answer to a write that the server has refused, or that is about a stand-in;
 	// false: there is nothing.
 	Answer func(w *Write) (Raw, bool)
@@ -74,6 +76,10 @@ func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, 
 			return err
 		}
 	}
+	if body, ok := c.instead(&w); ok && standIn == nil {
+		req.body, req.contentType = body, string(MergePatch)
+		req.query.Del("force")
+	}
 	anyway := req.query.Get("dryRun") != ""
 	if req.query == nil {
 		req.query = url.Values{}
@@ -103,6 +109,13 @@ func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, 
 		}
 	}
 	return nil
+}
+
+func (c *Client) instead(w *Write) (Raw, bool) {
+	if w.Type != ApplyPatch {
+		return nil, false
+	}
+	return c.dry.Instead(w)
 }
 
 // rawOrNil returns what to decode an answer into; nil for a nil pointer, which would be a value that is not nil.

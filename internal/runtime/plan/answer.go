@@ -49,7 +49,8 @@ func answerOf(w *kube.Write) (kube.Raw, bool) {
 	case before == nil:
 		after = newborn(sent, w)
 	case w.Type == kube.ApplyPatch:
-		after = overlay(schema, before, sent)
+		o := owners(managersOf(w.Before), w.Manager, nil)
+		after = overlay(schema, pruned(schema, before, sent, o, false), sent)
 	case w.Type == kube.StrategicMergePatch && schema != nil:
 		after, err = patch.StrategicMerge(schema, before, sent)
 	default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
 
@@ -227,6 +228,19 @@ func comparable(object map[string]any, isOwner bool) map[string]any {
 		out["metadata"] = meta
 	}
 	return out
+}
+
+// hashOf returns what package apply notes on a child of what is declared.
+func hashOf(object kube.Raw) string {
+	var o struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if kube.Unmarshal(object, &o) != nil {
+		return ""
+	}
+	return o.Metadata.Annotations[apply.HashAnnotation]
 }
 
 // ownerNames are owner references without the uids.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -67,6 +66,25 @@ func (f *fields) created(after kube.Raw) {
 	}
 }
 
+// Differences returns the fields in which two versions of an object differ, without what each write changes, and
+// without secrets.
+func Differences(r kube.Resource, before, after kube.Raw) ([]Field, error) {
+	was, err := decoded(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := decoded(after)
+	if err != nil {
+		return nil, err
+	}
+	f := fields{builder: &builder{Planner: &Planner{}}, line: &Line{}, child: &child{resource: r}}
+	schema := patch.SchemaFor(r.APIVersion(), r.Kind)
+	for _, c := range changesOf(schema, comparable(was, false), comparable(is, false)) {
+		f.add(c, nil)
+	}
+	return f.line.Fields, nil
+}
+
 // isIdentity says whether a value only says which object or item it belongs to: labels, selectors and owners, and of
 // an item its merge key and what repeats its name.
 func isIdentity(at *place, v any) bool {
@@ -94,7 +112,7 @@ func (f *fields) madeUp(at *place) bool {
 func isNodePort(at *place) bool { return at.name == "nodePort" && at.item == nil }
 
 // changed adds the fields that differ between an object and the answer to the writes.
-func (f *fields) changed(ctx context.Context, before, after kube.Raw) {
+func (f *fields) changed(before, after kube.Raw) {
 	was, errWas := decoded(before)
 	is, errIs := decoded(after)
 	if errWas != nil || errIs != nil {
@@ -103,14 +121,7 @@ func (f *fields) changed(ctx context.Context, before, after kube.Raw) {
 	}
 	owner := f.isOwner(f.child)
 	managers := managersOf(before)
-	kept := f.handedOver()
-	have := comparable(was, owner)
-	changes := changesOf(f.schema, have, comparable(is, owner))
-	changes = slices.DeleteFunc(changes, func(c change) bool { return kept[c.at.String()] })
-	if f.line.Local == "" {
-		changes = append(changes, f.lost(ctx, have, changes, managers, kept)...)
-	}
-	slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.at.String(), b.at.String()) })
+	changes := changesOf(f.schema, comparable(was, owner), comparable(is, owner))
 	rolls := false
 	for i, c := range changes {
 		path := c.at.names()
@@ -150,81 +161,4 @@ func (f *fields) declares(at *place) bool {
 	return slices.ContainsFunc(changesOf(f.schema, nil, comparable(f.declared, false)), func(c change) bool {
 		return c.at.String() == at.String()
 	})
-}
-
-// handedOver returns the paths of the fields that package apply has given to another manager. They keep their values,
-// though the dry run shows them without.
-func (f *fields) handedOver() map[string]bool {
-	kept := map[string]bool{}
-	for _, w := range f.child.writes {
-		if body, err := decoded(w.Body); err == nil && strings.HasSuffix(w.Manager, handover) {
-			for _, c := range changesOf(f.schema, nil, comparable(body, false)) {
-				kept[c.at.String()] = true
-			}
-		}
-	}
-	return kept
-}
-
-// lost returns the values that go because they are no longer declared, where the dry run cannot show it: see lost of
-// owned.go. What the server would set again as a default does not go: a dry run of a new object shows that.
-func (f *fields) lost(ctx context.Context, have map[string]any, changes []change, managers []entry,
-	kept map[string]bool) []change {
-	all := lost(f.schema, have, managers, f.manager)
-	listed := map[string]bool{}
-	for _, c := range slices.Concat(changes, changesOf(f.schema, nil, comparable(f.declared, false))) {
-		listed[c.at.String()] = true
-	}
-	all = slices.DeleteFunc(all, func(c change) bool { return listed[c.at.String()] || kept[c.at.String()] })
-	if len(all) == 0 {
-		return nil
-	}
-	defaults, err := f.defaults(ctx)
-	if err != nil {
-		f.line.Local = "which fields go cannot be seen: " + f.secrets.cut(kube.Explain(err))
-		return nil
-	}
-	again := map[string]any{}
-	for _, c := range changesOf(f.schema, nil, defaults) {
-		again[c.at.String()] = c.after
-	}
-	var out []change
-	for _, c := range all {
-		if c.after = again[c.at.String()]; !patch.Equal(c.before, c.after) && !f.madeUp(c.at) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// probeName is the name of the object that the server is asked about for its defaults. It is never stored.
-const probeName = "skiff-plan-probe"
-
-// defaults returns what the server would make of the declared object if it were new.
-func (f *fields) defaults(ctx context.Context) (map[string]any, error) {
-	meta, _ := f.declared["metadata"].(map[string]any)
-	probe := map[string]any{}
-	for name, v := range meta {
-		if name != "uid" {
-			probe[name] = v
-		}
-	}
-	probe["name"] = probeName
-	body := map[string]any{}
-	for name, v := range f.declared {
-		body[name] = v
-	}
-	body["metadata"] = probe
-	text, err := patch.Encode(body)
-	if err != nil {
-		return nil, err
-	}
-	var answer kube.Raw
-	err = f.o.Client.Create(ctx, f.child.resource, f.child.key.Namespace, kube.Raw(text), &answer,
-		kube.WriteOptions{DryRun: true, FieldManager: f.manager})
-	if err != nil {
-		return nil, err
-	}
-	object, err := decoded(answer)
-	return comparable(object, false), err
 }

@@ -93,7 +93,7 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 	l := &Line{Resource: c.resource, Key: c.key}
 	r := c.result
 	if r == nil {
-		return b.written(ctx, l, c)
+		return b.written(l, c)
 	}
 	if r.Err != nil {
 		b.covered = true
@@ -138,11 +138,11 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 		b.mark(l, c)
 		return l
 	}
-	return b.written(ctx, l, c)
+	return b.written(l, c)
 }
 
 // written is the line about what was written.
-func (b *builder) written(ctx context.Context, l *Line, c *child) *Line {
+func (b *builder) written(l *Line, c *child) *Line {
 	var before, after kube.Raw
 	var declared map[string]any
 	var manager string
@@ -175,9 +175,9 @@ func (b *builder) written(ctx context.Context, l *Line, c *child) *Line {
 	case Create:
 		f.created(after)
 	case Change:
-		f.changed(ctx, before, after)
-		if len(l.Fields) == 0 && b.isOwner(c) {
-			return nil // its status or its finalizers
+		f.changed(before, after)
+		if len(l.Fields) == 0 && (b.isOwner(c) || hashOf(before) == hashOf(after)) {
+			return nil // its status or its finalizers; or the server stores what it has, whatever we send
 		}
 	}
 	return l

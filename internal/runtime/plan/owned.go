@@ -80,28 +80,3 @@ func taken(managers []entry, ours []string, at *place) string {
 	}
 	return ""
 }
-
-// lost returns the values of an object that our entry alone owns, as an Update: what is not declared of them goes with
-// the next apply, once the entry counts as applied. A dry run does not show it, because the step before it was not
-// stored.
-func lost(n *patch.Node, object map[string]any, managers []entry, ours string) []change {
-	updates := false
-	for _, e := range managers {
-		updates = updates || e.Manager == ours && e.Operation != "Apply"
-	}
-	if !updates {
-		return nil
-	}
-	var out []change
-	for _, c := range changesOf(n, object, nil) {
-		owned, others := false, false
-		for _, e := range managers {
-			owned = owned || e.Manager == ours && e.owns(c.at)
-			others = others || e.Manager != ours && e.owns(c.at)
-		}
-		if owned && !others {
-			out = append(out, c)
-		}
-	}
-	return out
-}

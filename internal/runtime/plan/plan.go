@@ -110,7 +110,8 @@ func idOf(r kube.Resource, k kube.Key) id { return id{r.GroupResource(), k} }
 // New returns a Planner. It sends nothing.
 func New(o Options) *Planner {
 	p := &Planner{o: o, standIns: map[id]kube.Raw{}, fresh: map[id]bool{}}
-	p.dry = o.Client.DryRun(kube.DryRun{Told: p.record, StandIn: p.standIn, Answer: p.answer})
+	p.dry = o.Client.DryRun(kube.DryRun{Told: p.record, StandIn: p.standIn, Instead: p.instead,
+		Answer: p.answer})
 	return p
 }
 

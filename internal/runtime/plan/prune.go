@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"strings"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+// This file is about applies whose dry run would show something else than what they do, because the step before them
+// was a dry run, too: our entry in managedFields is an Update still, of which an apply removes nothing; or a field was
+// to be handed over to another manager, and falls to its default. Such an apply is sent as the merge patch that makes
+// the same change.
+
+// instead returns the merge patch in the place of an apply; false: the apply itself will do.
+func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
+	before, err := decoded(w.Before)
+	sent, errSent := decoded(w.Body)
+	if before == nil || err != nil || errSent != nil || strings.HasSuffix(w.Manager, handover) {
+		return nil, false
+	}
+	managers := managersOf(w.Before)
+	handed := p.handedOver(w)
+	updates := false
+	for _, e := range managers {
+		updates = updates || e.Manager == w.Manager && e.Operation != "Apply"
+	}
+	if !updates && len(handed) == 0 {
+		return nil, false
+	}
+	schema := patch.SchemaFor(w.Resource.APIVersion(), w.Resource.Kind)
+	after, _ := overlay(schema, pruned(schema, before, sent, owners(managers, w.Manager, handed), true), sent).(map[string]any)
+	text, err := patch.Encode(mergePatch(before, after))
+	return text, err == nil
+}
+
+// handedOver returns what package apply has given to another manager before a write.
+func (p *Planner) handedOver(w *kube.Write) (sets []map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.writes {
+		h := &p.writes[i]
+		if h.Manager != w.Manager+handover || idOf(h.Resource, h.Key) != idOf(w.Resource, w.Key) {
+			continue
+		}
+		if body, err := decoded(h.Body); err == nil {
+			spec := map[string]any{}
+			fields, _ := body["spec"].(map[string]any)
+			for name := range fields {
+				spec["f:"+name] = map[string]any{}
+			}
+			sets = append(sets, map[string]any{"f:spec": spec})
+		}
+	}
+	return sets
+}
+
+// ownership is who owns what is below a value: sets of fields, as FieldsV1 has them.
+type ownership struct{ ours, others []map[string]any }
+
+func owners(managers []entry, ours string, handed []map[string]any) ownership {
+	o := ownership{others: handed}
+	for _, e := range managers {
+		if e.Manager == ours {
+			o.ours = append(o.ours, e.fields)
+		} else {
+			o.others = append(o.others, e.fields)
+		}
+	}
+	return o
+}
+
+// below returns the ownership of a field or an item.
+func (o ownership) below(is func(name string) bool) ownership {
+	return ownership{setsBelow(o.ours, is), setsBelow(o.others, is)}
+}
+
+func setsBelow(sets []map[string]any, is func(string) bool) (out []map[string]any) {
+	for _, set := range sets {
+		for name, v := range set {
+			if below, ok := v.(map[string]any); ok && is(name) {
+				out = append(out, below)
+			}
+		}
+	}
+	return out
+}
+
+// goes says whether a value goes that is no longer declared: we own it as such, and others nothing in it.
+func (o ownership) goes() bool {
+	for _, set := range o.ours {
+		if _, itself := set["."]; itself || len(set) == 0 {
+			return len(o.others) == 0
+		}
+	}
+	return false
+}
+
+// pruned returns an object without what we alone own and do not declare any more, as server-side apply removes it;
+// without fields, only items of lists go.
+func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
+	switch live := live.(type) {
+	case map[string]any:
+		if n.IsAtomicObject() {
+			return live
+		}
+		want, _ := sent.(map[string]any)
+		out := make(map[string]any, len(live))
+		for name, v := range live {
+			below := o.below(func(s string) bool { return s == "f:"+name })
+			declared, ok := want[name]
+			if ok || !fields || !below.goes() {
+				out[name] = pruned(n.Field(name), v, declared, below, fields)
+			}
+		}
+		return out
+	case []any:
+		want, _ := sent.([]any)
+		switch n.ListType() {
+		case patch.ListMap:
+			return prunedItems(n, live, want, o, fields)
+		case patch.ListSet:
+			return prunedSet(live, want, o)
+		}
+	}
+	return live
+}
+
+func prunedItems(n *patch.Node, live, want []any, o ownership, fields bool) []any {
+	out := []any{}
+	for _, item := range live {
+		key := n.ItemKey(item)
+		below := o.below(func(s string) bool {
+			text, ok := strings.CutPrefix(s, "k:")
+			k, err := patch.Decode([]byte(text))
+			return ok && err == nil && patch.Equal(k, key)
+		})
+		var declared any
+		for _, w := range want {
+			if patch.Equal(n.ItemKey(w), key) {
+				declared = w
+			}
+		}
+		if declared != nil || !below.goes() {
+			out = append(out, pruned(n.Item(), item, declared, below, fields))
+		}
+	}
+	return out
+}
+
+func prunedSet(live, want []any, o ownership) []any {
+	out := []any{}
+	for _, v := range live {
+		below := o.below(func(s string) bool {
+			text, ok := strings.CutPrefix(s, "v:")
+			member, err := patch.Decode([]byte(text))
+			return ok && err == nil && patch.Equal(member, v)
+		})
+		declared := false
+		for _, w := range want {
+			declared = declared || patch.Equal(w, v)
+		}
+		if declared || !below.goes() {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// mergePatch returns the merge patch (RFC 7386) that makes one object another.
+func mergePatch(before, after map[string]any) map[string]any {
+	out := map[string]any{}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			out[name] = nil
+		}
+	}
+	for name, v := range after {
+		was, existed := before[name]
+		old, wasObject := was.(map[string]any)
+		is, isObject := v.(map[string]any)
+		switch {
+		case wasObject && isObject:
+			if below := mergePatch(old, is); len(below) > 0 {
+				out[name] = below
+			}
+		case !existed || !patch.Equal(was, v):
+			out[name] = v
+		}
+	}
+	return out
+}

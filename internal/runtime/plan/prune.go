@@ -29,7 +29,8 @@ func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 		return nil, false
 	}
 	schema := patch.SchemaFor(w.Resource.APIVersion(), w.Resource.Kind)
-	after, _ := overlay(schema, pruned(schema, before, sent, owners(managers, w.Manager, handed), true), sent).(map[string]any)
+	rest := pruned(schema, before, sent, owners(managers, w.Manager, handed), true)
+	after, _ := overlay(schema, rest, sent).(map[string]any)
 	text, err := patch.Encode(mergePatch(before, after))
 	return text, err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -96,7 +97,19 @@ func (c *Choice) Rights() (out []kube.Right) {
 		}
 	}
 	for _, h := range c.controllers {
-		out = append(out, spec.Rights(h)...)
+		versions := map[string]string{} // which a rule of a Role does not have
+		for _, p := range h.Parents {
+			versions[p.GroupResource()] = p.APIVersion
+		}
+		for _, child := range h.Children {
+			versions[child.GroupResource()] = child.APIVersion
+		}
+		for _, right := range spec.Rights(h) {
+			if r := &right.Resource; r.Version == "" {
+				r.Version = strings.TrimPrefix(versions[r.GroupResource()], r.Group+"/")
+			}
+			out = append(out, right)
+		}
 	}
 	return out
 }

@@ -18,6 +18,67 @@ metadata: {name: web}
 spec: {image: "nginx:1.23.1", replicas: 2}
 `
 
+const secretYAML = `---
+apiVersion: v1
+kind: Secret
+metadata: {name: keys, namespace: default}
+stringData: {key: canary}
+`
+
+// A hook controller with a CRD of its own, and with Secrets and ConfigMaps among its children.
+const (
+	hookYAML = `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: apps}
+spec:
+  generateSelector: true
+  parentResource: {apiVersion: example.com/v1, resource: apps}
+  childResources:
+  - {apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}
+  - {apiVersion: v1, resource: secrets}
+  hooks: {sync: {exec: {command: [sh, ./hook.sh]}}}
+`
+	appsYAML = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: apps.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: apps, singular: app, kind: App, listKind: AppList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: example.com/v1
+kind: App
+metadata: {name: web, namespace: default}
+`
+)
+
+// Rules: PL-23
+func TestHookControllersRehearseWithTheSecretsThatTheyDeclare(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"hook.yaml": hookYAML, "hook.sh": `cat > /dev/null; echo '{"children":[' \
+		'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made"},"data":{"k":"v"}}]}'`})
+	controller, file := filepath.Join(dir, "hook.yaml"), filepath.Join(dir, "state")
+	from := startDev(t, "--bare", "--load", writeFile(t, appsYAML+secretYAML))
+	r := from.rehearse("-f", controller, "--by-owner")
+	if r.Code != cli.ExitDiffer || !strings.HasPrefix(r.Stdout, "App default/web + ConfigMap made\nRehearsal: 1 ") {
+		t.Errorf("%+v", r)
+	}
+	from.rehearse("-f", controller, "--save", file, "--plain").Want(t, cli.ExitDone)
+	from.Stop()
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), `"kind":"Secret"`) {
+		t.Errorf("the file has no Secret (%v)", err)
+	}
+	if again := skiffDev(t, "rehearse", "-f", controller, "--by-owner", "--from", file); again.Stdout != r.Stdout {
+		t.Errorf("%+v, want %s", again, r.Stdout)
+	}
+}
+
 // rehearse rehearses on the cluster of a skiff-dev.
 func (r devRun) rehearse(args ...string) clitest.Result {
 	r.T.Helper()
@@ -48,7 +109,7 @@ func (r devRun) waitPods(want int) {
 
 // Rules: RR-01, RR-03, PL-27
 func TestACopyIsAFileForRehearseAndForLoad(t *testing.T) {
-	from := startDev(t, "--controllers", "webserver", "--load", writeFile(t, webServerYAML))
+	from := startDev(t, "--controllers", "webserver", "--load", writeFile(t, webServerYAML+secretYAML))
 	from.waitPods(2)
 	file := filepath.Join(t.TempDir(), "cluster.state")
 	r := from.rehearse("--save", file)
@@ -77,6 +138,9 @@ func TestACopyIsAFileForRehearseAndForLoad(t *testing.T) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(string(text), `"kind":"Secret"`) || strings.Contains(string(text), `"kind":"ConfigMap"`) {
+		t.Error("the file has a Secret or a ConfigMap, which no controller reads")
 	}
 	services := kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 	if id := uid(to, services, "web-service"); id == "" || !strings.Contains(string(text), id) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver"
@@ -22,10 +23,11 @@ type journal struct {
 	before int        // writes of the simulation before that
 	books  int        // writes of the controllers that are bookkeeping
 	writes []apiserver.Write
+	inWay  map[string][]string // by owners, what was in the way of their children at the last look
 }
 
 func newJournal(rights []kube.Right) *journal {
-	j := &journal{owners: map[string]bool{}}
+	j := &journal{owners: map[string]bool{}, inWay: map[string][]string{}}
 	for _, r := range rights {
 		if r.Subresource == "status" {
 			j.owners[r.Resource.GroupResource()] = true
@@ -93,6 +95,29 @@ func (j *journal) latest() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last
+}
+
+// observe notes what is in the way of the children of an owner: it is an apply.Observer.
+func (j *journal) observe(owner apply.Owner, _ []apply.Child, report apply.Report) {
+	var all []string
+	for _, r := range report.Children {
+		switch {
+		case r.Err != nil:
+			all = append(all, r.Resource.Kind+" "+r.Key.String()+": "+kube.Explain(r.Err))
+		case slices.Contains([]apply.Outcome{apply.Foreign, apply.Contested, apply.PortTaken, apply.NoNodePort}, r.Outcome):
+			all = append(all, r.Message)
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.inWay[owner.Resource.Kind+" "+owner.Key().String()] = all
+}
+
+// obstacles returns what is in the way, by owners.
+func (j *journal) obstacles() map[string][]string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.inWay)
 }
 
 // line is one line of the report.

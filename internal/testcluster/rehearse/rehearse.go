@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/cli"
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -63,6 +64,10 @@ type rehearsal struct {
 	server  *apiserver.Server
 	cluster *simulate.Cluster
 	own     func() ([]*controller.Controller, bool) // nil while the simulation runs alone
+
+	// At the end of the controllers.
+	waits   []string // keys that wait for longer than a rehearsal does
+	blocked []string // what cannot be done until a user changes something, and what failed
 }
 
 // Run rehearses, and writes what happened. The code is 0 where nothing was written, 3 where something was, 4 where
@@ -119,7 +124,11 @@ func (r *rehearsal) play(ctx context.Context, client *kube.Client) error {
 	r.log.begin()
 	all, run := r.Start(client, r.Log)
 	r.own = all
-	return cli.During(ctx, run, r.quiet)
+	return cli.During(apply.Observe(ctx, r.log.observe), run, func(ctx context.Context) error {
+		err := r.quiet(ctx)
+		r.waits, r.blocked = r.whatWaits(), r.whatIsBlocked() // before they are stopped, and know no more
+		return err
+	})
 }
 
 // quiet waits until nothing is left to do.

@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,7 +30,6 @@ type world struct {
 	api     *apiserver.Server
 	client  *kube.Client
 	cluster *simulate.Cluster
-	last    *rehearsal
 }
 
 // inWorld runs a test on a cluster with skiff's definitions.
@@ -120,7 +120,7 @@ func (w *world) with(c *cli.Choice, o Options) (string, cli.ExitCode) {
 	o.Start, o.Rights, o.Timeout, o.Log = c.Start, c.Rights(), time.Minute, logr.Discard()
 	r := &rehearsal{Options: o, log: newJournal(o.Rights)}
 	code, err := r.run(w.Context(), &out)
-	if w.last = r; code == cli.ExitDone && (r.log.books != 0 || len(r.log.writes) != 0) {
+	if strings.HasPrefix(out.String(), "No writes") && (r.log.books != 0 || len(r.log.writes) != 0) {
 		w.Errorf("%d writes of statuses, and the simulation wrote %v", r.log.books, r.log.writes)
 	}
 	if err != nil {
@@ -135,6 +135,27 @@ func (w *world) webServer(name, image string) {
 		"metadata": map[string]any{"name": name}, "spec": map[string]any{"image": image, "replicas": 3}}
 	if err := w.client.Patch(w.Context(), webServers, kube.Key{Namespace: "default", Name: name}, kube.ApplyPatch,
 		body, nil, kube.WriteOptions{FieldManager: "user", Force: true}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) trigger(name string, spec map[string]any) {
+	w.Helper()
+	r := kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers", Kind: "RestartTrigger"}
+	w.create(r, map[string]any{"metadata": map[string]any{"name": name}, "spec": spec})
+}
+
+// pod makes a pod of the source of the trigger.
+func (w *world) pod(name string) {
+	w.Helper()
+	w.create(pods, map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"app": "cache"}},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}}})
+}
+
+func (w *world) create(r kube.Resource, body map[string]any) {
+	w.Helper()
+	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
+	if err := w.client.Create(w.Context(), r, "default", body, nil, kube.WriteOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -182,6 +203,84 @@ func TestTheWritesAreInOrderOfTimeWithWhatTheSimulationMadeOfThem(t *testing.T) 
 		}
 		if code != cli.ExitDiffer || strings.Count(out, "\n") != 7 || t.Failed() {
 			t.Errorf("exit %d\n%s", code, out)
+		}
+	})
+}
+
+// Rules: PL-26, RR-01
+func TestWhatIsInTheWayOfAWriteIsNamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.choice("--controllers", "webserver")
+		w.create(kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}, map[string]any{
+			"metadata": map[string]any{"name": "web-service"},
+			"spec":     map[string]any{"ports": []any{map[string]any{"port": 80}}}})
+		w.webServer("web", "nginx:1.23.1")
+		out, code := w.byOwner(c, w.copy(c))
+		if code != exitBlocked || !strings.Contains(out, "\n! WebServer default/web: ") ||
+			!strings.Contains(out, "web-service") || !strings.Contains(out, ", 1 blocked.\n"+lastLine) {
+			t.Errorf("exit %d\n%s", code, out)
+		}
+	})
+}
+
+// Rules: PL-26, RR-01
+func TestAHookThatFailsIsInTheWayOfItsParent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hook.yaml")
+	if err := os.WriteFile(file, []byte(`apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: servers}
+spec:
+  generateSelector: true
+  parentResource: {apiVersion: skiff.dev/v1alpha1, resource: webservers}
+  childResources: [{apiVersion: v1, resource: configmaps}]
+  hooks: {sync: {exec: {command: ["false"]}}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inWorld(t, func(w *world) {
+		c := w.choice("-f", file)
+		w.webServer("web", "nginx:1.23.1")
+		out, code := w.byOwner(c, w.copy(c))
+		if code != exitBlocked || !strings.HasPrefix(out, "! WebServer default/web: fails; the log on stderr says why\n") {
+			t.Errorf("exit %d\n%s", code, out)
+		}
+	})
+}
+
+// A restart that waits for its cooldown is not waited for, and named.
+//
+// Rules: PL-24, PL-26
+func TestWhatWaitsForLongerIsNamedAndWhatWasNotAtRestIsCounted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.choice("--controllers", "restart")
+		w.trigger("predixy", map[string]any{"debounce": "30s", "source": map[string]any{"selector": map[string]any{
+			"matchLabels": map[string]any{"app": "cache"}}}, "targets": []any{map[string]any{"kind": "Deployment",
+			"name": "predixy"}}})
+		w.run(c, 10*time.Second)
+		w.pod("cache-0")
+		out, code := w.rehearse(c, w.copy(c))
+		if !strings.HasPrefix(out, "the copy was not at rest: ") ||
+			!strings.Contains(out, " simulated writes before the plan\n") ||
+			!strings.Contains(out, "\nwaits: RestartTrigger default/predixy, 2") || code != cli.ExitDone {
+			t.Errorf("exit %d\n%s", code, out)
+		}
+	})
+}
+
+// Rules: PL-26
+func TestAnEndThatDoesNotComeIsAnError(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.choice("--controllers", "webserver")
+		w.webServer("web", "nginx:1.23.1")
+		var out strings.Builder
+		code, err := Run(w.Context(), &out, Options{State: w.copy(c), Start: c.Start, Rights: c.Rights(),
+			Timeout: 1300 * time.Millisecond, Log: logr.Discard()})
+		if err == nil || !strings.Contains(err.Error(), "not quiet after 1.3s (") ||
+			!strings.Contains(err.Error(), "): give more time with --timeout") {
+			t.Errorf("exit %d: %v\n%s", code, err, &out)
+		}
+		if !strings.Contains(out.String(), "WebServer default/web + Deployment web\n") {
+			t.Errorf("what was written is not printed: %s", &out)
 		}
 	})
 }

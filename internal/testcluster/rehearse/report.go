@@ -10,7 +10,6 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/runtime/conditions"
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -44,23 +43,22 @@ func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
 		}
 		fmt.Fprintf(&text, "%s\n", kube.Text(l.owner+" "+l.text))
 	}
-	blocked := r.blocked()
-	for _, b := range blocked {
+	for _, b := range r.blocked {
 		fmt.Fprintf(&text, "! %s\n", kube.Text(b))
 	}
-	for _, w := range r.waits() {
+	for _, w := range r.waits {
 		fmt.Fprintf(&text, "waits: %s\n", kube.Text(w))
 	}
-	if created+changed+deleted+len(blocked) == 0 {
+	if created+changed+deleted+len(r.blocked) == 0 {
 		fmt.Fprintf(&text, "No writes: the %d objects of the copy stay as they are.\n", len(r.State.Objects))
 	}
 	fmt.Fprintf(&text, "Rehearsal: %d created, %d changed, %d deleted, %d blocked.\n", created, changed, deleted,
-		len(blocked))
+		len(r.blocked))
 	text.WriteString("Not known here: whether images can be pulled, what webhooks refuse or change, and what other " +
 		"controllers do.\n")
 	code := cli.ExitCode(cli.ExitDone)
 	switch {
-	case len(blocked) > 0:
+	case len(r.blocked) > 0:
 		code = exitBlocked
 	case created+changed+deleted > 0:
 		code = cli.ExitDiffer
@@ -69,12 +67,15 @@ func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
 	return code, err
 }
 
-// waits says which keys of the controllers wait for longer than a rehearsal does.
-func (r *rehearsal) waits() (out []string) {
-	for _, c := range r.controllers() {
+// whatWaits says which keys of the controllers wait for longer than a rehearsal does.
+func (r *rehearsal) whatWaits() (out []string) {
+	own, _ := r.own()
+	for _, c := range own {
 		pending, all, _, _ := c.View(maxWaits)
 		for _, p := range pending {
-			out = append(out, fmt.Sprintf("%s %s, %s%s", c.Kind(), p.Key, r.until(p), cause(p)))
+			if p.Failures == 0 { // else it is blocked
+				out = append(out, fmt.Sprintf("%s %s, %s%s", c.Kind(), p.Key, r.until(p), strings.Join(p.Causes, ", ")))
+			}
 		}
 		if all > len(pending) {
 			out = append(out, fmt.Sprintf("%d more of %s", all-len(pending), c.Name()))
@@ -100,43 +101,31 @@ func (r *rehearsal) until(p queue.Pending) string {
 	return d.String() + ", "
 }
 
-func cause(p queue.Pending) string {
-	text := strings.Join(p.Causes, ", ")
-	if p.Failures > 0 {
-		text += fmt.Sprintf(" after %d failures", p.Failures)
-	}
-	return text
-}
-
-func (r *rehearsal) controllers() []*controller.Controller {
-	if r.own == nil {
-		return nil
-	}
-	own, _ := r.own()
-	return own
-}
-
-// blocked says what cannot be done until a user changes something, and what failed.
-func (r *rehearsal) blocked() (out []string) {
+// whatIsBlocked says what cannot be done until a user changes something, and what failed.
+func (r *rehearsal) whatIsBlocked() (out []string) {
 	said := map[string]bool{}
+	for owner, all := range r.log.obstacles() {
+		for _, text := range all {
+			said[owner], out = true, append(out, owner+": "+text)
+		}
+	}
 	for _, right := range r.Rights {
 		if right.Subresource != "status" {
 			continue
 		}
 		for _, o := range r.server.List(right.Resource, "") {
-			if message, is := stalled(o); is {
-				name := right.Resource.Kind + " " + keyOf(o).String()
-				said[name] = true
-				out = append(out, name+": "+message)
+			name := right.Resource.Kind + " " + keyOf(o).String()
+			if message, is := stalled(o); is && !said[name] {
+				said[name], out = true, append(out, name+": "+message)
 			}
 		}
 	}
-	for _, c := range r.controllers() {
+	own, _ := r.own()
+	for _, c := range own {
 		_, _, failing, _ := c.View(maxWaits)
 		for _, f := range failing {
 			if name := c.Kind() + " " + f.Key.String(); !said[name] {
-				out = append(out, fmt.Sprintf("%s: failed %d times in a row; the log on stderr says why", name,
-					f.Failures))
+				out = append(out, name+": fails; the log on stderr says why")
 			}
 		}
 	}

@@ -40,10 +40,10 @@ var (
 		{Group: "apps", Version: "v1", Plural: "controllerrevisions", Kind: "ControllerRevision"},
 		{Version: "v1", Plural: "pods", Kind: "Pod"},
 	}
-	// never are resources that no rule of a controller has copied: secrets of others, and what says nothing about what
-	// is declared.
-	never = []string{"secrets", "configmaps", "events", "events.events.k8s.io", "leases.coordination.k8s.io",
-		"namespaces", "nodes", "customresourcedefinitions.apiextensions.k8s.io"}
+	// never are resources that are not copied because a controller reads them: they say nothing about what is declared,
+	// or are copied anyway.
+	never = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "namespaces", "nodes",
+		"customresourcedefinitions.apiextensions.k8s.io"}
 )
 
 // Copy reads what controllers see of a cluster.
@@ -98,51 +98,55 @@ type copying struct {
 // resources finds what the controllers read, and copies the definitions of the custom ones.
 func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Resource, error) {
 	wanted := slices.Clone(makers)
-	custom := false
+	seen := map[string]bool{}
+	for _, name := range never {
+		seen[name] = true
+	}
+	owners := 0
+	for _, r := range makers {
+		seen[r.GroupResource()] = true
+		if owns(rights, r.GroupResource()) {
+			owners++
+		}
+	}
 	for _, right := range rights {
 		name := right.Resource.GroupResource()
-		reads := slices.ContainsFunc(right.Verbs, func(verb string) bool { return verb == "get" || verb == "list" })
-		if !reads || right.Subresource != "" || slices.Contains(never, name) ||
-			slices.ContainsFunc(wanted, func(r kube.Resource) bool { return r.GroupResource() == name }) {
+		reads := slices.Contains(right.Verbs, "get") || slices.Contains(right.Verbs, "list")
+		if seen[name] || !reads || right.Subresource != "" {
 			continue
 		}
-		found, err := s.served(ctx, right.Resource)
+		seen[name] = true
+		found, ok, err := discovery.Find(ctx, s.client, right.Resource.Group, right.Resource.Version,
+			right.Resource.Plural)
 		if err != nil {
 			return nil, err
 		}
-		if found == nil {
+		if !ok {
 			s.Notes = append(s.Notes, "the cluster has no "+name)
 			continue
 		}
-		wanted = append(wanted, *found)
-		if strings.HasSuffix(found.Group, ".k8s.io") || !strings.Contains(found.Group, ".") {
-			continue // built in
+		wanted = append(wanted, found.Resource)
+		if owns(rights, name) {
+			owners++
 		}
-		custom = true
-		if err := s.get(ctx, definitions, kube.Key{Name: name}); err != nil && !kube.IsNotFound(err) {
-			return nil, err
+		if strings.Contains(found.Group, ".") { // others are built in, and so are some of these
+			err := s.get(ctx, definitions, kube.Key{Name: name})
+			if err != nil && !kube.IsNotFound(err) {
+				return nil, err
+			}
 		}
 	}
-	if !custom {
+	if owners == 0 {
 		return nil, errNothing
 	}
 	return wanted, nil
 }
 
-// served returns a resource as the cluster serves it, nil if it does not.
-func (s *copying) served(ctx context.Context, r kube.Resource) (*kube.Resource, error) {
-	if r.Version == "" { // a rule of a hook controller
-		found, err := discovery.Resolve(ctx, s.client, r.GroupResource())
-		if err != nil {
-			return nil, err
-		}
-		return &found.Resource, nil
-	}
-	found, ok, err := discovery.Find(ctx, s.client, r.Group, r.Version, r.Plural)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &found.Resource, nil
+// owns says whether controllers work for the objects of a resource: they write their status.
+func owns(rights []kube.Right, name string) bool {
+	return slices.ContainsFunc(rights, func(r kube.Right) bool {
+		return r.Subresource == "status" && r.Resource.GroupResource() == name
+	})
 }
 
 // cluster copies namespaces and nodes, and makes names of a selector of namespaces.

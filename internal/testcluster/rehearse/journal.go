@@ -104,7 +104,8 @@ func (j *journal) observe(owner apply.Owner, _ []apply.Child, report apply.Repor
 		switch {
 		case r.Err != nil:
 			all = append(all, r.Resource.Kind+" "+r.Key.String()+": "+kube.Explain(r.Err))
-		case slices.Contains([]apply.Outcome{apply.Foreign, apply.Contested, apply.PortTaken, apply.NoNodePort}, r.Outcome):
+		case r.Outcome == apply.Foreign, r.Outcome == apply.Contested, r.Outcome == apply.PortTaken,
+			r.Outcome == apply.NoNodePort:
 			all = append(all, r.Message)
 		}
 	}

@@ -241,7 +241,8 @@ spec:
 		c := w.choice("-f", file)
 		w.webServer("web", "nginx:1.23.1")
 		out, code := w.byOwner(c, w.copy(c))
-		if code != exitBlocked || !strings.HasPrefix(out, "! WebServer default/web: fails; the log on stderr says why\n") {
+		const want = "! WebServer default/web: fails; the log on stderr says why\n"
+		if code != exitBlocked || !strings.HasPrefix(out, want) {
 			t.Errorf("exit %d\n%s", code, out)
 		}
 	})

@@ -74,7 +74,8 @@ func (r *rehearsal) whatWaits() (out []string) {
 		pending, all, _, _ := c.View(maxWaits)
 		for _, p := range pending {
 			if p.Failures == 0 { // else it is blocked
-				out = append(out, fmt.Sprintf("%s %s, %s%s", c.Kind(), p.Key, r.until(p), strings.Join(p.Causes, ", ")))
+				out = append(out, fmt.Sprintf("%s %s, %s%s", c.Kind(), p.Key, r.until(p),
+					strings.Join(p.Causes, ", ")))
 			}
 		}
 		if all > len(pending) {

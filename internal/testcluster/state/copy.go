@@ -40,8 +40,8 @@ var (
 		{Group: "apps", Version: "v1", Plural: "controllerrevisions", Kind: "ControllerRevision"},
 		{Version: "v1", Plural: "pods", Kind: "Pod"},
 	}
-	// never are resources that are not copied because a controller reads them: they say nothing about what is declared,
-	// or are copied anyway.
+	// never are resources that are not copied because a controller reads them: they say nothing about what is
+	// declared, or are copied anyway.
 	never = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "namespaces", "nodes",
 		"customresourcedefinitions.apiextensions.k8s.io"}
 )

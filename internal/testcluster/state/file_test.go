@@ -44,8 +44,8 @@ func TestABrokenFileIsRefusedWithWhatIsWrong(t *testing.T) {
 func TestACopyThatIsTooLargeSaysHowToNarrowIt(t *testing.T) {
 	s := &State{bytes: MaxBytes - 100}
 	err := s.add(map[string]any{"a": strings.Repeat("x", 200)})
-	if err == nil || err.Error() != "the copy is larger than 256 MiB: copy fewer namespaces, with --watch-namespaces, "+
-		"or fewer controllers, with --controllers" {
+	if err == nil || err.Error() != "the copy is larger than 256 MiB: copy fewer namespaces, with "+
+		"--watch-namespaces, or fewer controllers, with --controllers" {
 		t.Error(err)
 	}
 }

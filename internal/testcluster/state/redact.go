@@ -31,11 +31,9 @@ func (s *State) Redact(marks func(apiVersion, kind string, raw kube.Raw) ([]stri
 		if err != nil {
 			return err
 		}
+		redacted[i] = o
 		r.collect(o)
-		if redacted[i] = o; o["kind"] != definitions.Kind {
-			r.values(o, o["kind"], nil)
-		}
-		r.annotations(o)
+		r.values(o, o["kind"], nil)
 		if err := r.declare(text, o, marks); err != nil {
 			return fmt.Errorf("redact object %d: %w; --plain keeps all values", i+1, err)
 		}
@@ -142,32 +140,6 @@ func kept(name string) bool {
 			"deployment.kubernetes.io/max-replicas", "kubectl.kubernetes.io/restartedAt"}, name)
 }
 
-// annotations replaces the annotations of an object's metadata, and of the metadata in it.
-func (r *redaction) annotations(v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, item := range v {
-			r.annotations(item)
-		}
-	case map[string]any:
-		for name, value := range v {
-			if name == "managedFields" {
-				continue
-			}
-			all, isMap := value.(map[string]any)
-			if name != "annotations" || !isMap {
-				r.annotations(value)
-				continue
-			}
-			for key, text := range all {
-				if text, ok := text.(string); ok && !kept(key) {
-					all[key] = r.token(text)
-				}
-			}
-		}
-	}
-}
-
 // secretFields are the fields whose strings are replaced, however deep.
 var secretFields = []string{"args", "command", "data", "stringData", "binaryData", "volumeAttributes"}
 
@@ -182,7 +154,10 @@ func (r *redaction) values(v, kind any, path []string) {
 		for name, value := range v {
 			at := append(path[:len(path):len(path)], name)
 			switch {
-			case len(path) == 0 && name == "metadata":
+			case name == "annotations":
+				r.annotations(value)
+			case name == "managedFields", kind == definitions.Kind && at[0] != "metadata":
+				// names of fields
 			case slices.Contains(secretFields, name) && !isRevision(kind, at),
 				kind == "Redis" && slices.Equal(at, []string{"spec", "config"}):
 				v[name] = r.all(value)
@@ -191,6 +166,16 @@ func (r *redaction) values(v, kind any, path []string) {
 			default:
 				r.values(value, kind, at)
 			}
+		}
+	}
+}
+
+// annotations replaces annotations.
+func (r *redaction) annotations(v any) {
+	all, _ := v.(map[string]any)
+	for key, text := range all {
+		if text, ok := text.(string); ok && !kept(key) {
+			all[key] = r.token(text)
 		}
 	}
 }

@@ -231,6 +231,30 @@ func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testi
 	})
 }
 
+// Rules: HK-94, HK-98
+func TestAControllerWhoseParentsLoseTheirDefinitionWaitsForIt(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.put(composite)
+		w.Create("a", `{}`)
+		w.Pass(10 * time.Second)
+		w.done(w.User.Delete(context.Background(), kube.Resource{Group: "apiextensions.k8s.io", Version: "v1",
+			Plural: "customresourcedefinitions", ClusterScoped: true}, kube.Key{Name: "things.example.com"},
+			kube.DeleteOptions{}))
+		w.Pass(time.Minute)
+		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "things.example.com: the "+
+			"server does not have this resource; install its CRD") {
+			t.Errorf("attention %q", lines)
+		}
+		w.Want("it is told", len(w.logged("CreateError")), 1)
+		w.installThings()
+		w.Create("b", `{}`)
+		w.Pass(time.Minute)
+		w.Want("attention when it is back", len(w.hooks.Attention()), 0)
+		w.Want("children", slices.Contains(w.configMaps(), "b"), true)
+	})
+}
+
 // Rules: HK-95, HK-96, HK-98
 func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 	run(t, func(w *world) {

@@ -191,30 +191,10 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	s.follow(running)
 	s.waits("")
 	s.tell(events.Normal, "Started", "the controller runs")
-	s.watchPrograms(ctx)
+	s.watch(ctx, running)
 	s.tell(events.Normal, "Stopping", "the controller stops")
 	stopped = true
 	return nil
-}
-
-// lookEvery is how often the files of a program are looked at: a change that was just saved runs all parents within
-// two seconds. It is one stat of each.
-const lookEvery = time.Second
-
-// watchPrograms runs all parents when the program of a hook has changed, until ctx ends.
-func (s *supervised) watchPrograms(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-			for _, h := range s.currentHooks() {
-				h.changed(h.caller.Version(), 0)
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // connect makes what calls the hooks.

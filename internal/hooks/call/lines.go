@@ -92,7 +92,7 @@ func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([
 	}
 	if w.process == nil {
 		if wait := time.Until(w.next); wait > 0 {
-			return nil, unavailable{&pausing{wait, w.reason}}
+			return nil, &pausing{wait, w.reason} // not unavailable: it is the failure before, and was counted then
 		}
 		var err error
 		if w.process, err = p.run(files, p.epoch()); err != nil {

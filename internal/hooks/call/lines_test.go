@@ -88,7 +88,9 @@ func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *t
 		c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer, o.Workers = 1<<20, 1 })
 		refused(t, c, "hook sync (sh): ", want)
 		wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
-		refused(t, c, "it ended and is started again in ")
+		if err := refused(t, c, "it ended and is started again in "); call.IsUnavailable(err) {
+			t.Errorf("%v: no hook was asked, and it counts as a failure of it", err)
+		}
 		starts, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "starts"))
 		if err != nil || len(starts) != 1 {
 			t.Errorf("%s: %d starts, %v", answer, len(starts), err)

@@ -228,10 +228,13 @@ func (h *hook) failLocked(parent kube.Key, err error) {
 	if f.inARow < parkAfter || len(f.parents) < parkParents {
 		return
 	}
-	if f.parked.IsZero() {
+	switch {
+	case f.parked.IsZero():
 		f.parked = time.Now()
 		h.tell(events.Warning, "HookUnavailable", fmt.Sprintf("the %s hook fails%s (%v); it gets one call at a time "+
 			"until it answers", h.name, in(parent.Namespace), err))
+	case time.Now().Before(f.next): // a call that began before the pause: it says nothing new
+		return
 	}
 	f.pause = min(max(2*f.pause, firstPark), maxPark)
 	f.next = time.Now().Add(f.pause)

@@ -22,6 +22,13 @@ var suite struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(lineHookVariable) != "" {
+		if err := lineHook(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "skiff-e2e-suite-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -78,6 +78,9 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 	if problem := imageProblem(f.image); problem != "" {
 		return nil, Usagef("--image %q: %s", f.image, problem)
 	}
+	if problem := imageProblem(f.sidecar); f.sidecar != "" && problem != "" {
+		return nil, Usagef("--sidecar %q: %s", f.sidecar, problem)
+	}
 	if f.replicas < 1 {
 		return nil, Usagef("--replicas %d: must be at least 1", f.replicas)
 	}
@@ -103,9 +106,6 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 
 // checkSidecar checks --sidecar: all programs would run in the container of skiff, and nothing else serves localhost.
 func (f *hooksManifestsFlags) checkSidecar(controllers []*spec.Controller) error {
-	if problem := imageProblem(f.sidecar); f.sidecar != "" && problem != "" {
-		return Usagef("--sidecar %q: %s", f.sidecar, problem)
-	}
 	if f.sidecar != "" && f.rights.files.cluster {
 		return Usagef("--sidecar: it is for the controllers of files (-f)")
 	}

@@ -77,7 +77,8 @@ func flagOf(err error) error {
 	}
 	if listen, ok := errors.AsType[*manager.ListenError](err); ok {
 		flag := map[string]string{manager.Probes: "--health-probe-bind-address",
-			manager.Metrics: "--metrics-bind-address", manager.DebugPages: "--pprof-bind-address"}[listen.What]
+			manager.Metrics: "--metrics-bind-address", manager.DebugPages: "--pprof-bind-address",
+			manager.LivePage: "--debug-bind-address"}[listen.What]
 		return fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", flag, listen.Address, listen.Err)
 	}
 	return err

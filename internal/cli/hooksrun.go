@@ -167,7 +167,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	setup := controller.Setup{Client: client, Workers: f.workers, WatchIdleTimeout: f.watchIdleTimeout,
 		Namespaces:  slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10, Elected: elector != nil,
-		Mirrors: cache.NewMirrors(), Advice: f.advice(), Log: log}
+		Mirrors: cache.NewMirrors(), History: f.history(), Advice: f.advice(), Log: log}
 	memory := call.NewMemory(unlimitedForAnswers)
 	if limit, limited := cache.MemoryLimit(); limited {
 		setup.InFlight = controller.NewInFlight(limit)
@@ -181,13 +181,15 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	}
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
-		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20,
+		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1,
+			MaxAnswer: f.answerMiB << 20,
 			Credential: credentials(client)}})
 	var fixed []*controller.Controller
 	if f.files.cluster {
 		fixed = hooks.FromCluster(f.files.selector, f.allowExec)
 	}
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, Elector: elector,
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, History: setup.History,
+		Elector: elector,
 		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
 		Attention: hooks.Attention, About: hooks.About, Scrape: hooks.Scrape, Log: log}))
 	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before

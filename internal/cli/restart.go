@@ -158,9 +158,10 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	limitMemory(log)
+	past := f.history()
 	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
 		WatchIdleTimeout: f.watchIdleTimeout, MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
-		Advice: advice, Log: log}, spec)
+		History: past, Advice: advice, Log: log}, spec)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
 	}
 	err = manager.New(f.options(manager.Options{Controllers: []*controller.Controller{c}, Client: client,
-		Requests: requests, Log: log})).Run(cmd.Context())
+		Requests: requests, History: past, Log: log})).Run(cmd.Context())
 	if err == nil {
 		log.Info("stopped")
 	}

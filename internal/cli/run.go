@@ -228,6 +228,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	}
 	log.Info("starting", "version", version, "server", client.Server(), "controllers",
 		strings.Join(f.Names, ","), "namespaces", scope)
+	past := f.history()
 	guarded := client
 	if elector != nil {
 		guarded = client.Guard(elector.Held) // also in a process that was stopped while another took over
@@ -239,13 +240,13 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 			Elected:        elector != nil,
 			MinDebounce:    f.floors.minDebounce,
 			MinCooldown:    f.floors.minCooldown,
-			TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice, Log: log})
+			TemplatePolicy: podpolicy.Policy(f.templatePolicy), History: past, Advice: advice, Log: log})
 	var installed skew
 	var electionLog *events.Recorder
 	if elector != nil {
 		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
 	}
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, Elector: elector,
+	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, History: past, Elector: elector,
 		ElectionLog: electionLog, Client: client, Requests: on.Requests, Recorders: recorders,
 		Attention: installed.attention, Log: log}))
 	comparing, stop := context.WithCancel(ctx)

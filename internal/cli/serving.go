@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,13 +11,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/restart"
+	"skiff/internal/runtime/history"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/manager"
 )
 
 // servingFlags are those of all commands that run controllers: what a process shows of itself, and how long a watch
 // may be silent.
 type servingFlags struct {
-	health, metrics, debug         string // addresses; "0": none
+	health, metrics, debug, page   string // addresses; "0": none
+	pageHosts                      []string
+	pageToken                      string // the file with it; "": none
 	found                          bool   // no flag was given: the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
 }
@@ -33,24 +39,40 @@ func (f *servingFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.debug, "pprof-bind-address", "0",
 		"`host:port` for /debug/pprof/ and /debug/controllers; 0 disables them, :PORT listens on the loopback "+
 			"address only")
+	fs.StringVar(&f.page, "debug-bind-address", cmp.Or(f.page, "0"),
+		"`host:port` for the live page; 0 disables it, :PORT listens on the loopback address only")
+	fs.StringSliceVar(&f.pageHosts, "debug-allowed-hosts", nil,
+		"`names` by which browsers may ask for the live page, beside localhost and addresses")
+	fs.StringVar(&f.pageToken, "debug-token-file", "",
+		"`file` with the token that readers of the live page need; without it, the page is served on the loopback "+
+			"address only, and shows no texts of errors")
 	fs.DurationVar(&f.watchTimeout, "watch-liveness-timeout", manager.DefaultWatchTimeout,
 		"/livez/watch fails when a watch has had no event, bookmark or renewal for this long")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
 		"reconnect a watch that has received nothing for this long; each reconnect of an idle resource costs one "+
 			"request (default: slightly longer than a watch lasts)")
-	InGroup(cmd, GroupServing, "health-probe-bind-address", "metrics-bind-address")
-	InGroup(cmd, GroupAdvanced, "pprof-bind-address", "watch-liveness-timeout", "watch-idle-timeout")
+	InGroup(cmd, GroupServing, "health-probe-bind-address", "metrics-bind-address", "debug-bind-address",
+		"debug-token-file")
+	InGroup(cmd, GroupAdvanced, "debug-allowed-hosts", "pprof-bind-address", "watch-liveness-timeout",
+		"watch-idle-timeout")
 }
+
+// ServePage serves the live page, on a free port of this machine, unless a flag says otherwise. It is for before add.
+func (f *servingFlags) ServePage() { f.page = "127.0.0.1:0" }
 
 func (f *servingFlags) check() error {
 	for _, address := range []struct{ flag, value string }{
 		{"--health-probe-bind-address", f.health},
 		{"--metrics-bind-address", f.metrics},
 		{"--pprof-bind-address", f.debug},
+		{"--debug-bind-address", f.page},
 	} {
 		if err := CheckAddress(address.flag, address.value); err != nil {
 			return err
 		}
+	}
+	if err := f.checkPage(); err != nil {
+		return err
 	}
 	if f.watchIdleTimeout < 0 {
 		return Usagef("--watch-idle-timeout %s: must not be negative", f.watchIdleTimeout)
@@ -62,13 +84,49 @@ func (f *servingFlags) check() error {
 	return nil
 }
 
+// checkPage refuses to show the live page to others without a token.
+func (f *servingFlags) checkPage() error {
+	for _, host := range f.pageHosts {
+		if !kube.ValidName(host) {
+			return Usagef("--debug-allowed-hosts %q: want host names without a port", host)
+		}
+	}
+	if f.pageToken != "" {
+		if _, err := kubeconfig.ReadToken(f.pageToken); err != nil {
+			return Usagef("--debug-token-file: %w", err)
+		}
+		return nil
+	}
+	if f.page == "" || f.page == "0" {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(loopback(f.page))
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return Usagef("--debug-bind-address %s: others could read the page there: give --debug-token-file, or a "+
+			"loopback address", f.page)
+	}
+	return nil
+}
+
 // options returns what the manager needs of the flags.
 func (f *servingFlags) options(o manager.Options) manager.Options {
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
+	o.PageAddr, o.PageHosts = loopback(f.page), f.pageHosts
+	if f.pageToken != "" {
+		o.PageToken = func() (string, error) { return kubeconfig.ReadToken(f.pageToken) }
+	}
 	if f.found {
 		o.HealthElse = append(probeAddresses()[1:], "127.0.0.1:0")
 	}
 	return o
+}
+
+// history is what the live page shows of the past; nil without a page.
+func (f *servingFlags) history() *history.Log {
+	if f.page == "" || f.page == "0" {
+		return nil
+	}
+	return new(history.Log)
 }
 
 // defaultProbes is where `skiff run` serves its probes, with the port that the manifests have, unless it is taken.

@@ -140,7 +140,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		Ours: r.isOurs, InOrder: true, RemoveFirst: true, Predecessor: wire.LastApplied}, children...)
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
-		InFlight: s.InFlight, Advice: s.Advice, Log: s.Log}, sources...)
+		InFlight: s.InFlight, History: s.History, Advice: s.Advice, Log: s.Log}, sources...)
 	c.OnLeave(r.engine.Leave)
 	if r.revisions != nil {
 		c.OnLeave(r.revisions.Leave)

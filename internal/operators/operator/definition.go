@@ -36,6 +36,14 @@ func (o *Object[Spec, Status]) spec() any           { return &o.Spec }
 func (o *Object[Spec, Status]) status() *Status     { return &o.Status }
 func (o *Object[Spec, Status]) blank() kube.Object  { return new(Object[Spec, Status]) }
 
+// Shown returns the conditions of the object.
+func (o *Object[Spec, Status]) Shown() []conditions.Condition {
+	if s, ok := any(&o.Status).(interface{ common() *Common }); ok {
+		return s.common().Conditions
+	}
+	return nil
+}
+
 func (o *Object[Spec, Status]) declared(inputs []input) kube.Object {
 	out := &Object[Spec, Status]{Spec: o.Spec, inputs: inputs}
 	out.Namespace, out.Name, out.UID, out.Generation = o.Namespace, o.Name, o.UID, o.Generation

@@ -1,10 +1,12 @@
 package apply
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -59,6 +61,22 @@ func (l *Live[S]) withoutBody(read any) kube.Object {
 	light := *l
 	light.Body, light.light, light.read = nil, true, read
 	return &light
+}
+
+// Shown returns the conditions in the status of an object that is kept as JSON; of others, and where they are no
+// conditions as the API conventions want them, it returns none.
+func (l *Live[S]) Shown() []conditions.Condition {
+	raw, ok := any(l.Status).(kube.Raw)
+	if !ok || len(raw) == 0 {
+		return nil
+	}
+	var status struct {
+		Conditions []conditions.Condition `json:"conditions"`
+	}
+	if json.Unmarshal(raw, &status) != nil {
+		return nil
+	}
+	return status.Conditions
 }
 
 // As returns the live child of a Result as what its mirror holds, nil if there is none.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 )
 
@@ -122,17 +123,22 @@ func BenchmarkEventToReconcile(b *testing.B) {
 }
 
 // BenchmarkReconcile is what the controller itself costs per run: queue, deadline, context, outcome. Nothing
-// is logged.
+// is logged. A live page adds a count to a run that does nothing (LP-04).
 func BenchmarkReconcile(b *testing.B) {
-	c := New("bench", func(context.Context, kube.Key) (Outcome, error) { return Done, nil }, Options{})
-	k := kube.Key{Namespace: "default", Name: "web"}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.queue.Add(k, "Service default/web-service DELETED")
-		item, _ := c.queue.Get(b.Context())
-		c.reconcile(b.Context(), item)
+	for name, past := range map[string]*history.Log{"plain": nil, "with a live page": new(history.Log)} {
+		b.Run(name, func(b *testing.B) {
+			c := New("bench", func(context.Context, kube.Key) (Outcome, error) { return Done, nil },
+				Options{History: past})
+			k := kube.Key{Namespace: "default", Name: "web"}
+			b.ReportAllocs()
+			for b.Loop() {
+				c.queue.Add(k, "Service default/web-service DELETED")
+				item, _ := c.queue.Get(b.Context())
+				c.reconcile(b.Context(), item)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reconciles/s")
+		})
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reconciles/s")
 }
 
 // awaitServed waits until a mirror that runs is synced.

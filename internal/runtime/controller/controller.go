@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 	"skiff/internal/runtime/queue"
@@ -88,6 +89,7 @@ type Options struct {
 	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
 	InFlight         *InFlight     // shared by all controllers of a process; nil: no bound
+	History          *history.Log  // of the process; nil: runs are not remembered
 	Advice           Advice
 	Log              logr.Logger
 }
@@ -108,6 +110,7 @@ type Controller struct {
 	paces    paces
 	keys     func(namespace string) []kube.Key // of the objects of For
 	kind     string                            // of the objects of For
+	object   func(kube.Key) kube.Object        // the same; nil: it is not held
 	size     func(kube.Key) int64              // of the object under a key; nil: not known
 	parts    parts
 	streaks  streaks
@@ -152,7 +155,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	for _, s := range sources {
 		c.sources = append(c.sources, s.connect(c))
 		if s.keys != nil {
-			c.kind, c.keys, c.own = s.mirror.Resource().Kind, s.keys, s.mirror
+			c.kind, c.keys, c.object, c.own = s.mirror.Resource().Kind, s.keys, s.object, s.mirror
 		}
 		if s.unseen != nil {
 			c.unseen, c.shed = s.unseen, s.shed

@@ -89,12 +89,12 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	start := time.Now()
 	c.stats.waited.Observe(item.Waited)
 	c.stats.causes.count(item)
-	counting, writes := kube.CountWrites(ctx)
+	counting, writes := kube.CountWrites(ctx, c.keptWrites())
 	outcome, err := c.call(counting, log, item, c.f)
-	if err == nil && writes.Load() > 0 {
+	if err == nil && writes.Sent() > 0 {
 		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
 	}
-	if len(c.mirrors) > 0 && (err != nil || writes.Load() > 0) {
+	if len(c.mirrors) > 0 && (err != nil || writes.Sent() > 0) {
 		c.mirrors[0].Answered(err)
 	}
 	before := c.streaks.get(item.Key)
@@ -102,7 +102,8 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	took := time.Since(start)
 	c.stats.took.Observe(took)
 	c.stats.worked.Observe(took)
-	if err == nil && writes.Load() == 0 {
+	c.remember(item, start, took, writes, next, err)
+	if err == nil && writes.Sent() == 0 {
 		if log = log.V(1); !log.Enabled() { // most runs find all as it should be
 			return
 		}
@@ -110,10 +111,10 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	log = log.WithValues("duration_ms", float64(took.Microseconds())/1000, "outcome", next)
 	var p *panicError
 	switch {
-	case err == nil && writes.Load() == 0:
+	case err == nil && writes.Sent() == 0:
 		log.Info("reconciled")
 	case err == nil:
-		log.Info("reconciled", "writes", writes.Load())
+		log.Info("reconciled", "writes", writes.Sent())
 	case ctx.Err() != nil:
 		log.Info("reconcile interrupted", "reason", context.Cause(ctx).Error(), "error", err.Error())
 	case notShed(err) == nil:
@@ -122,7 +123,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
 	default:
 		s := c.streaks.get(item.Key)
-		known := writes.Load() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
+		known := writes.Sent() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
 		c.logFailure(log, err, s, known)
 	}
 }

@@ -137,11 +137,11 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 
 // reportShed says in the status of an object that it is not worked on.
 func (c *Controller) reportShed(ctx context.Context, item queue.Item, reason, message string) error {
-	counting, writes := kube.CountWrites(ctx)
+	counting, writes := kube.CountWrites(ctx, 0)
 	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
 		return Done, c.shed(ctx, key, reason, message)
 	})
-	if reason == cache.TooLarge && writes.Load() > 0 { // for OverBudget, the namespace has a line
+	if reason == cache.TooLarge && writes.Sent() > 0 { // for OverBudget, the namespace has a line
 		c.logOf(item).Info("not worked on", kube.Warn("reason", reason, "message", message)...)
 	}
 	return err

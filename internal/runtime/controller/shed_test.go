@@ -160,6 +160,9 @@ func TestARunThatAlsoFailsForAnotherReasonIsTriedAgainAndSaysSo(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		expect(t, "runs in a minute after the refusal", times.count(), before+1)
+		c.queue.Add(key("a"), "changed again") // the run before may have come too soon after a status was written
+		time.Sleep(time.Second)
+		synctest.Wait()
 		if last := told[len(told)-1]; !strings.Contains(last, "the pods take too much; ") ||
 			!strings.Contains(last, "the image is wrong") {
 			t.Errorf("told %q", last)

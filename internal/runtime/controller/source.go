@@ -7,6 +7,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
 	"skiff/internal/runtime/queue"
@@ -51,6 +52,7 @@ type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
 	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
+	object  func(kube.Key) kube.Object              // the same; nil: it is not held
 	size    func(kube.Key) int64                    // of an object itself; nil but for For
 	unseen  unseenFunc
 	shed    shedFunc
@@ -85,7 +87,13 @@ func ForBut[T kube.Object](s *cache.Store[T], ignores func(was, is T) bool) Sour
 			}
 			add(to.queue, k, kind, c)
 		})
-	}, keys: s.Keys}
+	}, keys: s.Keys, object: func(k kube.Key) kube.Object {
+		object, ok, err := s.Get(k)
+		if err != nil || !ok {
+			return nil
+		}
+		return object
+	}}
 }
 
 // Owns runs the controller for the owner of a changed object of s: the one that the controlling owner
@@ -169,6 +177,7 @@ type Setup struct {
 	MinDebounce, MinCooldown time.Duration
 	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
+	History        *history.Log // of the process; nil: runs are not remembered
 	Advice         Advice
 	Log            logr.Logger
 }
@@ -202,8 +211,9 @@ func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 
 // New returns a controller of an operator.
 func (s Setup) New(name string, f Func, sources ...Source) *Controller {
-	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, Advice: s.Advice,
-		Log: s.Log}, sources...)
+	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, History: s.History,
+		Advice: s.Advice,
+		Log:    s.Log}, sources...)
 }
 
 // namespace is what is read of a namespace: only its name.

@@ -217,6 +217,7 @@ type Failing struct {
 	Key      kube.Key
 	Failures int // in a row
 	Stalled  bool
+	Reason   string    // of the last one, one word
 	Since    time.Time // of the first failure of a kind that does not pass without a change; zero if there is none
 }
 
@@ -236,7 +237,8 @@ func (s *streaks) all() []Failing {
 	out := make([]Failing, 0, len(s.of))
 	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
 		one := s.of[k]
-		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Since: one.since})
+		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Reason: one.reason,
+			Since: one.since})
 	}
 	return out
 }

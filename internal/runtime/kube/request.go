@@ -151,13 +151,16 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if c.dry != nil && r.query.Get("watch") != "" {
 		return nil, c.tryStream(ctx, r)
 	}
+	var writes *Writes
 	if r.write() {
-		countWrite(ctx)
+		writes = countWrite(ctx)
 	}
+	sent := time.Now()
 	resp, err := c.sendOnce(ctx, r)
 	if IsUnauthorized(err) && c.credentials != nil {
-		return c.sendOnce(ctx, r)
+		resp, err = c.sendOnce(ctx, r)
 	}
+	writes.answered(r, sent, resp, err)
 	return resp, err
 }
 

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller
@@ -94,26 +97,74 @@ func (r *request) rbacVerb() string {
 	return "list"
 }
 
-// writesKey is where a context has the count of its writes.
+// writesKey is where a context has its Writes.
 type writesKey struct{}
 
-// CountWrites returns a context that counts the writes which are sent with it, or with contexts derived from it.
-func CountWrites(ctx context.Context) (context.Context, *atomic.Int64) {
-	n := new(atomic.Int64)
-	return context.WithValue(ctx, writesKey{}, n), n
+// CountedWrite is a request that was to change something.
+type CountedWrite struct {
+	Verb string        // "create", "patch", "patch status", "delete"
+	What string        // "deployments.apps default/web"
+	Code int           // of the answer; 0: there was none
+	Took time.Duration // until the header of the answer
+}
+
+// Writes are those of a context.
+type Writes struct {
+	sent atomic.Int64
+	most int // that are kept
+
+	mu   sync.Mutex // guards kept
+	kept []CountedWrite
+}
+
+// CountWrites returns a context that counts the writes which are sent with it, or with contexts derived from it, and
+// keeps the first of them, at most keep.
+func CountWrites(ctx context.Context, keep int) (context.Context, *Writes) {
+	w := &Writes{most: keep}
+	return context.WithValue(ctx, writesKey{}, w), w
+}
+
+// Sent returns how many there were.
+func (w *Writes) Sent() int { return int(w.sent.Load()) }
+
+// Kept returns the first ones that were answered.
+func (w *Writes) Kept() []CountedWrite {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.kept)
 }
 
 // WritesOf returns how many writes the context of CountWrites that ctx is derived from has counted.
 func WritesOf(ctx context.Context) int64 {
-	if n, ok := ctx.Value(writesKey{}).(*atomic.Int64); ok {
-		return n.Load()
+	if w, ok := ctx.Value(writesKey{}).(*Writes); ok {
+		return w.sent.Load()
 	}
 	return 0
 }
 
-// countWrite counts one write for the context of CountWrites.
-func countWrite(ctx context.Context) {
-	if n, ok := ctx.Value(writesKey{}).(*atomic.Int64); ok {
-		n.Add(1)
+// countWrite counts one write for the context of CountWrites, and returns what it is counted in; nil: nothing.
+func countWrite(ctx context.Context) *Writes {
+	w, _ := ctx.Value(writesKey{}).(*Writes)
+	if w != nil {
+		w.sent.Add(1)
+	}
+	return w
+}
+
+// answered keeps a write that was sent at a time, and how it ended.
+func (w *Writes) answered(r *request, sent time.Time, resp *http.Response, err error) {
+	if w == nil || w.most == 0 {
+		return
+	}
+	one := CountedWrite{Verb: strings.TrimSuffix(r.verb+" "+r.subresource, " "), What: r.what, Took: time.Since(sent)}
+	if resp != nil {
+		one.Code = resp.StatusCode
+	} else if s := AsStatus(err); s != nil {
+		one.Code = s.Code
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.kept) < w.most {
+		w.kept = append(w.kept, one)
 	}
 }

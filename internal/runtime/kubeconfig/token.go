@@ -73,7 +73,7 @@ func (u *user) tokenFile(env Env) (kube.Credentials, error) {
 	f := &tokenFile{rotated[Secret]{env: env, where: where + ": " + u.TokenFile, kept: "the last good token is used",
 		age: tokenMaxAge, retry: tokenRetry, refused: tokenRetry, value: u.Token}}
 	f.read = func() (Secret, error) {
-		token, err := readToken(u.TokenFile)
+		token, err := ReadToken(u.TokenFile)
 		if err != nil {
 			return Secret{}, fmt.Errorf("%s: %w", where, err)
 		}
@@ -94,7 +94,8 @@ func (f *tokenFile) Authorization(ctx context.Context) (string, error) {
 	return bearer(f.get(ctx)), nil
 }
 
-func readToken(path string) (string, error) {
+// ReadToken returns the token in a file, without the white space around it.
+func ReadToken(path string) (string, error) {
 	data, err := ReadFile(path)
 	if err != nil {
 		return "", err

@@ -28,6 +28,7 @@ import (
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/metrics"
@@ -42,21 +43,25 @@ const DefaultWatchTimeout = 30 * time.Minute
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
-	Set          *controller.Set     // controllers that come and go; nil: none
-	Recorders    []*events.Recorder  // the manager runs them; their last Events go out before the lease is released
-	Elector      *leader.Elector     // nil: the controllers work at once; else they must be Elected
-	ElectionLog  *events.Recorder    // of who leads; its client may write without the lease; nil: no Events
-	HealthAddr   string              // host:port of the probes; "" or "0" = none
-	HealthElse   []string            // where to serve them, the first that is free, while HealthAddr is taken
-	MetricsAddr  string              // host:port of /metrics; "" or "0" = none
-	Client       *kube.Client        // of the controllers, to log when the API server does not answer; nil: not logged
-	Requests     *Requests           // what the clients of the process have sent; nil: not counted
-	DebugAddr    string              // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
-	WatchTimeout time.Duration       // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
-	Attention    func() []string     // what else needs attention, for /readyz?verbose; nil: nothing
-	About        func() []string     // what else there is to say there; nil: nothing
-	Scrape       func(*metrics.Page) // adds what else is counted; nil: nothing
-	DrainTimeout time.Duration       // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
+	Set          *controller.Set        // controllers that come and go; nil: none
+	Recorders    []*events.Recorder     // the manager runs them; their last Events go out before the lease is released
+	Elector      *leader.Elector        // nil: the controllers work at once; else they must be Elected
+	ElectionLog  *events.Recorder       // of who leads; its client may write without the lease; nil: no Events
+	HealthAddr   string                 // host:port of the probes; "" or "0" = none
+	HealthElse   []string               // where to serve them, the first that is free, while HealthAddr is taken
+	MetricsAddr  string                 // host:port of /metrics; "" or "0" = none
+	Client       *kube.Client           // of the controllers, to log when the server does not answer; nil: not logged
+	Requests     *Requests              // what the clients of the process have sent; nil: not counted
+	DebugAddr    string                 // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	PageAddr     string                 // host:port of the live page, which shows History; "" or "0" = none
+	PageHosts    []string               // names by which it may be asked for, beside localhost and addresses
+	PageToken    func() (string, error) // that its readers need; nil: none
+	History      *history.Log           // of the controllers' runs; nil without a page
+	WatchTimeout time.Duration          // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	Attention    func() []string        // what else needs attention, for /readyz?verbose; nil: nothing
+	About        func() []string        // what else there is to say there; nil: nothing
+	Scrape       func(*metrics.Page)    // adds what else is counted; nil: nothing
+	DrainTimeout time.Duration          // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
 
@@ -103,12 +108,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	m.started = time.Now()
-	failed := make(chan error, 3) // one for each server
+	failed := make(chan error, 4) // one for each server
 	for _, s := range []served{
 		{what: Probes, address: m.o.HealthAddr, others: m.o.HealthElse,
 			handler: m.probes()},
 		{what: Metrics, address: m.o.MetricsAddr, handler: m.metrics()},
 		{what: DebugPages, address: m.o.DebugAddr, handler: m.debug(), slow: true},
+		{what: LivePage, address: m.o.PageAddr, handler: m.livePage()},
 	} {
 		e, err := m.open(s, failed)
 		if err != nil {
@@ -124,6 +130,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	if m.o.Client != nil {
 		watching.Go(func() { m.watchContact(running) })
+	}
+	if m.o.History != nil {
+		watching.Go(func() { _ = m.contain("samples", func() error { m.sample(running); return nil }) })
 	}
 	defer watching.Wait() // stop comes before it
 	parts := make(chan ended, len(m.o.Controllers)+2)

@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"maps"
+	"net/http"
 	"slices"
 	"sort"
 	"strconv"
@@ -61,6 +62,28 @@ func (q *Requests) Observe(x kube.Exchange) {
 		q.took[k] = h
 	}
 	h.Observe(x.Took)
+}
+
+// sample returns how long all requests took so far, and how many answers were 429, and from 500 on.
+func (q *Requests) sample() (took *metrics.Histogram, throttled, refused uint64) {
+	took = metrics.NewHistogram(requestBounds)
+	if q == nil {
+		return took, 0, 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, h := range q.took {
+		took.Merge(h)
+	}
+	for a, n := range q.answers {
+		switch {
+		case a.code == http.StatusTooManyRequests:
+			throttled += n
+		case a.code >= http.StatusInternalServerError:
+			refused += n
+		}
+	}
+	return took, throttled, refused
 }
 
 // write adds the families of requests to a page.

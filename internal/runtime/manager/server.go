@@ -36,11 +36,12 @@ const (
 	Probes     = "probes"
 	Metrics    = "metrics"
 	DebugPages = "debug pages"
+	LivePage   = "the live page"
 )
 
 // ListenError is an address of Options on which the Manager cannot serve.
 type ListenError struct {
-	What    string // Probes, Metrics or DebugPages
+	What    string // Probes, Metrics, DebugPages or LivePage
 	Address string
 	Err     error
 }
@@ -56,6 +57,14 @@ type served struct {
 	others        []string // addresses to take while that one is in use
 	handler       http.Handler
 	slow          bool // answers may take as long as the client asks for: a profile
+}
+
+// where is what the log says of the address: of what browsers show, the URL.
+func (s served) where(l net.Listener) []any {
+	if s.what == LivePage {
+		return []any{"url", "http://" + l.Addr().String() + "/debug/"}
+	}
+	return []any{"address", l.Addr().String()}
 }
 
 // open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a
@@ -87,7 +96,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 	if s.slow {
 		e.server.ReadTimeout, e.server.WriteTimeout = 0, 0
 	}
-	m.o.Log.Info("serving "+s.what, "address", l.Addr().String())
+	m.o.Log.Info("serving "+s.what, s.where(l)...)
 	go func() {
 		defer close(e.done)
 		if err := e.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

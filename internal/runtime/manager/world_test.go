@@ -124,7 +124,8 @@ func TestAMissingCRDParksOneControllerAndIsPickedUpWithin15SecondsWhileOthersWor
 		code, body = p.get("/readyz?verbose")
 		expect(t, "/readyz?verbose", code, 200)
 		expectText(t, "/readyz?verbose", body,
-			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev is not installed\n",
+			"[+]webserver ok\n    ! not working: namespace default: webservers.skiff.dev: the server does not have "+
+				"this resource; ",
 			"\n    webservers.skiff.dev in default: backing off, 0 objects, last contact never\n",
 			"[+]maps ok\n    configmaps in default: streaming, 1 object, last contact ")
 

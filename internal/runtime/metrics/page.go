@@ -202,6 +202,26 @@ func (h *Histogram) Within(part float64) (time.Duration, bool) {
 
 func (h *Histogram) sum() float64 { return float64(h.nanos.Load()) / float64(time.Second) }
 
+// Since returns what was observed after earlier, which is an older copy of h, or nil for all of it.
+func (h *Histogram) Since(earlier *Histogram) *Histogram {
+	out := NewHistogram(h.bounds)
+	for i := range h.counts {
+		n := h.counts[i].Load()
+		if earlier != nil {
+			n -= min(n, earlier.counts[i].Load()) // those of a controller that has gone are missing
+		}
+		out.counts[i].Store(n)
+	}
+	return out
+}
+
+// Merge adds the counts of another histogram with the same bounds.
+func (h *Histogram) Merge(o *Histogram) {
+	for i := range o.counts {
+		h.counts[i].Add(o.counts[i].Load())
+	}
+}
+
 // Exponential returns n bounds, of which each is factor times the one before.
 func Exponential(first, factor float64, n int) []float64 {
 	out := make([]float64, n)

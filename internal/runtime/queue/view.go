@@ -49,6 +49,17 @@ func (q *Queue) View(limit int) (first []Pending, all int) {
 	return first, all
 }
 
+// Due returns when the next run of a key may start; false: none is pending.
+func (q *Queue) Due(k kube.Key) (time.Time, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[k]
+	if e == nil || !e.dirty {
+		return time.Time{}, false
+	}
+	return e.due, true
+}
+
 func (e *entry) view() Pending {
 	return Pending{Key: e.key, Waiting: e.dirty, Due: e.due, Causes: slices.Clone(e.causes), More: int(e.more),
 		Failures: int(e.failures)}

@@ -65,6 +65,7 @@ type devFlags struct {
 
 func newDev(cel *apiserver.CEL) *cobra.Command {
 	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
+	f.controllers.ServePage()
 	cmd := &cobra.Command{
 		Use:   "skiff-dev [flags] [-- COMMAND ARGS...]",
 		Short: "A Kubernetes test cluster on this machine, with simulated nodes and skiff's controllers",

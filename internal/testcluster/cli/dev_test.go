@@ -161,7 +161,8 @@ func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 	}
 	for title, want := range map[string]string{"Flags": "help version ",
 		"Cluster flags": "bare crds load rbac simulate ",
-		"Serving flags": "health-probe-bind-address kubeconfig-out listen metrics-bind-address "} {
+		"Serving flags": "debug-bind-address debug-token-file health-probe-bind-address kubeconfig-out listen " +
+			"metrics-bind-address "} {
 		if groups[title] != want {
 			t.Errorf("%s: %s, want %s", title, groups[title], want)
 		}

@@ -1,0 +1,161 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// What an object, or a part of the process, is like, the worst first.
+const (
+	process   = "process"   // the process as a whole: no answer from the server, the lease is lost
+	missing   = "missing"   // a right or a resource
+	stalled   = "stalled"   // nothing happens until a user changes something
+	failing   = "failing"   // its runs fail
+	degraded  = "degraded"  // something is wrong
+	contested = "contested" // another writer changes the same fields
+	waiting   = "waiting"   // not ready for more than slowAfter
+	paused    = "paused"
+	well      = "well"
+)
+
+// order is that of the states.
+var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, well}
+
+const (
+	// slowAfter is for how long an object may become ready before somebody should look: longer than a rollout takes
+	// as a rule.
+	slowAfter = 5 * time.Minute
+	// maxTroubles and maxText bound an answer.
+	maxTroubles = 100
+	maxText     = 300
+)
+
+// Trouble is one thing that needs attention.
+type Trouble struct {
+	State      string    `json:"state"`
+	Controller string    `json:"controller,omitempty"`
+	Kind       string    `json:"kind,omitempty"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Name       string    `json:"name,omitempty"`
+	Reason     string    `json:"reason"`
+	Since      time.Time `json:"since,omitzero"`
+	Failures   int       `json:"failures,omitempty"`
+	Next       time.Time `json:"next,omitzero"` // when it is tried again
+	Step       string    `json:"step,omitempty"`
+	Command    string    `json:"command,omitempty"`
+}
+
+// compare orders by state, and then by name.
+func (t Trouble) compare(o Trouble) int {
+	return cmp.Or(cmp.Compare(slices.Index(order, t.State), slices.Index(order, o.State)), cmp.Compare(t.Kind, o.Kind),
+		cmp.Compare(t.Namespace, o.Namespace), cmp.Compare(t.Name, o.Name), cmp.Compare(t.Controller, o.Controller))
+}
+
+// object names the object, or what else it is about.
+func (t Trouble) object() string {
+	switch {
+	case t.Name != "":
+		return fmt.Sprintf("%s %s", t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name})
+	case t.Controller != "":
+		return "controller " + t.Controller
+	}
+	return "skiff"
+}
+
+// first keeps the first of many in order, without holding all of them.
+type first struct {
+	limit int
+	after *Trouble // those up to this one are left out; nil: none
+	list  []Trouble
+	all   int
+}
+
+func (f *first) add(t Trouble) {
+	f.all++
+	if f.after != nil && t.compare(*f.after) <= 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(f.list, t, Trouble.compare)
+	if at < f.limit {
+		f.list = slices.Insert(f.list, at, t)
+		f.list = f.list[:min(len(f.list), f.limit)]
+	}
+}
+
+// ofProcess adds what concerns no single object.
+func (p *Page) ofProcess(add func(Trouble)) {
+	for _, line := range p.o.Process() {
+		add(Trouble{State: process, Reason: kube.Printable(line, maxText)})
+	}
+	for _, c := range p.o.Controllers() {
+		for _, part := range c.Parts() {
+			if part.Problem == "" {
+				continue
+			}
+			add(Trouble{State: missing, Controller: c.Name(), Namespace: part.Namespace, Reason: reasonOf(part),
+				Step: kube.Printable(part.Problem, maxText)})
+		}
+	}
+}
+
+// reasonOf is the word for what a part lacks.
+func reasonOf(part controller.Part) string {
+	for _, reason := range controller.MissingReasons {
+		if part.Missing[reason] {
+			return reason
+		}
+	}
+	return "not_synced"
+}
+
+// signs are the conditions that say what state an object is in, the worst first.
+var signs = []struct {
+	state, conditionType string
+	status               conditions.Status
+	applies              func(c conditions.Condition, now time.Time) bool
+}{
+	{stalled, conditions.Stalled, conditions.True, always},
+	{contested, conditions.Degraded, conditions.True,
+		func(c conditions.Condition, _ time.Time) bool { return c.Reason == "Contested" }},
+	{degraded, conditions.Degraded, conditions.True, always},
+	{paused, conditions.Paused, conditions.True, always},
+	{waiting, conditions.Ready, conditions.False,
+		func(c conditions.Condition, now time.Time) bool { return now.Sub(c.LastTransitionTime) > slowAfter }},
+}
+
+func always(conditions.Condition, time.Time) bool { return true }
+
+// troubleOf says what state an object is in. The messages of its conditions are not shown: they may repeat what is in
+// the object.
+func troubleOf(c *controller.Controller, o *controller.Owner, now time.Time) Trouble {
+	t := Trouble{State: well, Controller: c.Name(), Kind: o.Kind, Namespace: kube.Printable(o.Key.Namespace, maxText),
+		Name: kube.Printable(o.Key.Name, maxText), Failures: o.Failing.Failures, Next: o.Next}
+	for _, sign := range signs {
+		got, ok := conditions.Get(o.Conditions, sign.conditionType)
+		if ok && got.Status == sign.status && sign.applies(got, now) {
+			t.State, t.Reason, t.Since = sign.state, kube.Printable(got.Reason, maxText), got.LastTransitionTime
+			break
+		}
+	}
+	switch f := o.Failing; {
+	case f.Failures == 0 || t.State == stalled:
+	case f.Stalled:
+		t.State, t.Reason, t.Since = stalled, f.Reason, f.Since
+	default:
+		t.State, t.Reason, t.Since = failing, f.Reason, f.Since
+	}
+	if t.State != well && kube.ValidName(o.Key.Name) && (o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {
+		t.Command = "kubectl describe " + strings.ToLower(o.Kind) + " " + o.Key.Name
+		if o.Key.Namespace != "" {
+			t.Command += " -n " + o.Key.Namespace
+		}
+	}
+	return t
+}

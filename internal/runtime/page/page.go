@@ -1,0 +1,201 @@
+// Package page is the live page of a process: whether it is well, what is broken and since when, and what has
+// happened lately and why. It reads what the controllers know already, and shows names, kinds, reasons, causes and
+// codes, but no content of an object: an error has its text only for readers with the token.
+//
+// It runs on the goroutines of the HTTP server that the manager opens; a goroutine of the manager takes the samples.
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/history"
+	"skiff/internal/runtime/kube"
+)
+
+// Format is the first field of each answer in JSON. Fields may be added to it, and none changes.
+const Format = "skiff-state/1"
+
+// Options are what the page shows. All functions may be called from any goroutine.
+type Options struct {
+	Version     string
+	Started     time.Time
+	Controllers func() []*controller.Controller
+	Leader      func() string    // who leads, in words; "": there is no election
+	Process     func() []string  // what is wrong with the process as a whole
+	Contact     func() time.Time // when the API server answered last; zero: it has not
+	History     *history.Log
+	Hosts       []string               // names by which the page may be asked for, beside localhost and addresses
+	Token       func() (string, error) // that readers need; nil: none
+}
+
+// Page serves the live page.
+type Page struct{ o Options }
+
+// New returns a page.
+func New(o Options) *Page { return &Page{o} }
+
+// State is what /debug/state answers.
+type State struct {
+	Format    string    `json:"format"`
+	Time      time.Time `json:"time"`
+	Banner    Banner    `json:"banner"`
+	Version   string    `json:"version"`
+	Started   time.Time `json:"started"`
+	Leader    string    `json:"leader,omitempty"`
+	Contact   time.Time `json:"lastContact,omitzero"` // with the API server
+	OldestAt  time.Time `json:"oldestWatch,omitzero"` // the last contact of the watch that is silent for longest
+	OldestOf  string    `json:"oldestWatchOf,omitempty"`
+	Attention []Trouble `json:"attention"`
+	Omitted   int       `json:"attentionOmitted,omitempty"`
+	Owners    int       `json:"owners"`
+	Queue     []Queue   `json:"queue"`
+}
+
+// Banner is the answer in one sentence.
+type Banner struct {
+	Well bool   `json:"well"`
+	Text string `json:"text"`
+}
+
+// State returns the present state.
+func (p *Page) State() State {
+	now := time.Now()
+	s := State{Format: Format, Time: now, Version: p.o.Version, Started: p.o.Started, Leader: p.o.Leader(),
+		Contact: p.o.Contact(), Queue: p.queues()}
+	troubles := first{limit: maxTroubles}
+	p.ofProcess(troubles.add)
+	for _, c := range p.o.Controllers() {
+		c.Owners(func(o *controller.Owner) {
+			s.Owners++
+			if t := troubleOf(c, o, now); t.State != well {
+				troubles.add(t)
+			}
+		})
+	}
+	s.Attention, s.Omitted = troubles.list, troubles.all-len(troubles.list)
+	if s.Attention == nil {
+		s.Attention = []Trouble{}
+	}
+	for _, w := range controller.WatchStates(p.o.Controllers()...) {
+		if !w.LastContact.IsZero() && (s.OldestAt.IsZero() || w.LastContact.Before(s.OldestAt)) {
+			s.OldestAt, s.OldestOf = w.LastContact, w.Resource.GroupResource()
+		}
+	}
+	s.Banner = banner(s, troubles.all)
+	return s
+}
+
+// banner says it in one sentence. What is paused on purpose needs no attention.
+func banner(s State, all int) Banner {
+	if all == 0 || s.Attention[0].State == paused {
+		text := fmt.Sprintf("All is well. %s as declared.", count(s.Owners, "object is", "objects are"))
+		if all > 0 {
+			text += fmt.Sprintf(" %s paused.", count(all, "of them is", "of them are"))
+		}
+		return Banner{true, text}
+	}
+	worst := s.Attention[0]
+	text := count(all, "thing needs", "things need") + " attention"
+	if since := earliest(s.Attention); !since.IsZero() {
+		text += " since " + since.UTC().Format(time.TimeOnly)
+	}
+	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.object(), worst.Reason)}
+}
+
+// count is a number with its word.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+func earliest(troubles []Trouble) (since time.Time) {
+	for _, t := range troubles {
+		if !t.Since.IsZero() && (since.IsZero() || t.Since.Before(since)) && t.State != paused {
+			since = t.Since
+		}
+	}
+	return since
+}
+
+// Queue is what a controller does.
+type Queue struct {
+	Controller string    `json:"controller"`
+	Workers    int       `json:"workers"`
+	Running    int       `json:"running"`
+	Due        int       `json:"due"`
+	Delayed    int       `json:"delayed"`
+	Failing    int       `json:"failing"`
+	Longest    float64   `json:"longestRunMs"`
+	OldestDue  time.Time `json:"oldestDue,omitzero"`
+}
+
+func (p *Page) queues() []Queue {
+	out := []Queue{}
+	for _, c := range p.o.Controllers() {
+		s := c.Stats()
+		q := Queue{Controller: c.Name(), Workers: s.Workers, Running: s.Queue.Running, Due: s.Queue.Due,
+			Delayed: s.Queue.Delayed, Failing: s.Failing, Longest: history.Millis(s.Queue.Longest)}
+		q.OldestDue = c.OldestDue()
+		out = append(out, q)
+	}
+	return out
+}
+
+// Watch is one scope of a mirror.
+type Watch struct {
+	Resource  string         `json:"resource"`
+	Namespace string         `json:"namespace,omitempty"`
+	Selector  string         `json:"selector,omitempty"`
+	Phase     string         `json:"phase"`
+	Parked    bool           `json:"parked,omitempty"`
+	Objects   int            `json:"objects"`
+	Bytes     int64          `json:"bytes,omitempty"`
+	Contact   time.Time      `json:"lastContact,omitzero"`
+	Bookmark  time.Time      `json:"lastBookmark,omitzero"`
+	Restarts  map[string]int `json:"restarts,omitempty"`
+	Code      int            `json:"code,omitempty"` // of HTTP, of the last request if it failed
+	Problem   string         `json:"problem,omitempty"`
+}
+
+// maxWatches bounds an answer: with a namespace each there may be thousands.
+const maxWatches = 500
+
+// watches returns them, parked ones first, and how many were left out.
+func (p *Page) watches() (out []Watch, omitted int) {
+	out = []Watch{}
+	for _, w := range controller.WatchStates(p.o.Controllers()...) {
+		one := Watch{Resource: w.Resource.GroupResource(), Namespace: w.Namespace, Selector: w.Labels,
+			Phase:  string(w.Phase),
+			Parked: w.Parked, Objects: w.Objects, Bytes: w.Bytes, Contact: w.LastContact, Bookmark: w.LastBookmark,
+			Restarts: w.Counters.Reconnects}
+		if w.Err != nil {
+			one.Problem = "no answer"
+			if s := kube.AsStatus(w.Err); s != nil {
+				one.Code, one.Problem = s.Code, kube.Printable(s.Reason, maxText)
+			}
+		}
+		out = append(out, one)
+	}
+	slices.SortStableFunc(out, func(a, b Watch) int {
+		return cmp.Or(-compareBool(a.Parked, b.Parked), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Namespace, b.Namespace))
+	})
+	shown := out[:min(len(out), maxWatches)]
+	return shown, len(out) - len(shown)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

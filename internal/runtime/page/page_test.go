@@ -1,0 +1,391 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/history"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+)
+
+var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+
+// thing is a ConfigMap that has a condition for each key of its data: "TYPE: STATUS/REASON".
+type thing struct {
+	kube.Meta `json:"metadata"`
+	Data      map[string]string `json:"data"`
+}
+
+func (t *thing) Shown() (out []conditions.Condition) {
+	for _, name := range []string{conditions.Ready, conditions.Degraded, conditions.Stalled, conditions.Paused} {
+		if status, reason, ok := strings.Cut(t.Data[name], "/"); ok {
+			out = append(out, conditions.Condition{Type: name, Status: conditions.Status(status), Reason: reason,
+				Message: "canary", LastTransitionTime: t.CreationTimestamp})
+		}
+	}
+	return out
+}
+
+// world is a controller of things with its page.
+type world struct {
+	*testing.T
+	client *kube.Client
+	page   *Page
+	log    *history.Log
+}
+
+// within runs a test with the world in a bubble; f is the reconcile function.
+func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		api := apiserver.New(apiserver.Options{})
+		defer api.Close()
+		pipe := api.ListenPipe()
+		defer pipe.Close()
+		client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial,
+			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		w := &world{T: t, client: client, log: new(history.Log)}
+		store := cache.New[*thing](cache.Options{Resource: configMaps, Client: client,
+			Namespaces: []string{"default"}})
+		c := controller.New("things", f, controller.Options{History: w.log}, controller.For(store))
+		o.Controllers = func() []*controller.Controller { return []*controller.Controller{c} }
+		o.Leader, o.Process = func() string { return "" }, func() []string { return nil }
+		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
+		w.page = New(o)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		test(w)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// create creates a thing; conditions are pairs of a type and its STATUS/REASON.
+func (w *world) create(name string, data map[string]string) {
+	w.Helper()
+	if err := w.client.Create(w.Context(), configMaps, "default", map[string]any{"apiVersion": "v1",
+		"kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data}, nil,
+		kube.WriteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// get asks the page, and returns the answer.
+func (w *world) get(path string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	w.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "localhost:8099"
+	for _, f := range change {
+		f(r)
+	}
+	answer := httptest.NewRecorder()
+	w.page.Handler().ServeHTTP(answer, r)
+	return answer
+}
+
+// read reads JSON of the page.
+func (w *world) read(path string, into any) string {
+	w.Helper()
+	answer := w.get(path)
+	if answer.Code != http.StatusOK {
+		w.Fatalf("%s: %d %s", path, answer.Code, answer.Body)
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), into); err != nil {
+		w.Fatal(err)
+	}
+	return answer.Body.String()
+}
+
+// fails is a reconcile function that fails for names that say so.
+func fails(_ context.Context, k kube.Key) (controller.Outcome, error) {
+	switch {
+	case strings.HasPrefix(k.Name, "refused"):
+		return controller.Done, controller.Terminal(errors.New("canary"))
+	case strings.HasPrefix(k.Name, "fails"):
+		return controller.Done, errors.New("canary")
+	}
+	return controller.Done, nil
+}
+
+// Rules: LP-08, LP-18
+func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		var s State
+		time.Sleep(time.Second)
+		w.read("/debug/state?format=json", &s)
+		if want := "All is well. 0 objects are as declared."; !s.Banner.Well || s.Banner.Text != want {
+			t.Errorf("at first: %+v", s.Banner)
+		}
+		if body := w.get("/debug/state").Body.String(); !strings.Contains(body, "Nothing. Checked ") {
+			t.Errorf("at first: %s", body)
+		}
+		w.create("ok", map[string]string{"Ready": "True/Complete"})
+		w.create("paused", map[string]string{"Paused": "True/Annotated", "Ready": "False/X"})
+		w.create("slow", map[string]string{"Ready": "False/Rollout"})
+		w.create("stalled", map[string]string{"Stalled": "True/InvalidSpec", "Degraded": "True/InvalidSpec"})
+		w.create("contested", map[string]string{"Degraded": "True/Contested"})
+		w.create("degraded", map[string]string{"Degraded": "True/NameTaken"})
+		w.create("refused", nil)
+		time.Sleep(slowAfter + time.Minute)
+		w.create("fails", nil) // later: after many failures it counts as stalled
+		time.Sleep(time.Second)
+		body := w.read("/debug/state?format=json", &s)
+		var got []string
+		for _, one := range s.Attention {
+			got = append(got, one.State+" "+one.Name+" "+one.Reason)
+		}
+		want := "[stalled refused Error stalled stalled InvalidSpec failing fails Error degraded degraded NameTaken " +
+			"contested contested Contested waiting slow Rollout paused paused Annotated]"
+		if fmt.Sprint(got) != want {
+			t.Errorf("attention is for\n%v, want\n%s", got, want)
+		}
+		if !strings.HasPrefix(s.Banner.Text, "7 things need attention since ") ||
+			!strings.HasSuffix(s.Banner.Text, "; first: ConfigMap default/refused, Error") || s.Banner.Well {
+			t.Errorf("the banner is %+v", s.Banner)
+		}
+		if c := s.Attention[0].Command; c != "kubectl describe configmap refused -n default" {
+			t.Errorf("the command is %q", c)
+		}
+		if strings.Contains(body, "canary") {
+			t.Errorf("texts of errors or conditions are in %s", body)
+		}
+		for _, name := range []string{"stalled", "contested", "degraded", "refused", "fails", "slow"} {
+			if err := w.client.Delete(w.Context(), configMaps, kube.Key{Namespace: "default", Name: name},
+				kube.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		w.read("/debug/state?format=json", &s)
+		if want := "All is well. 2 objects are as declared. 1 of them is paused."; s.Banner.Text != want {
+			t.Errorf("in the end: %+v", s.Banner)
+		}
+	})
+}
+
+// Rules: LP-06, LP-08, LP-14, LP-23
+func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *testing.T) {
+	token := func() (string, error) { return "hush", nil }
+	for _, o := range []Options{{}, {Token: token}} {
+		within(t, o, fails, func(w *world) {
+			w.create("fails", nil)
+			w.create("ok", nil)
+			time.Sleep(time.Second)
+			password := func(r *http.Request) { r.SetBasicAuth("me", "hush") }
+			body := w.get("/debug/timeline?format=json&failed=1", password).Body.String()
+			for _, want := range []string{`"name": "fails"`, `"initial list"`, `"reason": "Error"`,
+				`"quietRuns": 1`} {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s is missing in %s", want, body)
+				}
+			}
+			if got := strings.Contains(body, "canary"); got != (o.Token != nil) {
+				t.Errorf("the text of the error is shown: %v", got)
+			}
+			object := w.get("/debug/object/ConfigMap/default/fails?format=json", password).Body.String()
+			if !strings.Contains(object, `"state": "failing"`) || !strings.Contains(object, `"reason": "Error"`) {
+				t.Errorf("of the object: %s", object)
+			}
+			if code := w.get("/debug/object/ConfigMap/default/none", password).Code; code != http.StatusNotFound {
+				t.Errorf("of no object: %d", code)
+			}
+			if o.Token == nil {
+				return
+			}
+			for _, wrong := range []func(*http.Request){func(*http.Request) {},
+				func(r *http.Request) { r.SetBasicAuth("hush", "") },
+				func(r *http.Request) { r.Header.Set("Authorization", "Bearer hus") }} {
+				if a := w.get("/debug/", wrong); a.Code != http.StatusUnauthorized ||
+					strings.Contains(a.Body.String(), "fails") {
+					t.Errorf("without the token: %d %s", a.Code, a.Body)
+				}
+			}
+			bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer hush") }
+			if a := w.get("/debug/", bearer); a.Code != http.StatusOK {
+				t.Errorf("with the token: %d %s", a.Code, a.Body)
+			}
+		})
+	}
+}
+
+// Rules: LP-21, LP-22, LP-24
+func TestOnlyReadersOnThisHostMayReadAndNothingElseIsLoaded(t *testing.T) {
+	within(t, Options{Hosts: []string{"skiff.example.com"}}, fails, func(w *world) {
+		host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+		header := func(name, value string) func(*http.Request) {
+			return func(r *http.Request) { r.Header.Set(name, value) }
+		}
+		for name, row := range map[string]struct {
+			path   string
+			change func(*http.Request)
+			code   int
+		}{
+			"localhost":                {"/debug/", host("localhost"), 200},
+			"an address":               {"/debug/", host("10.0.0.7:80"), 200},
+			"an IPv6 address":          {"/debug/", host("[::1]:80"), 200},
+			"a configured name":        {"/debug/", host("skiff.example.com:80"), 200},
+			"another name":             {"/debug/", host("evil.example.com"), 421},
+			"no name":                  {"/debug/", host(""), 421},
+			"data for another name":    {"/debug/state", host("localhost.evil.example.com"), 421},
+			"a script of another site": {"/debug/state", header("Sec-Fetch-Site", "cross-site"), 403},
+			"a link of another site": {"/debug/", func(r *http.Request) {
+				r.Header.Set("Sec-Fetch-Site", "cross-site")
+				r.Header.Set("Sec-Fetch-Mode", "navigate")
+			}, 200},
+			"POST":             {"/debug/", func(r *http.Request) { r.Method = "POST" }, 405},
+			"HEAD":             {"/debug/", func(r *http.Request) { r.Method = "HEAD" }, 200},
+			"a long URL":       {"/debug/owners?q=" + strings.Repeat("a", 3000), host("localhost"), 414},
+			"the first page":   {"/", host("localhost"), 302},
+			"nothing":          {"/debug/none", host("localhost"), 404},
+			"profiles of Go":   {"/debug/pprof/heap", host("localhost"), 404},
+			"another site's":   {"/debug/queue", header("Origin", "http://evil.example.com"), 200},
+			"a panel as HTML":  {"/debug/watches", host("localhost"), 200},
+			"a search":         {"/debug/owners?q=%3Cscript%3E&after=bad/x", host("localhost"), 200},
+			"JSON by a header": {"/debug/queue", header("Accept", "application/json"), 200},
+		} {
+			a := w.get(row.path, row.change)
+			if a.Code != row.code {
+				t.Errorf("%s: %d, want %d: %s", name, a.Code, row.code, a.Body)
+			}
+			policy := a.Header().Get("Content-Security-Policy")
+			if !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") ||
+				a.Header().Get("X-Content-Type-Options") != "nosniff" || a.Header().Get("Cache-Control") !=
+				"no-store" ||
+				a.Header().Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s: the headers are %v", name, a.Header())
+			}
+			if strings.Contains(a.Body.String(), "<script>") {
+				t.Errorf("%s: the search text is part of the page: %s", name, a.Body)
+			}
+		}
+	})
+}
+
+// Rules: LP-13
+func TestTenThousandObjectsAreShownAPageAtATime(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		const n = 10_000
+		for i := range n {
+			data := map[string]string{"Ready": "True/Complete"}
+			if i == n/2 {
+				data = map[string]string{"Degraded": "True/NameTaken"}
+			}
+			w.create(fmt.Sprintf("thing-%05d", i), data)
+		}
+		time.Sleep(time.Second)
+		answer := w.get("/debug/")
+		if size := answer.Body.Len(); size > 200<<10 {
+			t.Errorf("the page has %d bytes", size)
+		}
+		var page Owners
+		w.read("/debug/owners?format=json", &page)
+		if page.All != n || len(page.Owners) != perPage || page.Owners[0].Name != "thing-05000" {
+			t.Errorf("%d of %d objects, first %s", len(page.Owners), page.All, page.Owners[0].Name)
+		}
+		seen := map[string]bool{}
+		for query := "q=thing-05"; query != ""; query = page.Next {
+			page = Owners{}
+			w.read("/debug/owners?format=json&"+query, &page)
+			for _, o := range page.Owners {
+				if seen[o.Name] || !strings.HasPrefix(o.Name, "thing-05") {
+					t.Fatalf("%s is there again, or was not asked for", o.Name)
+				}
+				seen[o.Name] = true
+			}
+		}
+		if len(seen) != 1000 {
+			t.Errorf("%d objects on all pages", len(seen))
+		}
+		w.read("/debug/owners?format=json&state=degraded&namespace=default&kind=ConfigMap", &page)
+		if page.All != 1 {
+			t.Errorf("%d degraded objects", page.All)
+		}
+	})
+}
+
+// Rules: LP-09
+func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
+	const evil = `<img src=x onerror=alert(1)>"'`
+	var w writer
+	showState(&w, State{Banner: Banner{Text: evil}, Leader: evil, Version: evil, OldestAt: time.Now(), OldestOf: evil,
+		Attention: []Trouble{{State: failing, Kind: evil, Namespace: evil, Name: evil, Reason: evil, Step: evil},
+			{State: missing, Controller: evil, Namespace: evil, Reason: evil, Step: evil}}}, nil)
+	r := httptest.NewRequest(http.MethodGet, "/?q="+url.QueryEscape(evil)+"&kind="+url.QueryEscape(evil), nil)
+	showOwners(&w, Owners{All: 1, Owners: []Owner{{Trouble: Trouble{Kind: evil, Namespace: evil, Name: evil},
+		Conditions: []ConditionWord{{evil, conditions.Status(evil), evil}}}}, Next: evil}, r)
+	run := history.Run{Kind: evil, Namespace: evil, Name: evil, Causes: []string{evil}, Outcome: evil,
+		Error:  &history.Error{Reason: evil, Code: 422, Kind: evil, Fields: []string{evil}, Text: evil},
+		Writes: []history.Write{{Verb: evil, Object: evil}}}
+	showTimeline(&w, Timeline{Object: evil, Runs: []history.Run{run}}, nil)
+	showQueue(&w, QueueAnswer{Controllers: []Queue{{Controller: evil}}}, nil)
+	showWatches(&w, WatchAnswer{Watches: []Watch{{Resource: evil, Namespace: evil, Phase: evil, Problem: evil}}}, nil)
+	showObject(&w, ObjectAnswer{Owner: Owner{Trouble: Trouble{Kind: evil, Name: evil, Reason: evil, Command: evil}}})
+	if text := w.String(); strings.Contains(text, "<img") || !strings.Contains(text, html.EscapeString(evil)) {
+		t.Errorf("it is HTML in %s", text)
+	}
+	if strings.Count(w.String(), `"`)%2 != 0 {
+		t.Error("a quotation mark of the name ends an attribute")
+	}
+}
+
+// Rules: LP-25
+func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
+	for i, scheme := range regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1) {
+		colours := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--(\w+):#([0-9a-f]{3,6})`).FindAllStringSubmatch(scheme[1], -1) {
+			colours[m[1]] = luminance(t, m[2])
+		}
+		for _, name := range []string{"fg", "dim", "bad", "warn", "good"} {
+			a, b := max(colours[name], colours["bg"]), min(colours[name], colours["bg"])
+			if ratio := (a + 0.05) / (b + 0.05); ratio < 4.5 {
+				t.Errorf("scheme %d: %s has a contrast of %.2f", i, name, ratio)
+			}
+		}
+	}
+}
+
+// luminance is that of a colour, as WCAG 2 defines it.
+func luminance(t *testing.T, hex string) (l float64) {
+	t.Helper()
+	if len(hex) == 3 {
+		hex = string([]byte{hex[0], hex[0], hex[1], hex[1], hex[2], hex[2]})
+	}
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, err := strconv.ParseUint(hex[2*i:2*i+2], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := float64(n) / 255
+		if c <= 0.04045 {
+			c /= 12.92
+		} else {
+			c = math.Pow((c+0.055)/1.055, 2.4)
+		}
+		l += weight * c
+	}
+	return l
+}

@@ -1,0 +1,252 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/history"
+)
+
+// This file shows each panel as HTML.
+
+func showState(w *writer, data any, _ *http.Request) {
+	s := data.(State)
+	class, symbol := "good", "✔"
+	if !s.Banner.Well {
+		class, symbol = "bad", "✖"
+	}
+	w.put(`<title>%s</title><h1 role="status" class="%s">%s %s</h1><p class="dim">skiff %s, started %s`, text(s.Banner.Text),
+		class, symbol, text(s.Banner.Text), text(s.Version), moment(s.Started))
+	if s.Leader != "" {
+		w.put(`; %s`, text(s.Leader))
+	}
+	w.put(`; the API server answered %s`, moment(s.Contact))
+	if !s.OldestAt.IsZero() {
+		w.put(`; oldest watch contact %s (%s)`, moment(s.OldestAt), text(s.OldestOf))
+	}
+	w.put(`; this page is of %s UTC.</p><h2>Needs attention</h2>`, s.Time.UTC().Format(time.TimeOnly))
+	if len(s.Attention) == 0 {
+		w.put(`<p>Nothing. Checked %s.</p>`, moment(s.Time))
+		return
+	}
+	w.table("The worst first.", "State", "What", "Reason", "Since", "#Failures", "Next try", "Next step")
+	for _, t := range s.Attention {
+		what := text(t.object())
+		if t.Name != "" {
+			what = ref(t.Kind, t.Namespace, t.Name)
+		} else if t.Namespace != "" {
+			what += " in namespace " + text(t.Namespace)
+		}
+		step := text(t.Step)
+		if t.Command != "" {
+			step = `<code>` + text(t.Command) + `</code>`
+		}
+		since, next := "", ""
+		if !t.Since.IsZero() {
+			since = moment(t.Since)
+		}
+		if !t.Next.IsZero() {
+			next = moment(t.Next)
+		}
+		w.row(word(t.State), what, text(t.Reason), since, number(t.Failures), next, step)
+	}
+	w.end()
+	if s.Omitted > 0 {
+		w.put(`<p>and %d more: <a href="/debug/owners">all objects</a>, the worst first</p>`, s.Omitted)
+	}
+}
+
+func showOwners(w *writer, data any, r *http.Request) {
+	o, f := data.(Owners), readFilter(r.URL.Query())
+	w.put(`<h2 id="owners">Objects</h2><form action="/debug/owners"><label>Search <input name="q" value="%s"></label> `+
+		`<label>Kind <input name="kind" value="%s" size="14"></label> `+
+		`<label>Namespace <input name="namespace" value="%s" size="14"></label> <label>State <select name="state">`+
+		`<option value="">all</option>`, text(f.Search), text(f.Kind), text(f.Namespace))
+	for _, state := range order[2:] {
+		chosen := ""
+		if state == f.State {
+			chosen = " selected"
+		}
+		w.put(`<option%s>%s</option>`, chosen, state)
+	}
+	w.put(`</select></label> <button>Show</button></form>`)
+	if o.All == 0 {
+		w.put(`<p>None: no object of a kind that skiff works for matches.</p>`)
+		return
+	}
+	w.table(count(o.All, "object", "objects")+", the worst first.", "State", "Object", "Conditions", "#Age")
+	for _, one := range o.Owners {
+		words := []string{}
+		for _, c := range one.Conditions {
+			words = append(words, text(c.Type+"="+string(c.Status)+" "+c.Reason))
+		}
+		w.row(word(one.State), ref(one.Kind, one.Namespace, one.Name), strings.Join(words, ", "),
+			number(time.Since(one.Created).Round(time.Second)))
+	}
+	w.end()
+	if o.Next != "" {
+		w.put(`<p><a href="/debug/owners?%s">the next %d</a></p>`, text(o.Next), perPage)
+	}
+}
+
+func showTimeline(w *writer, data any, r *http.Request) {
+	t := data.(Timeline)
+	failed := url.Values{}
+	if t.Object != "" {
+		failed.Set("object", t.Object)
+	}
+	all := "/debug/timeline?" + failed.Encode()
+	failed.Set("failed", "1")
+	w.put(`<h2>Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. <a href="%s">All</a> `+
+		`<a href="/debug/timeline?%s">failed only</a></p>`, count(int(t.Kept), "run", "runs"), t.Quiet, text(all),
+		text(failed.Encode()))
+	if len(t.Runs) == 0 {
+		w.put(`<p>None: since the start no such run has written or failed.</p>`)
+		return
+	}
+	w.table("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
+		"Result")
+	for _, run := range t.Runs {
+		w.row(moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
+			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), writes(run), result(run))
+	}
+	w.end()
+}
+
+func causes(run history.Run) string {
+	out := text(strings.Join(run.Causes, ", "))
+	if run.MoreCauses > 0 {
+		out += fmt.Sprintf(" and %d more", run.MoreCauses)
+	}
+	return out
+}
+
+func writes(run history.Run) string {
+	var out []string
+	for _, one := range run.Writes {
+		class := ""
+		if one.Code == 0 || one.Code >= http.StatusBadRequest {
+			class = ` class="bad"`
+		}
+		out = append(out, fmt.Sprintf(`<span%s>%s %d</span>`, class, text(one.Verb+" "+one.Object), one.Code))
+	}
+	if run.MoreWrites > 0 {
+		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
+	}
+	return strings.Join(out, "<br>")
+}
+
+func result(run history.Run) string {
+	if run.Error == nil {
+		return text(run.Outcome)
+	}
+	out := `<span class="bad">✖ ` + text(run.Error.Reason) + `</span>`
+	if run.Error.Code != 0 {
+		out += fmt.Sprintf(" (%d %s)", run.Error.Code, text(run.Error.Kind))
+	}
+	if len(run.Error.Fields) > 0 {
+		out += ": " + text(strings.Join(run.Error.Fields, ", "))
+	}
+	if run.Error.Text != "" {
+		out += "<br>" + text(run.Error.Text)
+	}
+	return out + "<br>" + text(run.Outcome)
+}
+
+func showQueue(w *writer, data any, _ *http.Request) {
+	q := data.(QueueAnswer)
+	w.put(`<h2>Queue</h2>`)
+	w.table("Each controller.", "Controller", "#Workers", "#Running", "#Due", "#Delayed", "#Failing", "Due since",
+		"#Longest run, ms")
+	for _, c := range q.Controllers {
+		since := ""
+		if !c.OldestDue.IsZero() {
+			since = moment(c.OldestDue)
+		}
+		w.row(text(c.Controller), number(c.Workers), number(c.Running), number(c.Due), number(c.Delayed),
+			number(c.Failing), since, number(c.Longest))
+	}
+	w.end()
+	sparkline(w, q.Samples, "due", "keys that are due", func(s history.Sample) float64 { return float64(s.Due) })
+	sparkline(w, q.Samples, "p99", "ms of the slowest hundredth of the runs",
+		func(s history.Sample) float64 { return s.RunP99 })
+}
+
+// sparkline draws samples, and says what their maximum is.
+func sparkline(w *writer, samples []history.Sample, name, unit string, value func(history.Sample) float64) {
+	if len(samples) < 2 {
+		return
+	}
+	const width, height = 900, 40
+	most := 0.0
+	for _, s := range samples {
+		most = max(most, value(s))
+	}
+	first := samples[0].At
+	span := max(samples[len(samples)-1].At.Sub(first), time.Second)
+	var points strings.Builder
+	for _, s := range samples {
+		y := float64(height)
+		if most > 0 {
+			y -= value(s) / most * (height - 2)
+		}
+		fmt.Fprintf(&points, "%.1f,%.1f ", float64(s.At.Sub(first))/float64(span)*width, y)
+	}
+	w.put(`<p class="dim">%s: at most %g %s in the last %s</p><svg viewBox="0 0 %d %d" role="img" aria-label="%s">`+
+		`<polyline fill="none" stroke="currentColor" points="%s"/></svg>`, name, most, unit, span.Round(time.Second), width,
+		height, name, points.String())
+}
+
+func showWatches(w *writer, data any, _ *http.Request) {
+	a := data.(WatchAnswer)
+	w.put(`<h2>Watches</h2>`)
+	if len(a.Watches) == 0 {
+		w.put(`<p>None: nothing is watched yet.</p>`)
+		return
+	}
+	w.table("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
+		"Last contact", "Last bookmark", "Problem")
+	for _, one := range a.Watches {
+		problem := ""
+		if one.Problem != "" {
+			problem = fmt.Sprintf(`<span class="bad">%s %s</span>`, codeOf(one.Code), text(one.Problem))
+		}
+		w.row(text(one.Resource), text(one.Namespace), text(one.Phase), number(one.Objects), number(one.Bytes>>10),
+			moment(one.Contact), moment(one.Bookmark), problem)
+	}
+	w.end()
+	if a.Omitted > 0 {
+		w.put(`<p>and %d more</p>`, a.Omitted)
+	}
+}
+
+// codeOf is a code of HTTP; "" for none.
+func codeOf(code int) string {
+	if code == 0 {
+		return ""
+	}
+	return fmt.Sprint(code)
+}
+
+func showObject(w *writer, a ObjectAnswer) {
+	o := a.Owner
+	name := o.object()
+	w.put(`<title>%s</title><p><a href="/debug/">all</a></p><h1>%s</h1><p>%s %s`, text(name), text(name), word(o.State),
+		text(o.Reason))
+	if !o.Next.IsZero() {
+		w.put(`; next run %s`, moment(o.Next))
+	}
+	w.put(`</p>`)
+	if o.Command != "" {
+		w.put(`<p><code>%s</code></p>`, text(o.Command))
+	}
+	w.table("Conditions, as the status has them.", "Type", "Status", "Reason")
+	for _, c := range o.Conditions {
+		w.row(text(c.Type), text(string(c.Status)), text(c.Reason))
+	}
+	w.end()
+	showTimeline(w, a.Timeline, nil)
+}

@@ -1,0 +1,257 @@
+package page
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/history"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
+)
+
+const (
+	// maxURL is more than any filter needs.
+	maxURL = 2 << 10
+	// maxShownRuns is how many runs an answer has, and maxShownKeys how many keys of a queue.
+	maxShownRuns, maxShownKeys = 50, 100
+)
+
+// headers are those of each answer: nothing may be loaded, framed, kept or guessed.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; style-src 'sha256-" + styleHash + "'; img-src data:; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cache-Control":                "no-store",
+	"Cross-Origin-Resource-Policy": "same-origin",
+}
+
+// panel is one part of the page: its data, and the same in HTML.
+type panel struct {
+	data func(p *Page, r *http.Request) any
+	html func(w *writer, data any, r *http.Request)
+}
+
+var panels = map[string]panel{
+	"state":  {func(p *Page, _ *http.Request) any { return p.State() }, showState},
+	"owners": {func(p *Page, r *http.Request) any { return p.owners(readFilter(r.URL.Query())) }, showOwners},
+	"timeline": {func(p *Page, r *http.Request) any { return p.timeline(r, r.URL.Query().Get("object")) },
+		showTimeline},
+	"queue":   {func(p *Page, _ *http.Request) any { return p.queueAnswer() }, showQueue},
+	"watches": {func(p *Page, _ *http.Request) any { return p.watchAnswer() }, showWatches},
+}
+
+// Handler serves the page and its data below /debug/.
+func (p *Page) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for name, part := range panels {
+		mux.HandleFunc("GET /debug/"+name, func(w http.ResponseWriter, r *http.Request) {
+			data := part.data(p, r)
+			if wantsJSON(r) {
+				writeJSON(w, data)
+				return
+			}
+			p.write(w, func(out *writer) { part.html(out, data, r) })
+		})
+	}
+	mux.HandleFunc("GET /debug/object/{kind}/{namespace}/{name}", p.object)
+	mux.HandleFunc("GET /debug/{$}", func(w http.ResponseWriter, r *http.Request) {
+		p.write(w, func(out *writer) { p.whole(out, r) })
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/debug/", http.StatusFound)
+	})
+	return p.guard(mux)
+}
+
+// guard refuses who may not read the page. A page of another site that has its name point to this machine (DNS
+// rebinding) is recognized by the Host header.
+func (p *Page) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+		switch {
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET and HEAD: this page changes nothing", http.StatusMethodNotAllowed)
+		case len(r.URL.RequestURI()) > maxURL:
+			http.Error(w, "the URL is too long", http.StatusRequestURITooLong)
+		case !p.known(r.Host):
+			http.Error(w, "the page is not served under this host name; name it with --debug-allowed-hosts",
+				http.StatusMisdirectedRequest)
+		case site == "cross-site" && mode != "navigate":
+			http.Error(w, "another site may only link to this page", http.StatusForbidden)
+		case !p.authorized(r):
+			w.Header().Set("WWW-Authenticate", `Basic realm="skiff"`)
+			http.Error(w, "the token of --debug-token-file is needed, as a bearer token or as the password",
+				http.StatusUnauthorized)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// known says whether a Host header names this machine: an address, localhost, or a name that was configured.
+func (p *Page) known(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return host == "localhost" || net.ParseIP(host) != nil || slices.Contains(p.o.Hosts, host)
+}
+
+// authorized says whether the request has the token, if one is needed.
+func (p *Page) authorized(r *http.Request) bool {
+	if p.o.Token == nil {
+		return true
+	}
+	want, err := p.o.Token()
+	if err != nil || want == "" {
+		return false
+	}
+	got, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		_, got, _ = r.BasicAuth()
+	}
+	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
+}
+
+func wantsJSON(r *http.Request) bool {
+	return r.URL.Query().Get("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json")
+}
+
+func writeJSON(w http.ResponseWriter, data any) {
+	w.Header().Set("Content-Type", "application/json")
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	_ = out.Encode(data) // the reader has gone
+}
+
+// Timeline is what /debug/timeline answers.
+type Timeline struct {
+	Format string        `json:"format"`
+	Object string        `json:"object,omitempty"`
+	Kept   uint64        `json:"runs"`      // that wrote or failed, since the start
+	Quiet  uint64        `json:"quietRuns"` // that found all as it should be
+	Runs   []history.Run `json:"list"`
+}
+
+// timeline returns the last runs, of one object (KIND/NAMESPACE/NAME) or of all.
+func (p *Page) timeline(r *http.Request, object string) Timeline {
+	failed := r.URL.Query().Get("failed") != ""
+	runs, kept, quiet := p.o.History.Runs(maxShownRuns, func(run *history.Run) bool {
+		return (object == "" || object == run.Kind+"/"+run.Namespace+"/"+run.Name) && (!failed || run.Error != nil)
+	})
+	out := Timeline{Format: Format, Object: kube.Printable(object, maxText), Kept: kept, Quiet: quiet,
+		Runs: []history.Run{}}
+	for _, run := range runs {
+		if run.Error != nil && p.o.Token == nil {
+			without := *run.Error
+			without.Text = ""
+			run.Error = &without
+		}
+		out.Runs = append(out.Runs, run)
+	}
+	return out
+}
+
+// QueueAnswer is what /debug/queue answers.
+type QueueAnswer struct {
+	Format      string           `json:"format"`
+	Controllers []Queue          `json:"controllers"`
+	Keys        []Key            `json:"keys"`
+	Samples     []history.Sample `json:"samples"`
+}
+
+// Key is one that runs or waits.
+type Key struct {
+	Controller string   `json:"controller"`
+	Key        string   `json:"key"`
+	State      string   `json:"state"` // running, due, delayed
+	Causes     []string `json:"causes"`
+	Failures   int      `json:"failures,omitempty"`
+}
+
+func (p *Page) queueAnswer() QueueAnswer {
+	out := QueueAnswer{Format: Format, Controllers: p.queues(), Keys: []Key{}, Samples: p.o.History.Samples()}
+	for _, c := range p.o.Controllers() {
+		pending, _, _, _ := c.View(maxShownKeys)
+		for _, one := range pending {
+			if len(out.Keys) == maxShownKeys {
+				return out
+			}
+			out.Keys = append(out.Keys, keyOf(c.Name(), one))
+		}
+	}
+	return out
+}
+
+func keyOf(controller string, one queue.Pending) Key {
+	k := Key{Controller: controller, Key: kube.Printable(one.Key.String(), maxText), State: "delayed",
+		Causes: []string{}, Failures: one.Failures}
+	switch {
+	case one.Running:
+		k.State = "running"
+	case !one.Due.After(time.Now()):
+		k.State = "due"
+	}
+	for _, cause := range one.Causes {
+		k.Causes = append(k.Causes, kube.Printable(cause, maxText))
+	}
+	return k
+}
+
+// WatchAnswer is what /debug/watches answers.
+type WatchAnswer struct {
+	Format  string  `json:"format"`
+	Watches []Watch `json:"watches"`
+	Omitted int     `json:"omitted,omitempty"`
+}
+
+func (p *Page) watchAnswer() WatchAnswer {
+	out := WatchAnswer{Format: Format}
+	out.Watches, out.Omitted = p.watches()
+	return out
+}
+
+// ObjectAnswer is what /debug/object/KIND/NAMESPACE/NAME answers.
+type ObjectAnswer struct {
+	Format   string   `json:"format"`
+	Owner    Owner    `json:"object"`
+	Timeline Timeline `json:"timeline"`
+}
+
+// object answers about one object. The namespace of a cluster-scoped one is "-".
+func (p *Page) object(w http.ResponseWriter, r *http.Request) {
+	kind, namespace, name := r.PathValue("kind"), r.PathValue("namespace"), r.PathValue("name")
+	if namespace == "-" {
+		namespace = ""
+	}
+	row, ok := p.find(kind, kube.Key{Namespace: namespace, Name: name})
+	if !ok {
+		http.Error(w, "there is no such object, or no controller of skiff works for it", http.StatusNotFound)
+		return
+	}
+	data := ObjectAnswer{Format, row, p.timeline(r, kind+"/"+namespace+"/"+name)}
+	if wantsJSON(r) {
+		writeJSON(w, data)
+		return
+	}
+	p.write(w, func(out *writer) { showObject(out, data) })
+}
+
+// link is the address of an object's page.
+func link(kind, namespace, name string) string {
+	if namespace == "" {
+		namespace = "-"
+	}
+	return "/debug/object/" + url.PathEscape(kind) + "/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}

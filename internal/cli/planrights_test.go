@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 const readers = `apiVersion: rbac.authorization.k8s.io/v1
@@ -53,6 +54,47 @@ func TestPlanWithReadRightsAloneComparesHere(t *testing.T) {
 	}
 	if r.Code != ExitDiffer {
 		t.Errorf("exit code %d", r.Code)
+	}
+}
+
+// A webhook that has side effects and no dry run, an API server that has none at all, an object that goes while it is
+// planned, a server that fails: each is named, and the rest is planned.
+//
+// Rules: PL-03, PL-14, PL-15
+func TestPlanNamesWhatTheServerDoesNotDryRunAndPlansTheRest(t *testing.T) {
+	c := newPlanCluster(t)
+	c.webServer("a", "nginx:1")
+	c.webServer("b", "nginx:1")
+	c.settle()
+	for _, name := range []string{"a", "b"} {
+		c.patch(webServers, "default", name, object{"spec": object{"image": "nginx:2"}})
+	}
+	const rolls = "  ~ Deployment %s: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)\n" +
+		"      spec.template.spec.containers[webserver].image: \"nginx:1\" -> \"nginx:2\"\n"
+	b := "WebServer default/b\n" + fmt.Sprintf(rolls, "b")
+	for _, one := range []struct {
+		reply apiserver.Reply
+		code  int
+		want  string
+	}{
+		{apiserver.Reply{Code: 400, Reason: "BadRequest", Message: `webhook "x" does not support dry run`}, 3,
+			fmt.Sprintf(rolls, "a") +
+				"      compared here, without a dry run: webhook \"x\" does not support dry run\n" + b + "Plan: 0 to create, 2 to change, 0 to delete, 0 blocked. 6 pods roll.\n"},
+		{apiserver.Reply{Code: 404, Reason: "NotFound", Message: "gone"}, 4,
+			"  ! Deployment a: changed while it was being applied\n      next: plan again: it changed meanwhile\n" +
+				b + "Plan: 0 to create, 1 to change, 0 to delete, 1 blocked. 3 pods roll.\n"},
+		{apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota: pods=3"}, 4,
+			"  ! Deployment a: exceeded quota: pods=3\n" +
+				"      next: change WebServer default/a, or the policy or quota that refuses it\n" + b +
+				"Plan: 0 to create, 1 to change, 0 to delete, 1 blocked. 3 pods roll.\n"},
+		{apiserver.Reply{Code: 500, Reason: "InternalError", Message: "leader changed"}, 1,
+			"  ! Deployment a: leader changed\n" + b +
+				"Plan: 0 to create, 1 to change, 0 to delete, 1 blocked. 3 pods roll. " +
+				"1 of 2 objects could not be planned.\n"},
+	} {
+		end := c.api.Inject(apiserver.Fault{Verb: "patch", Resource: "deployments", Name: "a", Reply: &one.reply})
+		c.want(one.code, "WebServer default/a\n"+one.want, "--controllers", "webserver")
+		end()
 	}
 }
 

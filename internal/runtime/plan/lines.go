@@ -97,6 +97,9 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 	}
 	if r.Err != nil {
 		b.covered = true
+		if s := kube.AsStatus(r.Err); s == nil || s.Code >= 500 || kube.IsUnauthorized(s) { // it is not refused
+			b.owner.Failed = true
+		}
 		l.Op, l.Error = Blocked, b.said(c, kube.Explain(r.Err))
 		l.Next = b.nextOf(r.Err)
 		return l
@@ -227,13 +230,10 @@ func (b *builder) local(ctx context.Context, l *Line, c *child) {
 
 // failed adds what kept the owner from being planned.
 func (b *builder) failed(err error) {
-	blocks := controller.IsTerminal(err)
 	if b.covered {
-		if !blocks {
-			b.owner.Failed = true
-		}
 		return
 	}
+	blocks := controller.IsTerminal(err)
 	text := err.Error()
 	l := Line{Op: Blocked}
 	switch reason := controller.ReasonOf(err); {

@@ -182,14 +182,13 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
 		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1,
-			MaxAnswer: f.answerMiB << 20,
-			Credential: credentials(client)}})
+			MaxAnswer: f.answerMiB << 20, Credential: credentials(client)}})
 	var fixed []*controller.Controller
 	if f.files.cluster {
 		fixed = hooks.FromCluster(f.files.selector, f.allowExec)
 	}
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, History: setup.History,
-		Elector: elector,
+		Elector:     elector,
 		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
 		Attention: hooks.Attention, About: hooks.About, Scrape: hooks.Scrape, Log: log}))
 	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before

@@ -9,8 +9,8 @@ import (
 // lane is a connection to an endpoint for one call after another. Package net/http opens a second connection where it
 // does not know whether the first one comes free before it, and then keeps the one that it does not need. A server
 // that serves one connection at a time would wait for ever on the one that stays silent. With one call at a time on a
-// Transport, no connection is opened but for a request that follows on it at once. HTTP/2 would spare connections, some
-// 40 KiB each, and halve the calls per second: 9,500 instead of 19,000 by five workers over TLS on one machine.
+// Transport, no connection is opened but for a request that follows on it at once. HTTP/2 would spare connections,
+// some 40 KiB each, and halve the calls per second: 9,500 instead of 19,000 by five workers over TLS on one machine.
 type lane struct {
 	*http.Transport
 	secrets *credentials // that it was made with

@@ -65,8 +65,8 @@ func (r *Room) Take(bytes int64) error {
 	r.taken += bytes
 	switch {
 	case r.taken > r.memory.most:
-		return fmt.Errorf("the answer would take %d MiB of memory, and skiff may take %d MiB for it: make it smaller, "+
-			"or raise the memory limit of skiff", r.taken>>20, r.memory.most>>20)
+		return fmt.Errorf("the answer would take %d MiB of memory, and skiff may take %d MiB for it: make it "+
+			"smaller, or raise the memory limit of skiff", r.taken>>20, r.memory.most>>20)
 	case r.taken > r.held:
 		return r.hold(r.taken)
 	}

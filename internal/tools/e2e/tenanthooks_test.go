@@ -221,7 +221,8 @@ func (w *hookTenants) served(text string) time.Duration {
 	w.Helper()
 	began, slowest := time.Now(), time.Duration(0)
 	for i := range hookControllers {
-		_, err := w.c.Admin.Merge(w.Context(), w.path(w.victim)+"/"+victimName(i), Object{"spec": Object{"text": text}})
+		_, err := w.c.Admin.Merge(w.Context(), w.path(w.victim)+"/"+victimName(i),
+			Object{"spec": Object{"text": text}})
 		noError(w, err)
 		slowest = max(slowest, time.Since(began)/time.Duration(i+1))
 	}

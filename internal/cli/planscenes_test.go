@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // planWeb makes a WebServer that skiff has made the children of.
@@ -183,4 +184,57 @@ func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
 	skiff(t, "plan", "--server", c.url(), "page/web").Want(t, ExitUsage, "page/web: no controller that is planned")
 	skiff(t, "plan", "--server", c.url(), "web").Want(t, ExitUsage, `"web": want KIND/NAME`)
 	skiff(t, "plan", "--server", c.url(), "--controllers", "page").Want(t, ExitUsage, `unknown controller "page"`)
+}
+
+// Rules: PL-03, PL-07
+func TestPlanNamesAControllerWhoseDefinitionIsMissingAndAServerThatIsNotThere(t *testing.T) {
+	c := planCluster{newCluster(t, apiserver.Options{})}
+	c.want(exitBlocked, "controller webserver\n"+
+		"  ! webservers.skiff.dev is not installed; run `skiff crds install`\n"+
+		"Plan: 0 to create, 0 to change, 0 to delete, 1 blocked.\n", "--controllers", "webserver")
+	skiff(t, "plan", "--server", "http://127.0.0.1:1").Want(t, ExitFailed, "connection refused")
+}
+
+// Rules: PL-02
+func TestPlanRefusesFilesOfStrangers(t *testing.T) {
+	c := newPlanCluster(t)
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	const one = "apiVersion: skiff.dev/v1alpha1\nkind: WebServer\nmetadata: {name: a}\nspec: {image: x}\n"
+	for text, want := range map[string]string{
+		"":                                     "there is no object in it",
+		"a: [":                                 "is not YAML",
+		"[]":                                   "must be an object",
+		one + "---\n" + one:                    "WebServer default/a is there twice",
+		strings.Repeat("# x\n", 1<<18) + one:   "larger than 1 MiB",
+		"kind: WebServer\n":                    "want objects of the controllers",
+		strings.Replace(one, "name: a", "", 1): "a WebServer has no metadata.name",
+		strings.Replace(one, "{name: a}", "7", 1): "a WebServer has no metadata.name",
+		strings.Repeat("[", 20000):                "-f: ",
+	} {
+		noError(t, os.WriteFile(file, []byte(text), 0o600))
+		r := skiff(t, "plan", "--server", c.url(), "-f", file)
+		if r.Code != ExitUsage || !strings.Contains(r.Stderr, want) {
+			t.Errorf("%.40q: exit code %d, %s, want %q", text, r.Code, r.Stderr, want)
+		}
+	}
+}
+
+// What is proposed may come from a stranger.
+//
+// Rules: PL-02
+func FuzzProposal(f *testing.F) {
+	for _, seed := range []string{`{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"a"}}`,
+		`{"metadata":{"name":7}}`, `{"metadata":[]}`, `[]`, `null`,
+		`{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer"}`} {
+		f.Add([]byte(seed))
+	}
+	client, err := kube.New(kube.Config{Server: "http://127.0.0.1:1"})
+	noError(f, err)
+	all := (&planFlags{}).controllers((&planFlags{}).setup(client), ControllerNames(), nil)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		one, err := proposal(text, all, "default")
+		if err == nil && (one.Key.Name == "" || one.Resource.Plural == "" || !json.Valid(one.Object)) {
+			t.Errorf("%q became %+v", text, one)
+		}
+	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
 )
 
 // Rules: HK-30, HK-105
@@ -50,6 +51,26 @@ func TestAWebhookGetsAPostWithItsLengthAndTheCause(t *testing.T) {
 	ask(t, c, `{}`)
 	if got.Header["Skiff-Cause"] != nil || got.Header["Skiff-Attempt"] != nil {
 		t.Errorf("header of a call without a cause: %v", got.Header)
+	}
+}
+
+// Rules: PL-16
+func TestAWebhookIsToldThatItIsADryRun(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		said := []string{"none"}
+		_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			said = r.Header["Skiff-Dry-Run"]
+			_, _ = io.WriteString(w, `{}`)
+		})
+		c, err := call.New(&spec.Controller{Name: "c"}, wire.Sync, hook, call.Options{DryRun: dry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ask(t, c, `{}`)
+		if dry != (len(said) == 1 && said[0] == "true") || !dry && said != nil {
+			t.Errorf("dry run %t: header %v", dry, said)
+		}
 	}
 }
 

@@ -235,7 +235,7 @@ func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Pla
 }
 
 func ownerOf(r kube.Resource, k kube.Key) Owner {
-	return Owner{Name: r.Kind + " " + k.String(), kind: r.Kind, key: k}
+	return Owner{Name: r.Kind + " " + kube.Text(k.String()), kind: r.Kind, key: k}
 }
 
 // told is what package apply has said of the children of an owner.

@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"testing"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
+)
+
+var deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+
+// A live object and what is sent may hold anything. Nothing of it ends the process; and the merge patch that stands
+// for an apply makes the object that was meant.
+//
+// Rules: PL-08, PL-10
+func FuzzWrite(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"name":"a","managedFields":[{"manager":"skiff","operation":"Update","fieldsV1":{
+		"f:spec":{"f:replicas":{},"f:template":{"f:spec":{"f:containers":{
+		"k:{\"name\":\"c\"}":{".":{},"f:name":{},"f:ports":{
+		"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}}}}}}}}]},"spec":{"replicas":3,
+		"template":{"spec":{"containers":[{"name":"c",
+		"ports":[{"name":"p","containerPort":80,"protocol":"TCP"}]}]}}}}`),
+		[]byte(`{"metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"c",
+		"args":["--password","x"],"env":[{"name":"TOKEN","value":"y"}],
+		"ports":[{"name":"p","containerPort":81,"protocol":"TCP"}]}]}}}}`))
+	f.Add([]byte(`{"metadata":{"annotations":7,"ownerReferences":[7]},"spec":[]}`),
+		[]byte(`{"spec":{"template":null}}`))
+	f.Fuzz(func(t *testing.T, live, sent []byte) {
+		before, errLive := decoded(live)
+		body, errSent := decoded(sent)
+		if errLive != nil || errSent != nil || before == nil || body == nil {
+			return
+		}
+		schema := patch.SchemaFor(deployments.APIVersion(), deployments.Kind)
+		managers := managersOf(live)
+		for _, fields := range []bool{true, false} {
+			rest := pruned(schema, before, body, owners(managers, "skiff", nil), fields)
+			after, _ := overlay(schema, rest, body).(map[string]any)
+			if !hasNull(after) && !patch.Equal(merged(before, mergePatch(before, after)), after) {
+				t.Errorf("%s\n%s\nbecome %v", live, sent, after)
+			}
+		}
+		p := New(Options{Client: &kube.Client{}})
+		for _, kind := range []kube.PatchType{kube.ApplyPatch, kube.MergePatch, kube.StrategicMergePatch,
+			kube.JSONPatch} {
+			w := kube.Write{Verb: "patch", Resource: deployments, Type: kind, Manager: "skiff", Before: live,
+				Body: sent}
+			p.instead(&w)
+			answerOf(&w)
+		}
+		var s secrets
+		s.add(kube.Resource{Kind: "Secret"}, live)
+		fields, err := Differences(deployments, live, sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range fields {
+			s.cut(fields[i].text(false))
+		}
+		rollOf("Deployment", before)
+		rollOf("StatefulSet", before)
+		rollOf("DaemonSet", before)
+	})
+}
+
+// hasNull says whether a value has null in an object: a merge patch cannot set that.
+func hasNull(v any) bool {
+	object, _ := v.(map[string]any)
+	for _, field := range object {
+		if field == nil || hasNull(field) {
+			return true
+		}
+	}
+	return false
+}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,16 +116,19 @@ func TestAServerTakesNoObjectThatItCouldNotHaveStored(t *testing.T) {
 //
 // Rules: RR-50
 func FuzzFile(f *testing.F) {
-	f.Add([]byte(firstLine + aPod))
-	f.Add([]byte(firstLine + `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":` +
+	f.Add([]byte(aPod))
+	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":` +
 		`"as.b.c"},"spec":{"group":"b.c","scope":"Namespaced","names":{"plural":"as","singular":"a","kind":"A","listKind":` +
 		`"AList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}` +
 		"\n" + `{"apiVersion":"b.c/v1","kind":"A","metadata":{"name":"a","namespace":"n"}}` + "\n"))
-	f.Add([]byte(firstLine + `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"n"},"spec":` +
+	f.Add([]byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"n"},"spec":` +
 		`{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}}}`))
-	f.Add([]byte(firstLine + "\n\n[]"))
+	f.Add([]byte("\n\n[]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := parse(bytes.NewReader(text))
+		if _, err := parse(bytes.NewReader(text)); err == nil && !Is(text) {
+			t.Error("a file without a header is read")
+		}
+		s, err := parse(io.MultiReader(strings.NewReader(firstLine), bytes.NewReader(text)))
 		if err != nil {
 			return
 		}

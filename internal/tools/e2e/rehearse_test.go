@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,12 +12,12 @@ import (
 // take what the real controllers, scheduler and kubelet made for something to be done. The cluster itself is only
 // read. Then a WebServer is changed while skiff is away, and the rehearsal shows what will be.
 //
-// Rules: PL-23, PL-24, PL-25
+// Rules: PL-23, PL-24, PL-25, RR-01, RR-24
 func TestARehearsalOnACopyOfARealCluster(t *testing.T) {
 	s := newScope(t)
 	sk := startSkiff(t, s, "--controllers", "redis,restart", "--watch-namespaces", s.NS)
-	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 3"))
-	s.Apply(RedisManifest("cache", "port: 6379, num: 2"))
+	s.Apply(WebServerManifest("web", "image: nginx:1.23.1, replicas: 3, env: [{name: KEY, value: "+canary+"}]"))
+	s.Apply(RedisManifest("cache", "port: 6379, num: 2, config: {requirepass: "+canary+"}"))
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
 		s.Apply(workloadManifest(kind, "w-"+strings.ToLower(kind), 2))
 	}
@@ -40,6 +42,17 @@ func TestARehearsalOnACopyOfARealCluster(t *testing.T) {
 	start := time.Now()
 	if r := s.rehearse(); r.Code != 0 || !strings.HasPrefix(r.Stdout, "No writes: the ") {
 		t.Errorf("a healthy cluster: %s", r)
+	}
+	file := filepath.Join(t.TempDir(), "state")
+	if r := s.rehearse("--save", file); r.Code != 0 {
+		t.Errorf("--save: %s", r)
+	}
+	if text := string(must(os.ReadFile(file))(t)); strings.Contains(text, canary) {
+		t.Error("the file has a canary")
+	}
+	from := must(runCommand(t.Context(), nil, "", must(skiffDevBinary())(t), "rehearse", "--from", file))(t)
+	if from.Code != 0 || !strings.HasPrefix(from.Stdout, "No writes: the ") {
+		t.Errorf("the same from a file: %s", from)
 	}
 	requests, err := s.c.Requests(start, func(r Request) bool {
 		return r.User == admin.Name && strings.HasPrefix(r.UserAgent, "skiff")

@@ -14,6 +14,8 @@ import (
 	"skiff/internal/testcluster/state"
 )
 
+var configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+
 var redises = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "redis", Kind: "Redis"}
 
 // canary is a password.
@@ -29,6 +31,28 @@ func (w *world) secretive() {
 		"env": []any{map[string]any{"name": "PASSWORD", "value": canary}}})
 	w.apply(redises, "cache", map[string]any{"port": 6379, "num": 2,
 		"config": map[string]any{"requirepass": canary, "maxclients": 100}})
+	w.owned()
+}
+
+// owned makes a StatefulSet whose owner is not copied.
+func (w *world) owned() {
+	w.Helper()
+	w.create(configMaps, map[string]any{"metadata": map[string]any{"name": "root"}})
+	var root struct {
+		kube.Meta `json:"metadata"`
+	}
+	if err := w.client.Get(w.Context(), configMaps, kube.Key{Namespace: "default", Name: "root"}, &root); err != nil {
+		w.Fatal(err)
+	}
+	labels := map[string]any{"app": "db"}
+	container := map[string]any{"name": "db", "image": "i",
+		"env": []any{map[string]any{"name": "PASSWORD", "value": canary}}}
+	w.create(kube.Resource{Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"}, map[string]any{
+		"metadata": map[string]any{"name": "db", "ownerReferences": []any{map[string]any{"apiVersion": "v1",
+			"kind": "ConfigMap", "name": "root", "uid": root.UID}}},
+		"spec": map[string]any{"replicas": 2, "selector": map[string]any{"matchLabels": labels}, "serviceName": "db",
+			"template": map[string]any{"metadata": map[string]any{"labels": labels},
+				"spec": map[string]any{"containers": []any{container}}}}})
 }
 
 func (w *world) apply(r kube.Resource, name string, spec map[string]any) {

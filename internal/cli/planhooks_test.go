@@ -62,3 +62,36 @@ Plan: 0 to create, 0 to change, 0 to delete, 1 blocked. 1 of 14 objects could no
 		t.Errorf("the hook was called %q", calls)
 	}
 }
+
+// What a customize hook names is listed before the sync hook is called.
+//
+// Rules: PL-07, PL-16
+func TestPlanListsWhatACustomizeHookNames(t *testing.T) {
+	c := newPlanCluster(t)
+	c.define(object{"status": object{}})
+	program := filepath.Join(t.TempDir(), "hook")
+	noError(t, os.WriteFile(program, []byte(`#!/bin/sh
+if [ "$SKIFF_HOOK" = customize ]; then
+  echo '{"relatedResources":[{"apiVersion":"v1","resource":"configmaps","namespace":"default","names":["seen"]}]}'
+elif grep -q '"name":"seen"'; then
+  echo '{"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"made"}}]}'
+else
+  exit 1
+fi
+`), 0o700))
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  childResources: [{apiVersion: v1, resource: secrets}]
+  generateSelector: true
+  hooks: {sync: {exec: {command: [`+program+`]}}, customize: {exec: {command: [`+program+`]}}}
+`)
+	c.create(configMaps, "default", named("seen", nil))
+	c.create(thingsResource, "default", named("a", nil))
+	c.want(ExitDiffer, `Thing default/a
+  + Secret made
+Plan: 1 to create, 0 to change, 0 to delete, 0 blocked.
+`, "--hooks", file)
+}

@@ -15,7 +15,7 @@ import (
 // Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and no
 // foreign pod was touched.
 //
-// Rules: CCH-11, MGR-15, WRT-04, WRT-14, WRT-23, WRT-27
+// Rules: CCH-11, MGR-15, PL-04, PL-12, WRT-04, WRT-14, WRT-23, WRT-27
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
 		(&history{h, &env{h.Env, startNode(h.Env)}}).run()

@@ -16,7 +16,7 @@ import (
 // Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is
 // declared, what others own in them is what they have made of it, and no foreign object was touched.
 //
-// Rules: CCH-11, MGR-15, WRT-04, WRT-13, WRT-14
+// Rules: CCH-11, MGR-15, PL-04, PL-08, PL-10, WRT-04, WRT-13, WRT-14
 func TestRandomHistoriesEndAsDeclared(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
 		(&history{History: h, others: map[string]map[string]any{}}).run()

@@ -12,6 +12,7 @@ finish() {
   set +e
   for pid in "${running[@]}"; do kill "$pid"; wait "$pid"; done
   [ $code = 0 ] || tail -n 50 "$work"/*.log >&2
+  kubectl delete persistentvolumes -l example=catset
   kubectl delete statefulsets,deployments,services,configmaps,secrets --all -n metacontroller
   rm -rf "$work"
   exit $code
@@ -32,6 +33,12 @@ serve() { # PROGRAM: in Python, on the port
   running+=($!)
 }
 flags=()
+if [ "$example" = catset ]; then # its pods have volumes, which nothing else provides here
+  for i in 1 2 3 4 5 6; do
+    printf '{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"catset-%d","labels":{"example":"catset"}},"spec":
+      {"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/tmp"}}}\n' $i
+  done | kubectl create -f - >"$work/volumes.log" 2>&1
+fi
 case $example in
 service-per-pod*) serve "$here/service_per_pod.py" ;; # its hooks are in jsonnet
 update-strategy)                                      # its program is in a ConfigMap

@@ -159,13 +159,14 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 	type rule struct {
 		spec.Type
 		needsStatus bool
+		rolls       bool // its ControllerRevisions are in its namespace
 	}
 	var rules []rule
 	for _, p := range controller.Parents {
-		rules = append(rules, rule{p.Type, controller.IsComposite()})
+		rules = append(rules, rule{p.Type, controller.IsComposite(), controller.Rolls()})
 	}
 	for _, child := range controller.Children {
-		rules = append(rules, rule{child.Type, false})
+		rules = append(rules, rule{Type: child.Type})
 	}
 	for _, r := range rules {
 		found, served, err := discovery.Find(ctx, c.client, r.Group(), r.Version(), r.Resource)
@@ -182,6 +183,9 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 		case r.needsStatus && !found.Status:
 			c.say(false, "resource    %s has no status subresource: add `subresources: {status: {}}` to its "+
 				"definition", name)
+		case r.rolls && found.ClusterScoped:
+			c.say(false, "resource    %s is cluster-scoped: rolling updates need parents with a namespace; use InPlace or "+
+				"Recreate", name)
 		case found.ClusterScoped && len(c.namespaces) > 0:
 			c.say(false, "resource    %s is cluster-scoped: leave out --watch-namespaces", name)
 		default:

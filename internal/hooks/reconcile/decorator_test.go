@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -162,5 +163,19 @@ func TestAStatusOfWhichTheServerDropsAFieldAndDefaultsAnotherIsWrittenOnce(t *te
 		w.Want("status", at(get(w, gadgets, "a"), "status"), map[string]any{"kept": "1", "defaulted": "by the server"})
 		w.Patch(gadgets, "a", `{"status":{"kept":"changed"}}`)
 		w.Want("status", at(get(w, gadgets, "a"), "status", "kept"), "1")
+	})
+}
+
+// The Event about an Event would be a parent, too.
+//
+// Rules: HK-14, HK-29
+func TestADecoratorOfEventsMakesNoEvents(t *testing.T) {
+	s := decorator("noter", eventKind, func(wire.Hook, map[string]any) (string, error) { return "", errors.New("no") })
+	story(t, s, func(w *env) {
+		w.Post(eventKind, `{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"reason":"r","message":"m",
+			"type":"Normal","involvedObject":{"kind":"Pod","name":"p","namespace":"default"}}`)
+		w.Pass(10 * time.Minute)
+		w.Want("events", names(w, eventKind), []string{"e"})
+		w.Want("the hook is called", len(s.called()) > 3, true)
 	})
 }

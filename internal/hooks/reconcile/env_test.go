@@ -31,6 +31,7 @@ var (
 	configMaps  = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	eventKind   = kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}
 	services    = kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}
 	namespaces  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 	realms      = kube.Resource{Group: "example.com", Version: "v1", Plural: "realms", Kind: "Realm",

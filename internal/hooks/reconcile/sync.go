@@ -101,7 +101,11 @@ func (r *reconciler) holdBack(parent *Object) (wait time.Duration) {
 }
 
 func (r *reconciler) announcer(parent *Object) announce.Announcer {
-	return announce.Announcer{Events: r.events, Resource: r.Parent.Resource, Object: parent}
+	about := announce.Announcer{Events: r.events, Resource: r.Parent.Resource, Object: parent}
+	if r.Parent.Plural == "events" && (r.Parent.Group == "" || r.Parent.Group == "events.k8s.io") {
+		about.Events = nil // an Event about an Event is the next parent, and so on
+	}
+	return about
 }
 
 // setFinalizer puts the finalizer on a parent, or takes it off where there is no finalize hook any more.

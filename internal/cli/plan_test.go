@@ -40,27 +40,12 @@ func runHooks(c planCluster, file string) *clitest.Follower {
 // settled says whether all objects of a resource have a status for what is declared.
 func (c planCluster) settled(r kube.Resource) bool {
 	c.t.Helper()
-	for _, o := range c.all(r) {
-		if o.Status.ObservedGeneration != o.Generation {
+	for _, o := range c.api.List(r, "") { // without a request, which would compete with skiff's
+		if lookup(o, "status", "observedGeneration") != lookup(o, "metadata", "generation") {
 			return false
 		}
 	}
 	return true
-}
-
-// ownerSeen is what is read of a custom resource.
-type ownerSeen struct {
-	kube.Meta `json:"metadata"`
-	Status    struct {
-		ObservedGeneration int64 `json:"observedGeneration"`
-	} `json:"status"`
-}
-
-func (c planCluster) all(r kube.Resource) []*ownerSeen {
-	c.t.Helper()
-	list, err := kube.List[*ownerSeen](c.t.Context(), c.client, kube.Query{Resource: r}, kube.ListOptions{})
-	noError(c.t, err)
-	return list.Items
 }
 
 func (c planCluster) webServer(name, image string) {

@@ -184,8 +184,8 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 			c.say(false, "resource    %s has no status subresource: add `subresources: {status: {}}` to its "+
 				"definition", name)
 		case r.rolls && found.ClusterScoped:
-			c.say(false, "resource    %s is cluster-scoped: rolling updates need parents with a namespace; use InPlace or "+
-				"Recreate", name)
+			c.say(false, "resource    %s is cluster-scoped: rolling updates need parents with a namespace; use "+
+				"InPlace or Recreate", name)
 		case found.ClusterScoped && len(c.namespaces) > 0:
 			c.say(false, "resource    %s is cluster-scoped: leave out --watch-namespaces", name)
 		default:

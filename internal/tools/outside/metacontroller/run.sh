@@ -87,4 +87,4 @@ esac
 kubectl create namespace metacontroller >/dev/null 2>&1 || kubectl get namespace metacontroller >/dev/null
 "$SKIFF" hooks run --from-cluster --health-probe-bind-address 0 -v 1 "${flags[@]}" >"$work/skiff.log" 2>&1 &
 running+=($!)
-timeout 5m bash ./test.sh >"$work/test.log" 2>&1
+timeout 4m bash ./test.sh >"$work/test.log" 2>&1

@@ -74,7 +74,7 @@ func (l *Line) json(owner string) jsonLine {
 		out.Note = join(out.Note, "compared here, without a dry run: "+l.Local)
 	}
 	for _, f := range l.Fields {
-		out.Fields = append(out.Fields, jsonField{f.Path, f.Before, f.After, f.Manager, f.Hidden})
+		out.Fields = append(out.Fields, jsonField(f))
 	}
 	return out
 }

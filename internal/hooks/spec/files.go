@@ -2,11 +2,13 @@ package spec
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -158,7 +160,7 @@ func (r *reader) file(name string) error {
 
 // documents reads the documents of a file.
 func (r *reader) documents(o origin, content []byte) {
-	for d := yaml.NewDecoder(bytes.NewReader(content)); ; {
+	for d := yaml.NewDecoder(bytes.NewReader(withoutPairs(content))); ; {
 		var doc yaml.Node
 		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 			return
@@ -171,6 +173,23 @@ func (r *reader) documents(o origin, content []byte) {
 			r.document(o, doc.Content[0], 0)
 		}
 	}
+}
+
+// pair is a character that JSON writes as two escapes (RFC 8259, section 7), as Python's json module does.
+var pair = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
+
+// withoutPairs replaces such characters in JSON: the YAML parser refuses them. In YAML they may be plain text.
+func withoutPairs(content []byte) []byte {
+	if start := bytes.TrimSpace(content); len(start) == 0 || start[0] != '{' && start[0] != '[' {
+		return content
+	}
+	return pair.ReplaceAllFunc(content, func(escapes []byte) []byte {
+		var text string
+		if json.Unmarshal([]byte(`"`+string(escapes)+`"`), &text) != nil {
+			return escapes
+		}
+		return []byte(text)
+	})
 }
 
 // yamlError takes the line out of an error of the YAML parser.

@@ -431,6 +431,15 @@ func TestOfTwoRulesForOneKindOfChildrenTheLastMethodCounts(t *testing.T) {
 	}
 }
 
+func TestCharactersThatJSONWritesAsTwoEscapesAreRead(t *testing.T) {
+	found := read(t, `{"apiVersion":"metacontroller.k8s.io/v1alpha1","kind":"CompositeController",
+		"metadata":{"name":"c"},"spec":{"parentResource":{"apiVersion":"v1","resource":"things"},
+		"hooks":{"sync":{"exec":{"command":["echo","\ud83d\ude00 \u00e9 \\ud83d"]}}}}}`)
+	if got := found[0].Sync.Exec.Command[1]; got != "\U0001F600 \u00e9 \\ud83d" {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // Rules: HK-25
 func TestAResyncPeriodIsAtLeastASecond(t *testing.T) {
 	for seconds, want := range map[string]time.Duration{"0": time.Second, "-5": time.Second, "7": 7 * time.Second} {

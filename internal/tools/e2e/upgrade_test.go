@@ -50,7 +50,8 @@ func TestThePlanOfANewVersionSaysWhatTheUpgradeWillDo(t *testing.T) {
 	plan := func() Result {
 		t.Helper()
 		return must(runCommand(t.Context(), []string{"KUBECONFIG=", "HOME=" + s.c.Dir}, "", program, "plan",
-			"--kubeconfig", must(s.c.Kubeconfig(admin))(t), "--controllers", "webserver", "--watch-namespaces", s.NS))(t)
+			"--kubeconfig", must(s.c.Kubeconfig(admin))(t), "--controllers", "webserver", "--watch-namespaces",
+			s.NS))(t)
 	}
 	const change = "  ~ Deployment web: rolls 2 pods (RollingUpdate, 0 unavailable, 1 extra)\n" +
 		"      spec.template.spec.terminationGracePeriodSeconds: 30 -> 5\n" +

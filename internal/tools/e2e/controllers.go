@@ -13,9 +13,6 @@ var kubeControllers = []string{
 	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
 	"garbage-collector-controller", "namespace-controller", "node-lifecycle-controller",
 	"serviceaccount-controller", "root-ca-certificate-publisher-controller",
-	// These bind claims to volumes, and let both go again.
-	"persistentvolume-binder-controller", "persistentvolume-protection-controller",
-	"persistentvolumeclaim-protection-controller",
 }
 
 // fakeNode is a node that kwok plays, big enough for all that a test creates.

@@ -21,6 +21,7 @@ func TestMetacontrollersOwnExamples(t *testing.T) {
 	}
 	outside := filepath.Join("..", "outside")
 	known := readFile(t, filepath.Join(outside, "exceptions.txt"))
+	startVolumeControllers(t, s.c)
 	env := []string{"SKIFF=" + must(skiffBinary())(t), "KUBECONFIG=" + must(s.c.Kubeconfig(admin))(t)}
 	for _, test := range tests {
 		example := filepath.Base(filepath.Dir(test))
@@ -35,4 +36,19 @@ func TestMetacontrollersOwnExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startVolumeControllers starts what binds claims to volumes, as those of catset need, until the test is over. Other
+// tests have claims that nothing may bind.
+func startVolumeControllers(t *testing.T, c *Cluster) {
+	t.Helper()
+	volumes := must(c.Start("kube-controller-manager-of-volumes", nil, c.bins.controllerManager, "--kubeconfig",
+		must(c.Kubeconfig(controllerManager))(t), "--leader-elect=false", "--secure-port=0", "--controllers",
+		"persistentvolume-binder-controller,persistentvolume-protection-controller,"+
+			"persistentvolumeclaim-protection-controller"))(t)
+	t.Cleanup(func() {
+		if inTime, err := volumes.Stop(limit); err != nil || !inTime {
+			t.Errorf("the controller manager does not end: %v", err)
+		}
+	})
 }

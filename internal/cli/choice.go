@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -99,14 +98,14 @@ func (c *Choice) Rights() (out []kube.Right) {
 	for _, h := range c.controllers {
 		versions := map[string]string{} // which a rule of a Role does not have
 		for _, p := range h.Parents {
-			versions[p.GroupResource()] = p.APIVersion
+			versions[p.GroupResource()] = p.Version()
 		}
 		for _, child := range h.Children {
-			versions[child.GroupResource()] = child.APIVersion
+			versions[child.GroupResource()] = child.Version()
 		}
 		for _, right := range spec.Rights(h) {
 			if r := &right.Resource; r.Version == "" {
-				r.Version = strings.TrimPrefix(versions[r.GroupResource()], r.Group+"/")
+				r.Version = versions[r.GroupResource()]
 			}
 			out = append(out, right)
 		}

@@ -92,6 +92,9 @@ func (f *first) add(t Trouble) {
 // ofProcess adds what concerns no single object.
 func (p *Page) ofProcess(add func(Trouble)) {
 	for _, line := range p.o.Process() {
+		if p.o.Token == nil { // the text of an error, which may have what a hook has printed, is quoted in parentheses
+			line, _, _ = strings.Cut(line, " (")
+		}
 		add(Trouble{State: process, Reason: kube.Printable(line, maxText)})
 	}
 	for _, c := range p.o.Controllers() {

@@ -25,7 +25,7 @@ type Options struct {
 	Started     time.Time
 	Controllers func() []*controller.Controller
 	Leader      func() string    // who leads, in words; "": there is no election
-	Process     func() []string  // what is wrong with the process as a whole
+	Process     func() []string  // what is wrong with the process as a whole; errors are quoted in parentheses
 	Contact     func() time.Time // when the API server answered last; zero: it has not
 	History     *history.Log
 	Hosts       []string               // names by which the page may be asked for, beside localhost and addresses

@@ -70,7 +70,10 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 			Namespaces: []string{"default"}})
 		c := controller.New("things", f, controller.Options{History: w.log}, controller.For(store))
 		o.Controllers = func() []*controller.Controller { return []*controller.Controller{c} }
-		o.Leader, o.Process = func() string { return "" }, func() []string { return nil }
+		o.Leader = func() string { return "" }
+		if o.Process == nil {
+			o.Process = func() []string { return nil }
+		}
 		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
 		w.page = New(o)
 		ctx, stop := context.WithCancel(t.Context())
@@ -190,7 +193,9 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 // Rules: LP-06, LP-08, LP-14, LP-23
 func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *testing.T) {
 	token := func() (string, error) { return "hush", nil }
-	for _, o := range []Options{{}, {Token: token}} {
+	const failed = "shop: the sync hook has failed"
+	process := func() []string { return []string{failed + " (canary); it gets one call at a time"} }
+	for _, o := range []Options{{Process: process}, {Process: process, Token: token}} {
 		within(t, o, fails, func(w *world) {
 			time.Sleep(time.Second) // the first list is over
 			w.create("fails", nil)
@@ -206,6 +211,10 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 			}
 			if got := strings.Contains(body, "canary"); got != (o.Token != nil) {
 				t.Errorf("the text of the error is shown: %v", got)
+			}
+			state := w.get("/debug/state?format=json", password).Body.String()
+			if strings.Contains(state, "canary") != (o.Token != nil) || !strings.Contains(state, failed) {
+				t.Errorf("of the process: %s", state)
 			}
 			object := w.get("/debug/object/ConfigMap/default/fails?format=json", password).Body.String()
 			if !strings.Contains(object, `"state": "failing"`) || !strings.Contains(object, `"reason": "Error"`) {

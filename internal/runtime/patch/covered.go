@@ -76,7 +76,7 @@ func (p *place) String() string {
 }
 
 func (c *comparison) compare(n *Node, desired, live any, at *place) {
-	if isEmpty(desired) && isEmpty(live) {
+	if IsEmpty(desired) && IsEmpty(live) {
 		return
 	}
 	same := false
@@ -99,7 +99,8 @@ func (c *comparison) compare(n *Node, desired, live any, at *place) {
 	}
 }
 
-func isEmpty(v any) bool {
+// IsEmpty says whether a value is nil, or an empty text, object or list.
+func IsEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true

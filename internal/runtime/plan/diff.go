@@ -74,7 +74,7 @@ func changesOf(n *patch.Node, before, after map[string]any) []change {
 }
 
 func (d *differ) compare(n *patch.Node, before, after any, at *place) {
-	if isEmpty(before) && isEmpty(after) {
+	if patch.IsEmpty(before) && patch.IsEmpty(after) {
 		return
 	}
 	if was, is, ok := both[map[string]any](before, after); ok {
@@ -111,20 +111,6 @@ func union(a, b map[string]any) map[string]any {
 	}
 	maps.Copy(all, b)
 	return all
-}
-
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == ""
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
 }
 
 // compareItems compares lists of objects item by item, where each can be called by a name. Other lists are one value.

@@ -80,8 +80,10 @@ func parse(r io.Reader) (*State, error) {
 	lines.Buffer(nil, maxLine)
 	var first header
 	if !lines.Scan() || !Is(lines.Bytes()) || json.Unmarshal(lines.Bytes(), &first) != nil {
-		return nil, errors.Join(lines.Err(),
-			errors.New("it is no copy of a cluster: skiff-dev rehearse --save writes one"))
+		if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
+			return nil, err
+		}
+		return nil, errors.New("it is no copy of a cluster: skiff-dev rehearse --save writes one")
 	}
 	if first.Format != format {
 		return nil, fmt.Errorf("its format is %s, want %s: take the skiff-dev that wrote it, %s",

@@ -253,12 +253,16 @@ func (p params) Get(name string) (runtime.Object, error) {
 // converters know how to merge the objects of each kind.
 type converters struct{ from apiserver.Params }
 
-var builtin = applyconfigurations.NewTypeConverter(scheme.Scheme)
+// builtin is that of the kinds that have a Go type. Reading all of their schemas takes 80 ms, which a start does not
+// have: most clusters have no policy that applies anything.
+var builtin = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
 
 // GetTypeConverter returns that of a kind: as its Go type says, or the schema of its definition.
 func (c converters) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.TypeConverter {
 	if scheme.Scheme.Recognizes(gvk) {
-		return builtin
+		return builtin()
 	}
 	k := c.from.Kind(gvk.Group, gvk.Version, gvk.Kind)
 	if k == nil || k.OpenAPI == nil {

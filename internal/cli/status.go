@@ -2,187 +2,175 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"strings"
+	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"skiff/internal/runtime/controller"
-	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 )
 
-const (
-	// statusTimeout is a little longer than a probe of skiff may take.
-	statusTimeout = 15 * time.Second
-	// maxStatus is far more than the lines of a thousand namespaces.
-	maxStatus = 4 << 20
-	// statusLine is the longest line that is shown.
-	statusLine = 1 << 10
-)
+// statusFlags are the flags of `skiff status`.
+type statusFlags struct {
+	probes, page, token, output string
+	watch                       bool
+}
 
 func newStatus() *cobra.Command {
-	var address string
+	var f statusFlags
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how a running skiff is doing, and what needs attention",
-		Long: `Asks a running skiff for /readyz?verbose: whether it is ready, what it does not work on and why, which objects
-it fails to write, since when the API server does not answer, who leads, and each watch with the time of its last
-contact. Lines that begin with ! need attention.
+		Long: `Asks a running skiff how it is: in one sentence, then what needs attention with the reason, the next step and
+the time of the next try, who leads, the queues and the watches. That is what its live page shows. Where only the
+probes are served, it shows /readyz?verbose; lines that begin with ! need attention.
 
 Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is
-where 'skiff run' serves them without a flag.
+where 'skiff run' serves them without a flag. They say where the live page is, if there is one.
 
-Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage.`,
+Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage. --watch ends
+with the code of what it showed last.`,
 		Example: `  skiff status
+  skiff status --watch --debug-bind-address 127.0.0.1:8082       # or the URL of the page
   skiff status --health-probe-bind-address 10.0.3.7:8081
   kubectl exec -n skiff deploy/skiff -- /skiff status`,
 		Args: NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("health-probe-bind-address") {
-				return findStatus(cmd.Context(), probeAddresses(), cmd.OutOrStdout())
-			}
-			if address == "" || address == "0" {
-				return Usagef("--health-probe-bind-address %q: want the HOST:PORT where skiff serves its probes",
-					address)
-			}
-			if err := CheckAddress("--health-probe-bind-address", address); err != nil {
-				return err
-			}
-			answer, err := askStatus(cmd.Context(), address)
-			if err != nil {
-				return fmt.Errorf("ask skiff at %s for its status: %w", reachable(address), err)
-			}
-			return answer.show(cmd.OutOrStdout())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&address, "health-probe-bind-address", "",
+	fs := cmd.Flags()
+	fs.StringVar(&f.probes, "health-probe-bind-address", "",
 		"`host:port` of the probes, as 'skiff run' was given it (default: each skiff on 127.0.0.1:8081 to 8090)")
+	fs.StringVar(&f.page, "debug-bind-address", "",
+		"`host:port` of the live page, as 'skiff run' was given it, or its URL")
+	fs.StringVar(&f.token, "debug-token-file", "",
+		"`file` with the token that the live page needs; it is sent to --debug-bind-address only")
+	fs.StringVarP(&f.output, "output", "o", "", "`format`: json")
+	fs.BoolVarP(&f.watch, "watch", "w", false,
+		"ask each second until stopped: a terminal shows the present state, anything else each change")
 	return cmd
 }
 
-// reachable makes an address to connect to of one to listen on.
-func reachable(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		return net.JoinHostPort("localhost", port)
+// asks checks the flags and returns what asks all that they name.
+func (f *statusFlags) asks(cmd *cobra.Command, q *statusAsker) (func(context.Context) ([]*status, error), error) {
+	given := cmd.Flags().Changed
+	byProbes, byPage := given("health-probe-bind-address"), given("debug-bind-address")
+	switch {
+	case f.output != "" && f.output != "json":
+		return nil, Usagef("--output %q: want json, or omit the flag", f.output)
+	case byProbes && byPage:
+		return nil, Usagef("--health-probe-bind-address and --debug-bind-address: give one of them")
+	case f.token != "" && !byPage:
+		return nil, Usagef("--debug-token-file: give --debug-bind-address, too: a token is sent to no address that " +
+			"was only found")
+	case !byProbes && !byPage:
+		return func(ctx context.Context) ([]*status, error) { return q.find(ctx, probeAddresses()) }, nil
 	}
-	return address
+	flag, address, where, ask := "--health-probe-bind-address", f.probes, "probes", q.probes
+	if byPage {
+		at, err := pageAddress(f.page)
+		if err != nil {
+			return nil, Usagef("--debug-bind-address %q: %w", f.page, err)
+		}
+		flag, address, where, ask = "--debug-bind-address", at, "live page", q.page
+	}
+	if address == "" || address == "0" {
+		return nil, Usagef("%s %q: want the HOST:PORT where skiff serves its %s", flag, address, where)
+	}
+	if err := CheckAddress(flag, address); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) ([]*status, error) {
+		s, err := ask(ctx, address)
+		if err != nil {
+			return nil, fmt.Errorf("ask skiff at %s for its status: %w", reachable(address), err)
+		}
+		return []*status{s}, nil
+	}, nil
 }
 
-// findStatus prints what each skiff at some of the addresses says of itself.
-func findStatus(ctx context.Context, addresses []string, out io.Writer) error {
-	answers, errs := make([]statusAnswer, len(addresses)), make([]error, len(addresses))
-	var asking sync.WaitGroup
-	for i, address := range addresses {
-		asking.Go(func() { answers[i], errs[i] = askStatus(ctx, address) })
-	}
-	asking.Wait()
-	var result error
-	shown := 0
-	for i := range answers {
-		if errs[i] != nil {
-			continue // another program has this port, or none
+func (f *statusFlags) run(cmd *cobra.Command) error {
+	q := newStatusAsker(statusTimeout)
+	defer q.close()
+	if f.token != "" {
+		token, err := kubeconfig.ReadToken(f.token)
+		if err != nil {
+			return Usagef("--debug-token-file: %w", err)
 		}
-		if shown++; shown > 1 {
-			fmt.Fprintln(out)
-		}
-		if err := answers[i].show(out); err != nil {
-			result = err
-		}
+		q.token, q.tokenFile = token, f.token
 	}
-	if shown == 0 {
-		return fmt.Errorf("no skiff answers on %s to %s: start `skiff run`, or name the address where it serves its "+
-			"probes with --health-probe-bind-address", addresses[0], addresses[len(addresses)-1])
-	}
-	return result
-}
-
-// statusAnswer is what a skiff says of itself.
-type statusAnswer struct {
-	address string
-	ready   bool
-	lines   []string
-}
-
-// show prints it, and returns errDiffer if something needs attention.
-func (a statusAnswer) show(out io.Writer) error {
-	attention := 0
-	for _, line := range a.lines {
-		if strings.HasPrefix(line, "[-]") || strings.HasPrefix(line, "    "+controller.Attention) {
-			attention++
-		}
-	}
-	summary := "all is well"
-	if attention == 1 {
-		summary = "1 line needs attention"
-	} else if attention > 1 {
-		summary = fmt.Sprintf("%d lines need attention", attention)
-	}
-	state := "ready"
-	if !a.ready {
-		state = "not ready"
-	}
-	if _, err := fmt.Fprintf(out, "skiff at %s is %s; %s\n%s\n", a.address, state, summary,
-		strings.Join(a.lines, "\n")); err != nil {
+	ask, err := f.asks(cmd, q)
+	if err != nil {
 		return err
 	}
-	if attention > 0 || !a.ready {
-		return errDiffer
+	out := cmd.OutOrStdout()
+	if f.watch {
+		q.timeout = watchStatusTimeout
+		return f.follow(cmd.Context(), ask, out)
 	}
-	return nil
+	all, err := ask(cmd.Context())
+	if err != nil {
+		return Ended(cmd.Context(), err)
+	}
+	if err := f.write(out, all); err != nil {
+		return err
+	}
+	return worst(all)
 }
 
-// askStatus returns the lines of /readyz?verbose of the skiff that serves its probes at an address.
-func askStatus(ctx context.Context, listens string) (statusAnswer, error) {
-	a := statusAnswer{address: reachable(listens)}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/readyz?verbose", nil)
-	if err != nil {
-		return a, err
-	}
-	transport := &http.Transport{} // without a proxy: the address is on this machine or in its cluster
-	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return a, fmt.Errorf("nothing listens on %s: start skiff run with --health-probe-bind-address %[1]s",
-				listens)
+// write writes some of them one after the other.
+func (f *statusFlags) write(out io.Writer, all []*status) error {
+	if f.output == "json" {
+		for _, s := range all {
+			if err := s.writeJSON(out, f.watch); err != nil {
+				return err
+			}
 		}
-		// Without its wrapping, which would bring the advice that is for API servers.
-		if dial := (*net.OpError)(nil); errors.As(err, &dial) {
-			err = dial.Err
-		}
-		return a, fmt.Errorf("%w; check the address", err)
+		return nil
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus))
-	if err != nil {
-		return a, err
-	}
-	text, last := cutLast(strings.TrimSuffix(string(body), "\n"))
-	if last != "readyz check passed" && last != "readyz check failed" {
-		return a, fmt.Errorf("the answer (%s) is not that of skiff; check the address", resp.Status)
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		a.lines = append(a.lines, kube.Printable(line, statusLine))
-	}
-	a.ready = resp.StatusCode == http.StatusOK
-	return a, nil
+	_, err := io.WriteString(out, textOfAll(all, coloured(out)))
+	return err
 }
 
-// cutLast cuts text before its last line.
-func cutLast(text string) (before, last string) {
-	i := strings.LastIndexByte(text, '\n')
-	if i < 0 {
-		return "", text
+// textOfAll is what some of them say for people.
+func textOfAll(all []*status, colour bool) string {
+	w := statusText{colour: colour, now: time.Now()}
+	for i, s := range all {
+		if i > 0 {
+			w.WriteByte('\n')
+		}
+		w.show(s)
 	}
-	return text[:i], text[i+1:]
+	return w.String()
+}
+
+// coloured says whether the reader of an output sees colours.
+func coloured(out io.Writer) bool { return isTerminal(out) && os.Getenv("NO_COLOR") == "" }
+
+// find asks each skiff at some of the addresses.
+func (q *statusAsker) find(ctx context.Context, addresses []string) ([]*status, error) {
+	answers := make([]*status, len(addresses))
+	var asking sync.WaitGroup
+	for i, address := range addresses {
+		asking.Go(func() {
+			if s, err := q.probes(ctx, address); err == nil {
+				answers[i] = s // else another program has this port, or none
+			}
+		})
+	}
+	asking.Wait()
+	var found []*status
+	for _, s := range answers {
+		if s != nil {
+			found = append(found, s)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no skiff answers on %s to %s: start `skiff run`, or name the address where it serves "+
+			"its probes with --health-probe-bind-address, or its live page with --debug-bind-address", addresses[0],
+			addresses[len(addresses)-1])
+	}
+	return found, nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -163,6 +162,8 @@ func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
 	fine := say(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
 	failing := say(http.StatusServiceUnavailable, "[-]redis failed: x\nreadyz check failed\n")
 	other := say(http.StatusOK, "hello")
+	q := newStatusAsker(statusTimeout)
+	defer q.close()
 	for _, test := range []struct {
 		addresses []string
 		want      string
@@ -172,12 +173,12 @@ func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
 		{[]string{failing, other, fine}, "skiff at " + failing + " is not ready; 1 line needs attention\n" +
 			"[-]redis failed: x\n\nskiff at " + fine + " is ready; all is well\n[+]shutdown ok\n", errDiffer},
 	} {
-		var out strings.Builder
-		if err := findStatus(t.Context(), test.addresses, &out); err != test.err || out.String() != test.want {
-			t.Errorf("got %q and %v, want %q and %v", out.String(), err, test.want, test.err)
+		all, err := q.find(t.Context(), test.addresses)
+		if text := textOfAll(all, false); err != nil || worst(all) != test.err || text != test.want {
+			t.Errorf("got %q and %v, want %q", text, err, test.want)
 		}
 	}
-	err := findStatus(t.Context(), []string{other, "127.0.0.1:1"}, io.Discard)
+	_, err := q.find(t.Context(), []string{other, "127.0.0.1:1"})
 	want := "no skiff answers on " + other + " to 127.0.0.1:1: start `skiff run`"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)

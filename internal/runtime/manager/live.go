@@ -17,10 +17,14 @@ import (
 func (m *Manager) livePage() http.Handler {
 	version, _ := kube.Version()
 	return page.New(page.Options{Version: version, Started: m.started, Controllers: m.controllers,
+		Standby: func() bool { return m.o.Elector != nil && !m.o.Elector.Leading() },
 		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
 		Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
 }
+
+// PageLine is what the line of /readyz?verbose begins with that has the URL of the live page.
+const PageLine = "live page: "
 
 // troubles are the lines about the process as a whole that need attention.
 func (m *Manager) troubles() (lines []string) {

@@ -68,12 +68,13 @@ type Options struct {
 // Manager runs controllers and answers their probes.
 type Manager struct {
 	o        Options
-	started  time.Time     // of Run
-	stopping atomic.Bool   // the context of Run has ended, or a part has failed
-	panics   atomic.Uint64 // of HTTP handlers
-	crashes  atomic.Uint64 // panics of the parts that the manager runs
-	outage   atomic.Int64  // how long after started contact was seen to be lost last, in nanoseconds; 0: never
-	asked    time.Time     // when the last ping was sent; only watchContact's goroutine has it
+	started  time.Time              // of Run
+	stopping atomic.Bool            // the context of Run has ended, or a part has failed
+	panics   atomic.Uint64          // of HTTP handlers
+	crashes  atomic.Uint64          // panics of the parts that the manager runs
+	outage   atomic.Int64           // nanoseconds from started until contact was last seen to be lost; 0: never
+	page     atomic.Pointer[string] // the URL of the live page; nil: it is not served
+	asked    time.Time              // when the last ping was sent; only watchContact's goroutine has it
 	listen   func(network, address string) (net.Listener, error)
 }
 
@@ -121,6 +122,9 @@ func (m *Manager) Run(ctx context.Context) error {
 			return err
 		}
 		defer e.close()
+		if s.what == LivePage && e != nil {
+			m.page.Store(&e.url)
+		}
 	}
 	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -97,6 +97,9 @@ func (m *Manager) about() []string {
 			lines = append(lines, controller.Attention+line)
 		}
 	}
+	if at := m.page.Load(); at != nil {
+		lines = append(lines, PageLine+*at)
+	}
 	if m.o.About != nil {
 		lines = append(lines, m.o.About()...)
 	}

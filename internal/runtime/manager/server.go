@@ -28,6 +28,7 @@ const (
 // endpoint is an HTTP server of the manager that is open.
 type endpoint struct {
 	server *http.Server
+	url    string // of the live page
 	done   chan struct{}
 }
 
@@ -62,10 +63,13 @@ type served struct {
 // where is what the log says of the address: of what browsers show, the URL.
 func (s served) where(l net.Listener) []any {
 	if s.what == LivePage {
-		return []any{"url", "http://" + l.Addr().String() + "/debug/"}
+		return []any{"url", pageURL(l)}
 	}
 	return []any{"address", l.Addr().String()}
 }
+
+// pageURL is that of the live page.
+func pageURL(l net.Listener) string { return "http://" + l.Addr().String() + "/debug/" }
 
 // open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a
 // server later goes to failed. nil stands for a server that is not wanted.
@@ -91,6 +95,7 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 			ConnState:         new(connLimiter).connState,
 			ErrorLog:          log.New(quiet{m.o.Log}, "", 0),
 		},
+		url:  pageURL(l),
 		done: make(chan struct{}),
 	}
 	if s.slow {

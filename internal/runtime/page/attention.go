@@ -58,11 +58,13 @@ func (t Trouble) compare(o Trouble) int {
 		cmp.Compare(t.Namespace, o.Namespace), cmp.Compare(t.Name, o.Name), cmp.Compare(t.Controller, o.Controller))
 }
 
-// object names the object, or what else it is about.
-func (t Trouble) object() string {
+// Object names the object, or what else it is about.
+func (t Trouble) Object() string {
 	switch {
 	case t.Name != "":
 		return fmt.Sprintf("%s %s", t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name})
+	case t.Controller != "" && t.Namespace != "":
+		return "controller " + t.Controller + " in namespace " + t.Namespace
 	case t.Controller != "":
 		return "controller " + t.Controller
 	}

@@ -76,6 +76,9 @@ var symbols = map[string][2]string{process: {"bad", "✖"}, missing: {"bad", "�
 	failing: {"bad", "✖"}, degraded: {"bad", "▲"}, contested: {"warn", "⇄"}, waiting: {"warn", "…"},
 	paused: {"dim", "‖"}, well: {"good", "✔"}}
 
+// Look is how a state is shown beside its word: in a class of colours (bad, warn, good, dim), with a symbol.
+func Look(state string) (class, symbol string) { return symbols[state][0], symbols[state][1] }
+
 // word is a state with its symbol.
 func word(state string) string {
 	s := symbols[state]

@@ -60,7 +60,7 @@ func (f filter) next(t Trouble) string {
 }
 
 func (f filter) takes(t Trouble) bool {
-	return (f.Search == "" || strings.Contains(t.object(), f.Search)) && (f.Kind == "" || t.Kind == f.Kind) &&
+	return (f.Search == "" || strings.Contains(t.Object(), f.Search)) && (f.Kind == "" || t.Kind == f.Kind) &&
 		(f.Namespace == "" || t.Namespace == f.Namespace) && (f.State == "" || t.State == f.State)
 }
 

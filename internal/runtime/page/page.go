@@ -25,6 +25,7 @@ type Options struct {
 	Started     time.Time
 	Controllers func() []*controller.Controller
 	Leader      func() string    // who leads, in words; "": there is no election
+	Standby     func() bool      // the controllers wait for the lease; nil: there is no election
 	Process     func() []string  // what is wrong with the process as a whole; errors are quoted in parentheses
 	Contact     func() time.Time // when the API server answered last; zero: it has not
 	History     *history.Log
@@ -46,6 +47,7 @@ type State struct {
 	Version   string    `json:"version"`
 	Started   time.Time `json:"started"`
 	Leader    string    `json:"leader,omitempty"`
+	Standby   bool      `json:"standby,omitempty"`    // the controllers of this process wait until it leads
 	Contact   time.Time `json:"lastContact,omitzero"` // with the API server
 	OldestAt  time.Time `json:"oldestWatch,omitzero"` // the last contact of the watch that is silent for longest
 	OldestOf  string    `json:"oldestWatchOf,omitempty"`
@@ -66,6 +68,7 @@ func (p *Page) State() State {
 	now := time.Now()
 	s := State{Format: Format, Time: now, Version: p.o.Version, Started: p.o.Started, Leader: p.o.Leader(),
 		Contact: p.o.Contact(), Queue: p.queues()}
+	s.Standby = p.o.Standby != nil && p.o.Standby()
 	troubles := first{limit: maxTroubles}
 	p.ofProcess(troubles.add)
 	for _, c := range p.o.Controllers() {
@@ -101,9 +104,13 @@ func banner(s State, all int) Banner {
 	worst := s.Attention[0]
 	text := count(all, "thing needs", "things need") + " attention"
 	if since := earliest(s.Attention); !since.IsZero() {
-		text += " since " + since.UTC().Format(time.TimeOnly)
+		form := "15:04 UTC"
+		if s.Time.Sub(since) > 12*time.Hour { // the time of the day alone could be that of today
+			form = "2006-01-02 15:04 UTC"
+		}
+		text += " since " + since.UTC().Format(form)
 	}
-	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.object(), worst.Reason)}
+	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), worst.Reason)}
 }
 
 // count is a number with its word.

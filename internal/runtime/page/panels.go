@@ -34,11 +34,9 @@ func showState(w *writer, data any, _ *http.Request) {
 	}
 	w.table("The worst first.", "State", "What", "Reason", "Since", "#Failures", "Next try", "Next step")
 	for _, t := range s.Attention {
-		what := text(t.object())
+		what := text(t.Object())
 		if t.Name != "" {
 			what = ref(t.Kind, t.Namespace, t.Name)
-		} else if t.Namespace != "" {
-			what += " in namespace " + text(t.Namespace)
 		}
 		step := text(t.Step)
 		if t.Command != "" {
@@ -233,7 +231,7 @@ func codeOf(code int) string {
 
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
-	name := o.object()
+	name := o.Object()
 	w.put(`<title>%s</title><p><a href="/debug/">all</a></p><h1>%s</h1><p>%s %s`, text(name), text(name), word(o.State),
 		text(o.Reason))
 	if !o.Next.IsZero() {

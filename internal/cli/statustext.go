@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/page"
+)
+
+const (
+	// statusWidth is that of the narrowest terminal in use. Names and commands are not cut: they are copied.
+	statusWidth = 80
+	// maxStatusRows of a table are shown, the worst first: more of them scroll away what is at the top. -o json has
+	// them all.
+	maxStatusRows = 20
+)
+
+// statusText writes a status for people.
+type statusText struct {
+	strings.Builder
+	colour bool
+	now    time.Time
+}
+
+// colours are those of a terminal, for the classes of [page.Look].
+var colours = map[string]string{"bad": "31", "warn": "33", "good": "32", "dim": "2"}
+
+func (w *statusText) painted(class, text string) string {
+	if !w.colour || colours[class] == "" {
+		return text
+	}
+	return "\x1b[" + colours[class] + "m" + text + "\x1b[0m"
+}
+
+// show writes what a process says of itself.
+func (w *statusText) show(s *status) {
+	if s.Probes != nil {
+		w.probes(s)
+		return
+	}
+	w.banner(s)
+	w.attention(s)
+	w.queue(s)
+	w.watches(s)
+}
+
+func (w *statusText) banner(s *status) {
+	class, symbol := page.Look("well")
+	if !s.Banner.Well {
+		class, symbol = page.Look("failing")
+	}
+	text := strings.Join(wrapped(symbol+" "+plain(s.Banner.Text), "  "), "\n")
+	about := fmt.Sprintf("skiff %s at %s, started %s", plain(s.Version), s.Address, w.ago(s.Started))
+	if s.Leader != "" {
+		about += "; " + plain(s.Leader)
+	}
+	about += "; the API server answered " + w.ago(s.Contact)
+	if !s.OldestAt.IsZero() {
+		about += fmt.Sprintf("; oldest watch contact %s (%s)", w.ago(s.OldestAt), plain(s.OldestOf))
+	}
+	fmt.Fprintf(w, "%s\n  %s\n", w.painted(class, text), strings.Join(wrapped(about, "  "), "\n"))
+}
+
+func (w *statusText) attention(s *status) {
+	fmt.Fprint(w, "\nNEEDS ATTENTION\n")
+	if len(s.Attention) == 0 {
+		fmt.Fprint(w, "Nothing.\n")
+	}
+	const indent = "  "
+	for _, t := range s.Attention[:min(len(s.Attention), maxStatusRows)] {
+		class, symbol := page.Look(t.State)
+		fmt.Fprintf(w, "%s  %s\n", w.painted(class, symbol+" "+plain(t.State)), plain(t.Object()))
+		facts := []string{plain(t.Reason)}
+		if !t.Since.IsZero() {
+			facts = append(facts,
+				fmt.Sprintf("since %s UTC (%s)", t.Since.UTC().Format(time.TimeOnly), w.ago(t.Since)))
+		}
+		if t.Failures > 0 {
+			facts = append(facts, fmt.Sprintf("failures: %d", t.Failures))
+		}
+		if !t.Next.IsZero() {
+			facts = append(facts, "next try "+w.ago(t.Next))
+		}
+		w.lines(indent, strings.Join(facts, "; "))
+		if t.Step != "" {
+			w.lines(indent, plain(t.Step))
+		}
+		if t.Command != "" {
+			fmt.Fprintf(w, "%s%s\n", indent, plain(t.Command))
+		}
+	}
+	w.more(len(s.Attention)+s.Omitted, "-o json has them, or the live page")
+}
+
+func (w *statusText) queue(s *status) {
+	rows := [][]string{{"QUEUE", "WORKERS", "RUNNING", "DUE", "DELAYED", "FAILING", "DUE FOR", "LONGEST RUN"}}
+	for _, q := range s.Queue[:min(len(s.Queue), maxStatusRows)] {
+		due := "-"
+		if !q.OldestDue.IsZero() {
+			due = age(w.now.Sub(q.OldestDue))
+		}
+		longest := time.Duration(q.Longest * float64(time.Millisecond)).Round(time.Millisecond)
+		rows = append(rows, []string{plain(q.Controller), fmt.Sprint(q.Workers), fmt.Sprint(q.Running),
+			fmt.Sprint(q.Due), fmt.Sprint(q.Delayed), fmt.Sprint(q.Failing), due, longest.String()})
+	}
+	w.table(rows)
+	w.more(len(s.Queue), "-o json has them")
+}
+
+func (w *statusText) watches(s *status) {
+	rows := [][]string{{"WATCHES", "PHASE", "OBJECTS", "LAST CONTACT", "PROBLEM"}}
+	for _, one := range s.Watches.Watches[:min(len(s.Watches.Watches), maxStatusRows)] {
+		name, problem := plain(one.Resource), plain(one.Problem)
+		if one.Namespace != "" {
+			name += " in " + plain(one.Namespace)
+		}
+		if problem == "" {
+			problem = "-"
+		} else if one.Code != 0 {
+			problem = fmt.Sprint(one.Code, " ", problem)
+		}
+		rows = append(rows, []string{name, plain(one.Phase), fmt.Sprint(one.Objects), w.ago(one.Contact), problem})
+	}
+	w.table(rows)
+	w.more(len(s.Watches.Watches)+s.Watches.Omitted, "-o json has them")
+}
+
+// probes writes the lines of /readyz?verbose.
+func (w *statusText) probes(s *status) {
+	summary, state := "all is well", "ready"
+	if n := s.Probes.attention(); n == 1 {
+		summary = "1 line needs attention"
+	} else if n > 1 {
+		summary = fmt.Sprintf("%d lines need attention", n)
+	}
+	if !s.Probes.Ready {
+		state = "not ready"
+	}
+	fmt.Fprintf(w, "skiff at %s is %s; %s\n%s\n", s.Address, state, summary, strings.Join(s.Probes.Lines, "\n"))
+}
+
+// attention counts the lines that need it.
+func (p *probesStatus) attention() (n int) {
+	for _, line := range p.Lines {
+		if strings.HasPrefix(line, "[-]") || strings.HasPrefix(line, "    "+controller.Attention) {
+			n++
+		}
+	}
+	return n
+}
+
+// more says how many rows of a table are not shown.
+func (w *statusText) more(all int, where string) {
+	if all > maxStatusRows {
+		fmt.Fprintf(w, "and %d more: %s\n", all-maxStatusRows, where)
+	}
+}
+
+// lines writes a text in lines that fit.
+func (w *statusText) lines(indent, text string) {
+	fmt.Fprintf(w, "%s%s\n", indent, strings.Join(wrapped(text, indent), "\n"))
+}
+
+// table writes rows below each other, the first column to the left and those of numbers to the right.
+func (w *statusText) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	w.WriteByte('\n')
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i > 0 && (rows[0][i] == "OBJECTS" || rows[0][0] == "QUEUE") {
+				line += space + cell + "  "
+			} else {
+				line += cell + space + "  "
+			}
+		}
+		w.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// wrapped cuts a text into lines at its spaces. The first line is continued by others that begin with an indent.
+func wrapped(text, indent string) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(text) {
+		last := &lines[len(lines)-1]
+		switch width := utf8.RuneCountInString(*last) + 1 + utf8.RuneCountInString(word); {
+		case *last == "":
+			*last = word
+		case width >= statusWidth-len(indent) && strings.TrimSpace(*last) != "":
+			lines = append(lines, indent+word)
+		default:
+			*last += " " + word
+		}
+	}
+	return lines
+}
+
+// plain is a text of others as it may go to a terminal.
+func plain(text string) string { return kube.Printable(text, statusLine) }
+
+// ago is a time as it is seen from now.
+func (w *statusText) ago(t time.Time) string {
+	d := w.now.Sub(t)
+	switch {
+	case t.IsZero():
+		return "never"
+	case d < 0 && -d > time.Second/2:
+		return "in " + age(-d)
+	}
+	return age(d) + " ago"
+}
+
+// age is a duration in at most two units.
+func age(d time.Duration) string {
+	switch d = max(d, 0).Round(time.Second); {
+	case d < time.Hour:
+		return d.String()
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// writeJSON writes it for programs; on one line if more follow.
+func (s *status) writeJSON(out io.Writer, line bool) error {
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if !line {
+		e.SetIndent("", "  ")
+	}
+	if err := e.Encode(s); err != nil {
+		return fmt.Errorf("encode the status: %w", err)
+	}
+	_, err := io.WriteString(out, printableJSON(text.String()))
+	return err
+}

@@ -2,9 +2,9 @@ package apiserver
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -41,10 +41,12 @@ func readObject(r *request) (map[string]any, error) {
 	if err := checkFieldTypes(r.sent, o); err != nil {
 		return nil, undecodable(r.sent, err)
 	}
-	if err := pruneUnknown(r, o, duplicates); err != nil {
-		return nil, undecodable(r.sent, err)
+	unknown := prune(r.sent, o)
+	complaints := complaintsOf(duplicates, unknown)
+	if complaints != nil && !r.sent.Custom && json.Valid(body) {
+		complaints = inOrder(body, unknown)
 	}
-	return o, nil
+	return o, undecodable(r.sent, report(r, complaints))
 }
 
 // typed returns a body's value as an object. The error has the words of the real server if it cannot say its kind.
@@ -70,9 +72,9 @@ func typed(body []byte, v any, err error) (map[string]any, error) {
 	return o, nil
 }
 
-// undecodable returns the 400 for fields of a body that cannot be decoded.
+// undecodable returns the 400 for fields of a body that cannot be decoded, nil for nil.
 func undecodable(k *kinds.Kind, err error) error {
-	if kube.AsStatus(err) != nil {
+	if err == nil || kube.AsStatus(err) != nil {
 		return err
 	}
 	return httpd.BadRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
@@ -132,63 +134,4 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 		o["metadata"] = map[string]any{}
 	}
 	return nil
-}
-
-// pruneUnknown prunes unknown fields, and refuses or reports them and duplicate ones as fieldValidation says.
-// The error has the words of the strict decoder, or is a Status.
-func pruneUnknown(r *request, o map[string]any, duplicates []string) error {
-	var unknown []string
-	for _, path := range objectMeta().Prune(obj.Map(o, "metadata")) {
-		unknown = append(unknown, "metadata."+path)
-	}
-	if r.sent.Unknown != nil {
-		unknown = append(unknown, r.sent.Unknown(o)...)
-	}
-	slices.Sort(unknown)
-	return reportFindings(r, duplicates, unknown)
-}
-
-// maxComplaints is how many fields are named; the real server has the same limit.
-const maxComplaints = 100
-
-// reportFindings refuses, returns as warnings or ignores the findings of strict validation.
-func reportFindings(r *request, duplicates, unknown []string) error {
-	var complaints []string
-	for _, d := range duplicates {
-		if !inYAML(d) {
-			d = fmt.Sprintf("duplicate field %q", d)
-		}
-		complaints = append(complaints, d)
-	}
-	for _, u := range unknown {
-		complaints = append(complaints, fmt.Sprintf("unknown field %q", u))
-	}
-	complaints = complaints[:min(len(complaints), maxComplaints)]
-	switch r.query.Get("fieldValidation") {
-	case "Strict":
-		if len(complaints) > 0 {
-			return fmt.Errorf("strict decoding error: %s", strings.Join(joinYAML(complaints), ", "))
-		}
-	case "", "Warn":
-		for _, c := range complaints {
-			httpd.Warn(r.writer, c)
-		}
-	}
-	return nil
-}
-
-// inYAML reports whether a complaint is about a line of YAML, and not the path of a field of JSON.
-func inYAML(complaint string) bool { return strings.HasPrefix(complaint, "line ") }
-
-// joinYAML makes one complaint of those about lines, as the YAML parser of the real server does.
-func joinYAML(complaints []string) []string {
-	n := 0
-	for n < len(complaints) && inYAML(complaints[n]) {
-		n++
-	}
-	if n == 0 {
-		return complaints
-	}
-	first := "yaml: unmarshal errors:\n  " + strings.Join(complaints[:n], "\n  ")
-	return append([]string{first}, complaints[n:]...)
 }

@@ -98,7 +98,7 @@ func TestAnObjectThatEtcdWouldNotTakeIsRefused(t *testing.T) {
 func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 	withServer(t, Options{Token: "secret"}, func(w *testServer) {
 		auth := []string{"Authorization", "Bearer secret"}
-		w.must(401, "GET", configMaps, "")
+		w.must(403, "GET", configMaps, "")
 		w.must(401, "GET", configMaps, "", "Authorization", "Bearer wrong")
 		w.must(401, "GET", "/readyz", "", "Authorization", "Bearer wrong")
 		w.must(200, "GET", "/readyz", "")

@@ -49,15 +49,7 @@ func checkOptions(r *request, apply bool) error {
 	case r.verb == "patch" && !apply && r.query.Has("force"):
 		causes = append(causes, obj.Forbidden("force", "may not be specified for non-apply patch"))
 	}
-	if len(manager) > maxManager {
-		causes = append(causes, obj.TooLong("fieldManager", maxManager))
-	}
-	for i, c := range manager {
-		if !unicode.IsPrint(c) {
-			causes = append(causes, obj.Invalid("fieldManager", manager,
-				fmt.Sprintf("invalid character %#U (at position %d)", c, i)))
-		}
-	}
+	causes = append(causes, managerCauses("fieldManager", manager)...)
 	if slices.ContainsFunc(dryRun, func(v string) bool { return v != "All" }) {
 		causes = append(causes, obj.NotSupported("dryRun", obj.Anys(dryRun), "All"))
 	}
@@ -65,6 +57,20 @@ func checkOptions(r *request, apply bool) error {
 		causes = append(causes, obj.NotSupported("fieldValidation", mode, modes...))
 	}
 	return httpd.InvalidOptions(optionKinds[r.verb], causes...)
+}
+
+// managerCauses says what is wrong with the name of a field manager.
+func managerCauses(field, manager string) (causes []kinds.Cause) {
+	if len(manager) > maxManager {
+		causes = append(causes, obj.TooLong(field, maxManager))
+	}
+	for i, c := range manager {
+		if !unicode.IsPrint(c) {
+			causes = append(causes, obj.Invalid(field, manager,
+				fmt.Sprintf("invalid character %#U (at position %d)", c, i)))
+		}
+	}
+	return causes
 }
 
 // prepareNew makes a sent object one that could be stored, and notes who owns its fields.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -17,12 +19,22 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// managerOf returns the field manager: the fieldManager parameter, else the User-Agent up to the "/".
+// managerOf returns the field manager: the fieldManager parameter, else what can be printed of the User-Agent up to
+// the "/", as far as it fits.
 func managerOf(r *request) string {
 	if m := r.query.Get("fieldManager"); m != "" {
 		return m
 	}
-	m, _, _ := strings.Cut(r.UserAgent(), "/")
+	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+	m := ""
+	for _, c := range agent {
+		if unicode.IsPrint(c) {
+			if len(m)+utf8.RuneLen(c) > maxManager {
+				break
+			}
+			m += string(c)
+		}
+	}
 	return cmp.Or(m, "unknown")
 }
 
@@ -112,7 +124,7 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 				applied["metadata"] = map[string]any{}
 			}
 			obj.Set(applied, r.name, "metadata", "name")
-			if err := checkApplied(r, applied, duplicates); err != nil {
+			if err := checkApplied(r, applied); err != nil {
 				return nil, err
 			}
 			var live map[string]any
@@ -122,6 +134,13 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 			next, err := writeOf(r, managerOf(r)).Apply(live, applied, r.query.Get("force") == "true")
 			if err != nil {
 				return nil, applyError(err)
+			}
+			if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {
+				return nil, httpd.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
+					joinYAML(duplicates)[0])
+			}
+			if err := report(r, duplicates); err != nil {
+				return nil, err
 			}
 			if cur == nil && obj.String(config, "metadata", "name") == "" {
 				return nil, r.noName()
@@ -136,7 +155,7 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 
 // checkApplied checks an applied configuration like any other body, except for unknown fields, which the merge
 // refuses. For the merge it keeps apiVersion, kind and empty values.
-func checkApplied(r *request, applied map[string]any, duplicates []string) error {
+func checkApplied(r *request, applied map[string]any) error {
 	version := applied["apiVersion"]
 	if applied["kind"] == nil {
 		return httpd.BadRequest("invalid object type: /, Kind=")
@@ -148,13 +167,6 @@ func checkApplied(r *request, applied map[string]any, duplicates []string) error
 		return checkType(r.kind, applied, nil)
 	}
 	if err := checkFieldTypes(r.kind, forms.Untyped(applied)); err != nil {
-		return undecodable(r.kind, err)
-	}
-	if len(duplicates) > 0 && r.query.Get("fieldValidation") == "Strict" {
-		return httpd.BadRequest("error strict decoding YAML: error converting YAML to JSON: %s",
-			joinYAML(duplicates)[0])
-	}
-	if err := reportFindings(r, duplicates, nil); err != nil {
 		return undecodable(r.kind, err)
 	}
 	applied["apiVersion"], applied["kind"] = version, r.kind.Kind

@@ -131,7 +131,13 @@ func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicate
 	if err := checkFieldTypes(r.sent, next); err != nil {
 		return nil, err
 	}
-	if err := pruneUnknown(r, next, duplicates); err != nil {
+	complaints := complaintsOf(duplicates, prune(r.sent, next))
+	if t == kube.JSONPatch {
+		for i := range duplicates {
+			complaints[i] = "json patch " + complaints[i]
+		}
+	}
+	if err := report(r, complaints); err != nil {
 		return nil, err
 	}
 	meta := obj.Map(next, "metadata")

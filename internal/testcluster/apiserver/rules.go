@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -47,6 +48,9 @@ func size(v any, depth int) int {
 	return 4
 }
 
+// maxSubresource is how long the subresource of a field manager may be.
+const maxSubresource = 256
+
 // maxAnnotations is the limit of the total size of an object's annotations.
 const maxAnnotations = 256 << 10
 
@@ -78,6 +82,13 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
 			out = append(out, obj.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	for i, entry := range obj.Maps(meta, "managedFields") {
+		at := fmt.Sprintf("metadata.managedFields[%d].", i)
+		out = append(out, managerCauses(at+"manager", obj.String(entry, "manager"))...)
+		if len(obj.String(entry, "subresource")) > maxSubresource {
+			out = append(out, obj.TooLong(at+"subresource", maxSubresource))
 		}
 	}
 	return out
@@ -190,11 +201,35 @@ func ownerCauses(meta map[string]any) []kinds.Cause {
 			controllers = append(controllers, obj.String(ref, "kind")+"/"+obj.String(ref, "name"))
 		}
 	}
-	if len(controllers) > 1 {
+	for i := 1; i < len(controllers); i++ {
 		out = append(out, obj.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
-			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[1]))
+			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[i]))
 	}
 	return out
+}
+
+// oneOfEach drops owner references that are repeated, and returns the warning about them. when is what the warning
+// says of the time.
+func oneOfEach(o map[string]any, when string) (warnings []string) {
+	refs := obj.Slice(o, "metadata", "ownerReferences")
+	var repeated []string
+	byUID, kept := map[string][]any{}, refs[:0:0]
+	for _, ref := range refs {
+		one, _ := ref.(map[string]any)
+		uid := obj.String(one, "uid")
+		if slices.ContainsFunc(byUID[uid], func(other any) bool { return patch.Equal(ref, other) }) {
+			repeated = append(repeated, uid)
+			continue
+		}
+		byUID[uid], kept = append(byUID[uid], ref), append(kept, ref)
+	}
+	if repeated == nil {
+		return nil
+	}
+	obj.Set(o, kept, "metadata", "ownerReferences")
+	return []string{".metadata.ownerReferences contains duplicate entries" + when + "; API server dedups owner " +
+		"references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate " +
+		"UID(s) observed: " + strings.Join(repeated, ", ")}
 }
 
 // namespaces is the resource of namespaces.

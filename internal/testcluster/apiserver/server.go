@@ -54,8 +54,8 @@ type Options struct {
 	// Seed determines the gaps between revisions, generated names and random faults; 0 means 1.
 	Seed uint64
 	// Token is the administrator's bearer token. Users are others, by their tokens. ClientCA signs the certificates of
-	// clients that have one. Where all three are empty, every client is the administrator; else a request without good
-	// credentials gets 401. Tokens of service accounts are always good.
+	// clients that have one. Where all three are empty, every client is the administrator; else a request with bad
+	// credentials gets 401, and one without is anonymous. Tokens of service accounts are always good.
 	Token    string
 	Users    map[string]User
 	ClientCA *x509.CertPool
@@ -71,7 +71,8 @@ type Options struct {
 	Replicas int
 	// CEL evaluates what is written in CEL. Without it, what needs that is refused.
 	CEL *CEL
-	// RBAC has the stored roles and bindings decide what users may do. Without it every user may do everything.
+	// RBAC has the stored roles and bindings decide what users may do. Without it every user may do everything, but
+	// the anonymous one, which may do what bindings say.
 	RBAC bool
 	// KeepNamespaces disables the namespace controller: a deleted namespace stays Terminating.
 	KeepNamespaces bool

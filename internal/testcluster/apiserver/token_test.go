@@ -121,7 +121,7 @@ func TestATokenForOthersIsNotForTheServer(t *testing.T) {
 
 func TestTokensNeedNoOtherCredentials(t *testing.T) {
 	withServer(t, Options{ClientCA: x509.NewCertPool()}, func(w *testServer) {
-		w.must(401, "GET", configMaps, "")
+		w.must(403, "GET", configMaps, "")
 	})
 }
 

@@ -125,6 +125,7 @@ func (w *write) revertImmutable() error {
 // finish completes the new state of an object and checks it.
 func (s *Server) finish(tx *store.Tx, w *write) error {
 	k, next := w.kind, w.next
+	w.warnings = append(w.warnings, oneOfEach(next, " after mutating admission happens")...)
 	var old map[string]any
 	if w.cur != nil {
 		old = w.cur.Value()
@@ -144,7 +145,7 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, next, old)); err != nil {
 		return err
 	}
-	w.warnings = writeWarnings(k, next, old)
+	w.warnings = append(w.warnings, writeWarnings(k, next, old)...)
 	if old == nil {
 		w.changed = true
 		if v := obj.String(next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {

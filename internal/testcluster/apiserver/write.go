@@ -106,6 +106,9 @@ func (s *Server) prepare(tx *store.Tx, w *write) (err error) {
 	if w.next, err = w.make(w.cur); err != nil {
 		return err
 	}
+	if w.warnings = nil; w.verb != "patch" { // the real server looks at the result of a patch later
+		w.warnings = oneOfEach(w.next, "")
+	}
 	if w.cur != nil {
 		return s.prepareChange(tx, w)
 	}

@@ -90,8 +90,8 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer anonymous.Close()
-	if err := remove(pods, "cache-0")(t.Context(), anonymous); !kube.IsUnauthorized(err) {
-		t.Errorf("without the token: %v, want 401", err)
+	if err := remove(pods, "cache-0")(t.Context(), anonymous); !kube.IsForbidden(err) {
+		t.Errorf("without the token: %v, want 403", err)
 	}
 
 	if code := f.Stop(); code != cli.ExitDone {

@@ -97,8 +97,10 @@ func (a *API) send(ctx context.Context, method, path string, header http.Header,
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	req.Header.Set("User-Agent", "e2e/test")
-	if a.token != "" {
+	if req.Header["User-Agent"] == nil {
+		req.Header.Set("User-Agent", "e2e/test")
+	}
+	if _, set := req.Header["Authorization"]; a.token != "" && !set {
 		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	resp, err := a.http.Do(req)

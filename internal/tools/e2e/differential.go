@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,8 @@ type Step struct {
 	Type   string // Content-Type; application/json if empty
 	Accept string
 	Body   string
-	As     string // the user to impersonate; "" is the administrator
+	As     string      // the user to impersonate; "" is the administrator
+	Header http.Header // others; one without a value is not sent
 	// Capture keeps values of the answer for later steps: variable -> path in the body, joined by dots.
 	Capture map[string]string
 	// Events makes the step a watch that is read until so many events came.
@@ -80,7 +82,8 @@ func RunScript(ctx context.Context, api *API, s Script) ([]Answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	vars := Vars{"ns": "namespaces/" + namespace, "NS": namespace}
+	vars := Vars{"ns": "namespaces/" + namespace, "NS": namespace, "TOKEN": api.token,
+		"TOKEN64": base64.RawURLEncoding.EncodeToString([]byte(api.token))}
 	var answers []Answer
 	for _, step := range s.Steps {
 		a, err := runStep(ctx, api, step, vars)
@@ -162,6 +165,12 @@ func (vars Vars) expand(text string) string {
 
 func sendStep(ctx context.Context, api *API, step Step, vars Vars) (Answer, error) {
 	header := http.Header{}
+	for name, values := range step.Header {
+		header[name] = nil
+		for _, value := range values {
+			header.Add(name, vars.expand(value))
+		}
+	}
 	if step.Body != "" {
 		header.Set("Content-Type", or(step.Type, "application/json"))
 	}

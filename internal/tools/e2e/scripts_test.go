@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -146,6 +147,14 @@ func (s *Step) set(header, value string) (err error) {
 		s.Accept = value
 	case "As":
 		s.As = value
+	case "Header":
+		name, text, _ := strings.Cut(value, " ")
+		if s.Header == nil {
+			s.Header = http.Header{}
+		}
+		if s.Header[name] = nil; text != "" {
+			s.Header.Set(name, text)
+		}
 	case "Until":
 		s.Until = value
 	case "Hex": // a body that is no text

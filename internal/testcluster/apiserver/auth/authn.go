@@ -10,6 +10,9 @@ package auth
 import (
 	"crypto"
 	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,7 +42,7 @@ type Authenticator struct {
 	// say has issued them, "" that of a usual cluster.
 	Key    crypto.Signer
 	Issuer string
-	// Roles says that roles decide what users may do: then a request without credentials is anonymous.
+	// Roles says that roles decide what users may do: then the server asks for credentials, even if it knows none.
 	Roles bool
 
 	token atomic.Value // the administrator's, a string
@@ -57,25 +60,59 @@ func (a *Authenticator) admin() string {
 var administrator = kinds.User{Name: "admin", Groups: []string{Masters, Authenticated}}
 
 // Authenticate returns who sent a request at a time, by its client certificate or else its bearer token. An error
-// means that it has neither, or one that is not valid. With RBAC a request without credentials is anonymous.
+// means that what it has is not valid. A request without credentials is anonymous.
 func (a *Authenticator) Authenticate(r *http.Request, at time.Time) (kinds.User, error) {
 	token := a.admin()
 	if token == "" && a.ClientCA == nil && len(a.Users) == 0 && !a.Roles {
 		return administrator, nil
 	}
-	if user, ok := a.certified(r, at); ok {
+	user, untrusted := a.certified(r, at)
+	if user.Name != "" {
 		return user, nil
 	}
-	header := r.Header.Get("Authorization")
-	if header == "" && (a.Roles || public(r)) {
-		return kinds.User{Name: Anonymous, Groups: []string{Unauthenticated}}, nil
-	}
-	if bearer, ok := strings.CutPrefix(header, "Bearer "); ok {
-		if user, err := a.Bearer(bearer, []string{a.Audience()}, at); err == nil {
+	bearer, err := bearerOf(r)
+	if err == nil && bearer != "" { // good also beside a certificate that is not
+		if user, err = a.Bearer(bearer, []string{a.Audience()}, at); err == nil {
 			return user, nil
 		}
 	}
-	return kinds.User{}, httpd.Unauthorized()
+	if err != nil || untrusted != nil {
+		return kinds.User{}, httpd.Unauthorized()
+	}
+	return kinds.User{Name: Anonymous, Groups: []string{Unauthenticated}}, nil
+}
+
+// bearerOf returns the token of a request, "" if it has none: that of the header, or of the subprotocols of a
+// WebSocket, because a browser sets no headers of those.
+func bearerOf(r *http.Request) (string, error) {
+	words := strings.SplitN(strings.TrimSpace(r.Header.Get("Authorization")), " ", 3)
+	if len(words) > 1 && strings.EqualFold(words[0], "bearer") && words[1] != "" {
+		return words[1], nil
+	}
+	const prefix = "base64url.bearer.authorization.k8s.io."
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return "", nil
+	}
+	var token []byte
+	var err error
+	others := 0
+	for p := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",") {
+		encoded, ok := strings.CutPrefix(strings.TrimSpace(p), prefix)
+		switch {
+		case !ok:
+			others++
+		case token != nil:
+			return "", errors.New("the subprotocols have two tokens")
+		default:
+			if token, err = base64.RawURLEncoding.DecodeString(encoded); err != nil {
+				return "", fmt.Errorf("decode the token of the subprotocols: %w", err)
+			}
+		}
+	}
+	if token != nil && others == 0 {
+		return "", errors.New("the subprotocols have nothing but a token")
+	}
+	return string(token), nil
 }
 
 // Bearer returns whom a token names: the administrator, one of the users, or a service account.
@@ -89,11 +126,11 @@ func (a *Authenticator) Bearer(token string, audiences []string, at time.Time) (
 	return a.accountOf(token, audiences, at)
 }
 
-// certified returns the user of a client certificate of our authority: its common name is the name, its organizations
-// are the groups.
-func (a *Authenticator) certified(r *http.Request, at time.Time) (kinds.User, bool) {
+// certified returns the user of a client certificate: its common name is the name, its organizations are the groups.
+// Without either there is no user. The error says that the certificate is not one of our authority.
+func (a *Authenticator) certified(r *http.Request, at time.Time) (kinds.User, error) {
 	if a.ClientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return kinds.User{}, false
+		return kinds.User{}, nil
 	}
 	chain, between := r.TLS.PeerCertificates, x509.NewCertPool()
 	for _, c := range chain[1:] {
@@ -102,9 +139,9 @@ func (a *Authenticator) certified(r *http.Request, at time.Time) (kinds.User, bo
 	_, err := chain[0].Verify(x509.VerifyOptions{Roots: a.ClientCA, Intermediates: between, CurrentTime: at,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if name := chain[0].Subject; err == nil && name.CommonName != "" {
-		return withGroup(kinds.User{Name: name.CommonName, Groups: name.Organization}), true
+		return withGroup(kinds.User{Name: name.CommonName, Groups: name.Organization}), nil
 	}
-	return kinds.User{}, false // a request with such a certificate may have a good token
+	return kinds.User{}, err
 }
 
 // withGroup adds the group of all users whose credentials are good.
@@ -115,8 +152,9 @@ func withGroup(u kinds.User) kinds.User {
 	return u
 }
 
-// public reports whether a request needs no credentials: probes and the version, which RBAC's default rules allow to
-// all users.
-func public(r *http.Request) bool {
-	return slices.Contains([]string{"/healthz", "/livez", "/readyz", "/version"}, r.URL.Path)
+// Public reports whether RBAC's default rules allow an action to all users, the anonymous one included: to probe, and
+// to ask for the version.
+func Public(a Action) bool {
+	public := []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
+	return a.Verb == "get" && slices.Contains(public, a.Path)
 }

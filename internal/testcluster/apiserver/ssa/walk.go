@@ -1,9 +1,14 @@
 package ssa
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // absent is the value of a missing field, which differs from null.
@@ -60,14 +65,14 @@ type item struct {
 	value   any
 }
 
-// itemsOf returns the items of a list with their elements. An item without a key is an error.
+// itemsOf returns the items of a list with their elements. An item without a key is an error: it ends the list.
 func itemsOf(n *patch.Node, v any) ([]item, error) {
 	list, _ := v.([]any)
 	out := make([]item, 0, len(list))
 	for i, v := range list {
 		element, err := elementOf(n, v)
 		if err != nil {
-			return nil, fmt.Errorf("element %d: %w", i, err)
+			return out, fmt.Errorf("element %d: %w", i, err)
 		}
 		out = append(out, item{element, v})
 	}
@@ -113,55 +118,80 @@ func byElement(n *patch.Node, v any) (order []string, groups map[string][]any) {
 	return order, groups
 }
 
-// fieldsOf returns the fields of an applied object: what its manager owns by applying it.
+// fieldsOf returns the fields of an applied object: what its manager owns by applying it. The error says what is wrong
+// in it.
 func fieldsOf(n *patch.Node, object map[string]any) (set, error) {
-	s := set{}
-	return s, s.addFields(n, object, nil)
+	f := fieldFinder{set: set{}, names: maps.Keys[map[string]any]}
+	f.add(n, object, nil)
+	if len(f.problems) < 2 { // only for several problems the order of names matters
+		return f.set, errors.Join(f.problems...)
+	}
+	f = fieldFinder{set: set{}, names: func(m map[string]any) iter.Seq[string] { return slices.Values(obj.Keys(m)) }}
+	f.add(n, object, nil)
+	text := "errors:"
+	for _, p := range f.problems {
+		text += "\n  " + p.Error()
+	}
+	return f.set, errors.New(text)
 }
 
 // mustFieldsOf is fieldsOf for objects that were checked or stored. Items without a key are left out.
 func mustFieldsOf(n *patch.Node, object map[string]any) set {
-	s, _ := fieldsOf(n, object)
-	return s
+	f := fieldFinder{set: set{}, names: maps.Keys[map[string]any]}
+	f.add(n, object, nil)
+	return f.set
 }
 
-func (s set) addFields(n *patch.Node, v any, path []string) error {
+// maxProblems is how many fields an error names, as many as one of strict decoding.
+const maxProblems = 100
+
+// fieldFinder collects the fields of an object, and what is wrong with it. names returns the names of fields.
+type fieldFinder struct {
+	set
+	problems []error
+	names    func(map[string]any) iter.Seq[string]
+}
+
+func (f *fieldFinder) problem(path []string, format string, args ...any) {
+	if len(f.problems) < maxProblems {
+		f.problems = append(f.problems, fmt.Errorf("%s: "+format, append([]any{pathString(path)}, args...)...))
+	}
+}
+
+func (f *fieldFinder) add(n *patch.Node, v any, path []string) {
 	switch shapeOf(n, v) {
 	case leaf:
-		s.insert(path)
+		f.insert(path)
 	case granularObject:
-		for name, v := range v.(map[string]any) {
+		object := v.(map[string]any)
+		for name := range f.names(object) {
 			at := append(path, "f:"+name)
 			if n != nil && n.Closed && !n.Declared(name) {
-				return fmt.Errorf("%s: field not declared in schema", pathString(at))
+				f.problem(at, "field not declared in schema")
+				continue
 			}
-			if err := s.addFields(n.Field(name), v, at); err != nil {
-				return err
-			}
+			v := object[name]
+			f.add(n.Field(name), v, at)
 			if m, ok := v.(map[string]any); v == nil || (ok && len(m) == 0) || !n.Declared(name) {
-				s.insert(at)
+				f.insert(at)
 			}
 		}
 	case granularList:
 		items, err := itemsOf(n, v)
-		if err != nil {
-			return fmt.Errorf("%s: %w", pathString(path), err)
-		}
 		seen := map[string]bool{}
 		for _, it := range items {
 			if seen[it.element] {
-				return fmt.Errorf("%s: duplicate entries for key %s", pathString(path),
-					pathString([]string{it.element}))
+				f.problem(path, "duplicate entries for key %s", pathString([]string{it.element}))
 			}
 			seen[it.element] = true
 			at := append(path, it.element)
-			if err := s.addFields(n.Item(), it.value, at); err != nil {
-				return err
-			}
-			s.insert(at)
+			f.add(n.Item(), it.value, at)
+			f.insert(at)
+		}
+		if err != nil {
+			f.problem(path, "%w", err)
 		}
 	}
-	return nil
 }
 
 // difference has the fields that are new or have another value in the second of two objects, and those that it lacks.

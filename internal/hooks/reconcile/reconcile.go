@@ -141,6 +141,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, History: s.History, Advice: s.Advice, Log: s.Log}, sources...)
+	c.Show(controller.Shows{Children: r.engine.Children})
 	c.OnLeave(r.engine.Leave)
 	if r.revisions != nil {
 		c.OnLeave(r.revisions.Leave)

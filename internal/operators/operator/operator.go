@@ -83,6 +83,7 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 // follow ties r to the controller that runs it.
 func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	r.backlog = c.Backlog
+	c.Show(controller.Shows{Children: r.children.Children})
 	c.OnLeave(r.children.Leave)
 	c.OnLeave(r.objects.Leave)
 }

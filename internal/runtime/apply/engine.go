@@ -20,7 +20,8 @@ type Engine struct {
 
 	nodePorts portShortage // of the whole cluster
 
-	mu     sync.Mutex // guards owners; what an entry points at belongs to the one reconcile of that owner
+	// mu guards owners and the notable of each; what else an entry points at belongs to the one reconcile of the owner.
+	mu     sync.Mutex
 	owners map[kube.Key]*owned
 }
 
@@ -79,6 +80,8 @@ type owned struct {
 	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
 	// not hold; 0: none. See applyUncached.
 	tried int64
+
+	notable []notable // of the last Apply, for Children
 }
 
 // New returns an Engine for children of these kinds.
@@ -212,6 +215,7 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 			a.mem.children = append(a.mem.children, c.mem)
 		}
 	}
+	a.note(all)
 	return r
 }
 

@@ -40,6 +40,7 @@ type object interface {
 	content() *Content
 	withoutBody(read any) kube.Object
 	blank() kube.Object
+	statusJSON() []byte
 }
 
 // contentOf returns what a child is compared by, nil if its kind is kept without that.

@@ -112,6 +112,7 @@ type Controller struct {
 	kind     string                            // of the objects of For
 	object   func(kube.Key) kube.Object        // the same; nil: it is not held
 	size     func(kube.Key) int64              // of the object under a key; nil: not known
+	shows    Shows
 	parts    parts
 	streaks  streaks
 	started  atomic.Bool

@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 )
@@ -20,6 +21,40 @@ type Owner struct {
 
 // conditioned is an object that can say its conditions.
 type conditioned interface{ Shown() []conditions.Condition }
+
+// Shows are what is shown of an object of For beside its conditions. The functions read what is in memory, and may be
+// called from any goroutine; nil: there is nothing.
+type Shows struct {
+	Children func(owner kube.Object) []apply.Shown
+	Facts    func(owner kube.Object) []Fact
+}
+
+// Fact is one thing to know about an object that its conditions do not say.
+type Fact struct {
+	Name, Value string
+	At          time.Time // zero: it is about no time
+}
+
+// Show says what is shown of an object. It is for before Run.
+func (c *Controller) Show(s Shows) { c.shows = s }
+
+// Details returns what is shown of the object under a key; nothing where there is none.
+func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) {
+	if c.object == nil {
+		return nil, nil
+	}
+	owner := c.object(k)
+	if owner == nil {
+		return nil, nil
+	}
+	if c.shows.Children != nil {
+		children = c.shows.Children(owner)
+	}
+	if c.shows.Facts != nil {
+		facts = c.shows.Facts(owner)
+	}
+	return children, facts
+}
 
 // Owners calls f for each object of the source made by For, without an order. The conditions must not be changed.
 func (c *Controller) Owners(f func(*Owner)) {

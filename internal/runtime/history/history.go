@@ -58,10 +58,11 @@ type Error struct {
 
 // Write is one request of a run.
 type Write struct {
-	Verb   string  `json:"verb"`
-	Object string  `json:"object"` // "deployments.apps default/web"
-	Code   int     `json:"code"`   // of HTTP; 0: there was no answer
-	Millis float64 `json:"ms"`
+	Verb   string    `json:"verb"`
+	Object string    `json:"object"` // "deployments.apps default/web"
+	Code   int       `json:"code"`   // of HTTP; 0: there was no answer
+	Sent   time.Time `json:"sent"`
+	Millis float64   `json:"ms"`
 }
 
 // ErrorOf describes an error for people. reason is the word for it.
@@ -135,7 +136,7 @@ func (r *Run) size() int {
 		n += len(c) + 16
 	}
 	for _, w := range r.Writes {
-		n += len(w.Object) + 60
+		n += len(w.Object) + 90
 	}
 	if r.Error != nil {
 		n += len(r.Error.Text) + len(r.Error.Fields)*maxText + 100

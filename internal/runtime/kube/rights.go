@@ -102,9 +102,10 @@ type writesKey struct{}
 
 // CountedWrite is a request that was to change something.
 type CountedWrite struct {
-	Verb string        // "create", "patch", "patch status", "delete"
-	What string        // "deployments.apps default/web"
-	Code int           // of the answer; 0: there was none
+	Verb string // "create", "patch", "patch status", "delete"
+	What string // "deployments.apps default/web"
+	Code int    // of the answer; 0: there was none
+	Sent time.Time
 	Took time.Duration // until the header of the answer
 }
 
@@ -156,7 +157,8 @@ func (w *Writes) answered(r *request, sent time.Time, resp *http.Response, err e
 	if w == nil || w.most == 0 {
 		return
 	}
-	one := CountedWrite{Verb: strings.TrimSuffix(r.verb+" "+r.subresource, " "), What: r.what, Took: time.Since(sent)}
+	one := CountedWrite{Verb: strings.TrimSuffix(r.verb+" "+r.subresource, " "), What: r.what, Sent: sent,
+		Took: time.Since(sent)}
 	if resp != nil {
 		one.Code = resp.StatusCode
 	} else if s := AsStatus(err); s != nil {

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 )
 
@@ -20,6 +22,34 @@ type Owner struct {
 	Created    time.Time       `json:"created"`
 	Deleting   bool            `json:"deleting,omitempty"`
 	Conditions []ConditionWord `json:"conditions"`
+	Facts      []Fact          `json:"facts,omitempty"`
+	Declared   int             `json:"declaredChildren"`
+	Ready      int             `json:"readyChildren"`
+	LastWrite  time.Time       `json:"lastWrite,omitzero"` // of the runs that are kept
+	Children   []Child         `json:"children,omitempty"` // of an object that is unfolded
+	Omitted    int             `json:"childrenOmitted,omitempty"`
+}
+
+// Child is one object that exists, or should, because of another.
+type Child struct {
+	Kind      string         `json:"kind"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name"`
+	State     string         `json:"state"`
+	Created   time.Time      `json:"created,omitzero"`
+	Outcome   string         `json:"lastApply"`
+	Problem   string         `json:"problem,omitempty"`
+	Fields    []string       `json:"fields,omitempty"`    // that differ
+	LastWrite *history.Write `json:"lastWrite,omitempty"` // of the runs that are kept
+
+	written string // as writes name it
+}
+
+// Fact is one thing to know about an object beside its conditions.
+type Fact struct {
+	Name  string    `json:"name"`
+	Value string    `json:"value,omitempty"`
+	At    time.Time `json:"at,omitzero"`
 }
 
 // ConditionWord is a condition without its message.
@@ -29,34 +59,53 @@ type ConditionWord struct {
 	Reason string            `json:"reason"`
 }
 
+// maxChildren and maxFields of each are shown of an object. Few objects have more, and the page of one says how many.
+const maxChildren, maxFields = 200, 10
+
 // maxConditions of an object are shown: those of skiff's own kinds are five.
 const maxConditions = 10
 
 // filter is which objects are asked for.
 type filter struct {
 	Search, Kind, Namespace, State string
+	Open                           string   // the object that is unfolded, KIND/NAMESPACE/NAME; "": none
 	After                          *Trouble // the last one of the page before; nil: the first page
 }
 
-// readFilter takes the filter from a query. The form of "after" is that of [filter.next].
+// readFilter takes the filter from a query. The form of "after" is that of [Trouble.place].
 func readFilter(q url.Values) filter {
-	f := filter{Search: q.Get("q"), Kind: q.Get("kind"), Namespace: q.Get("namespace"), State: q.Get("state")}
+	f := filter{Search: q.Get("q"), Kind: q.Get("kind"), Namespace: q.Get("namespace"), State: q.Get("state"),
+		Open: q.Get("open")}
 	if parts := strings.Split(q.Get("after"), "/"); len(parts) == 5 && slices.Contains(order, parts[0]) {
 		f.After = &Trouble{State: parts[0], Kind: parts[1], Namespace: parts[2], Name: parts[3], Controller: parts[4]}
 	}
 	return f
 }
 
-// next is the query of the page behind the one that ends with t.
-func (f filter) next(t Trouble) string {
-	q := url.Values{"after": {strings.Join([]string{t.State, t.Kind, t.Namespace, t.Name, t.Controller}, "/")}}
+// query is what asks for the same page of objects again, with one of them unfolded.
+func (f filter) query(open string) string {
+	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Search, "kind": f.Kind, "namespace": f.Namespace,
-		"state": f.State} {
+		"state": f.State, "open": open} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
+	if f.After != nil {
+		q.Set("after", f.After.place())
+	}
 	return q.Encode()
+}
+
+// place names an object in a query, with where it is in the order.
+func (t Trouble) place() string {
+	return strings.Join([]string{t.State, t.Kind, t.Namespace, t.Name, t.Controller}, "/")
+}
+
+// next is the query of the page behind the one that ends with t.
+func (f filter) next(t Trouble) string {
+	f.After = &t
+	return f.query("")
 }
 
 func (f filter) takes(t Trouble) bool {
@@ -90,28 +139,85 @@ func (p *Page) owners(f filter) Owners {
 	}
 	for _, t := range found.list {
 		// It may have gone meanwhile.
-		if row, ok := p.find(t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}); ok {
+		if row, ok := p.find(t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}, t.Controller); ok {
+			if row.path() != f.Open {
+				row.Children = nil
+			}
 			out.Owners = append(out.Owners, row)
 		}
 	}
+	p.addWrites(out.Owners)
 	return out
 }
 
+// path names an object: KIND/NAMESPACE/NAME.
+func (t Trouble) path() string { return t.Kind + "/" + t.Namespace + "/" + t.Name }
+
 // row is an object with what is shown of it beside its state.
-func row(t Trouble, o controller.Owner) Owner {
+func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	out := Owner{Trouble: t, Created: o.Created, Deleting: o.Deleting, Conditions: []ConditionWord{}}
 	for _, one := range o.Conditions[:min(len(o.Conditions), maxConditions)] {
 		out.Conditions = append(out.Conditions, ConditionWord{kube.Printable(one.Type, maxText), one.Status,
 			kube.Printable(one.Reason, maxText)})
 	}
+	children, facts := c.Details(o.Key)
+	for _, fact := range facts {
+		out.Facts = append(out.Facts, Fact{fact.Name, kube.Printable(fact.Value, maxText), fact.At})
+	}
+	out.Declared = len(children)
+	for i, child := range children {
+		if child.State == apply.Ready || child.State == apply.Exists {
+			out.Ready++
+		}
+		if i < maxChildren {
+			out.Children = append(out.Children, childOf(child))
+		}
+	}
+	out.Omitted = len(children) - len(out.Children)
 	return out
 }
 
-// find returns the object of a kind under a key.
-func (p *Page) find(kind string, k kube.Key) (Owner, bool) {
+func childOf(s apply.Shown) Child {
+	c := Child{Kind: s.Resource.Kind, Namespace: kube.Printable(s.Key.Namespace, maxText),
+		Name: kube.Printable(s.Key.Name, maxText), State: string(s.State), Created: s.Created, Outcome: s.Outcome,
+		Problem: kube.Printable(s.Problem, maxText), written: s.Resource.GroupResource() + " " + s.Key.String()}
+	for _, field := range s.Fields[:min(len(s.Fields), maxFields)] {
+		c.Fields = append(c.Fields, kube.Printable(field, maxText))
+	}
+	return c
+}
+
+// addWrites adds the last write of the runs that are kept: of each object, and of the children that are there.
+func (p *Page) addWrites(owners []Owner) {
+	of := make(map[string]*Owner, len(owners))
+	for i := range owners {
+		of[owners[i].path()] = &owners[i]
+	}
+	p.o.History.Runs(1, func(run *history.Run) bool {
+		o := of[run.Kind+"/"+run.Namespace+"/"+run.Name]
+		if o == nil || len(run.Writes) == 0 {
+			return false
+		}
+		if o.LastWrite.IsZero() {
+			o.LastWrite = run.Writes[len(run.Writes)-1].Sent
+		}
+		for i := range o.Children {
+			c := &o.Children[i]
+			for j := len(run.Writes) - 1; j >= 0 && c.LastWrite == nil; j-- {
+				if w := run.Writes[j]; w.Object == c.written {
+					c.LastWrite = &w
+				}
+			}
+		}
+		return false // it is read here, and none is to be returned
+	})
+}
+
+// find returns the object of a kind under a key, which a controller works for; "": any.
+func (p *Page) find(kind string, k kube.Key, name string) (Owner, bool) {
 	for _, c := range p.o.Controllers() {
-		if o, ok := c.Owner(k); ok && o.Kind == kind {
-			return row(troubleOf(c, &o, time.Now()), o), true
+		if o, ok := c.Owner(k); ok && o.Kind == kind && (name == "" || name == c.Name()) {
+			return row(troubleOf(c, &o, time.Now()), c, o), true
 		}
 	}
 	return Owner{}, false

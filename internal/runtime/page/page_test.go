@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
@@ -69,6 +70,7 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 		store := cache.New[*thing](cache.Options{Resource: configMaps, Client: client,
 			Namespaces: []string{"default"}})
 		c := controller.New("things", f, controller.Options{History: w.log}, controller.For(store))
+		c.Show(shown)
 		o.Controllers = func() []*controller.Controller { return []*controller.Controller{c} }
 		o.Leader = func() string { return "" }
 		if o.Process == nil {
@@ -85,6 +87,27 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 			t.Error(err)
 		}
 	})
+}
+
+// shown are the children of each thing, as many as the value of that name has letters, and facts about one.
+var shown = controller.Shows{
+	Children: func(owner kube.Object) (out []apply.Shown) {
+		for i := range len(owner.(*thing).Data["children"]) {
+			s := apply.Shown{Resource: configMaps, Key: kube.Key{Namespace: "default", Name: fmt.Sprint("child-", i)},
+				State: apply.Missing, Outcome: "foreign", Problem: "taken\x1b[31m", Fields: []string{"spec.a"}}
+			if i > 0 {
+				s.State, s.Outcome, s.Problem = apply.Exists, "as declared", ""
+			}
+			out = append(out, s)
+		}
+		return out
+	},
+	Facts: func(owner kube.Object) []controller.Fact {
+		if owner.ObjectMeta().Name != "ok" {
+			return nil
+		}
+		return []controller.Fact{{Name: "Watches", Value: "app=web"}, {Name: "Last restart", At: time.Now()}}
+	},
 }
 
 // create creates a thing; conditions are pairs of a type and its STATUS/REASON.

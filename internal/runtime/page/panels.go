@@ -59,7 +59,7 @@ func showState(w *writer, data any, _ *http.Request) {
 
 func showOwners(w *writer, data any, r *http.Request) {
 	o, f := data.(Owners), readFilter(r.URL.Query())
-	w.put(`<h2 id="owners">Objects</h2><form action="/debug/owners"><label>Search <input name="q" value="%s"></label> `+
+	w.put(`<h2 id="owners">Objects</h2><form action="/debug/#owners"><label>Search <input name="q" value="%s"></label> `+
 		`<label>Kind <input name="kind" value="%s" size="14"></label> `+
 		`<label>Namespace <input name="namespace" value="%s" size="14"></label> <label>State <select name="state">`+
 		`<option value="">all</option>`, text(f.Search), text(f.Kind), text(f.Namespace))
@@ -75,19 +75,38 @@ func showOwners(w *writer, data any, r *http.Request) {
 		w.put(`<p>None: no object of a kind that skiff works for matches.</p>`)
 		return
 	}
-	w.table(count(o.All, "object", "objects")+", the worst first.", "State", "Object", "Conditions", "#Age")
+	columns := []string{"State", "Object", "Conditions", "#Children", "#Last write", "#Age"}
+	w.table(count(o.All, "object", "objects")+", the worst first.", columns...)
 	for _, one := range o.Owners {
-		words := []string{}
-		for _, c := range one.Conditions {
-			words = append(words, text(c.Type+"="+string(c.Status)+" "+c.Reason))
+		open := one.path() == f.Open
+		w.row(word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
+			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), number(span(time.Since(one.Created))))
+		if open {
+			w.put(`<tr class="more"><td colspan="%d">`, len(columns))
+			showDetails(w, one)
+			w.put(`</td></tr>`)
 		}
-		w.row(word(one.State), ref(one.Kind, one.Namespace, one.Name), strings.Join(words, ", "),
-			number(time.Since(one.Created).Round(time.Second)))
 	}
 	w.end()
 	if o.Next != "" {
-		w.put(`<p><a href="/debug/owners?%s">the next %d</a></p>`, text(o.Next), perPage)
+		w.put(`<p><a href="/debug/?%s#owners">the next %d</a></p>`, text(o.Next), perPage)
 	}
+}
+
+// unfold is how many children are ready, as a link that shows them below the row, or hides them again.
+func unfold(one Owner, f filter, open bool) string {
+	words := fmt.Sprintf("%d of %d ready", one.Ready, one.Declared)
+	switch {
+	case one.Declared == 0 && len(one.Facts) == 0:
+		return `<span class="dim">none</span>`
+	case one.Declared == 0:
+		words = "details"
+	}
+	symbol, next := "▸", one.path()
+	if open {
+		symbol, next = "▾", ""
+	}
+	return fmt.Sprintf(`<a href="/debug/?%s#owners" aria-expanded="%t">%s %s</a>`, text(f.query(next)), open, symbol, words)
 }
 
 func showTimeline(w *writer, data any, r *http.Request) {
@@ -227,24 +246,4 @@ func codeOf(code int) string {
 		return ""
 	}
 	return fmt.Sprint(code)
-}
-
-func showObject(w *writer, a ObjectAnswer) {
-	o := a.Owner
-	name := o.Object()
-	w.put(`<title>%s</title><p><a href="/debug/">all</a></p><h1>%s</h1><p>%s %s`, text(name), text(name), word(o.State),
-		text(o.Reason))
-	if !o.Next.IsZero() {
-		w.put(`; next run %s`, moment(o.Next))
-	}
-	w.put(`</p>`)
-	if o.Command != "" {
-		w.put(`<p><code>%s</code></p>`, text(o.Command))
-	}
-	w.table("Conditions, as the status has them.", "Type", "Status", "Reason")
-	for _, c := range o.Conditions {
-		w.row(text(c.Type), text(string(c.Status)), text(c.Reason))
-	}
-	w.end()
-	showTimeline(w, a.Timeline, nil)
 }

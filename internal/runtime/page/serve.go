@@ -235,12 +235,14 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	if namespace == "-" {
 		namespace = ""
 	}
-	row, ok := p.find(kind, kube.Key{Namespace: namespace, Name: name})
+	row, ok := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
 	if !ok {
 		http.Error(w, "there is no such object, or no controller of skiff works for it", http.StatusNotFound)
 		return
 	}
-	data := ObjectAnswer{Format, row, p.timeline(r, kind+"/"+namespace+"/"+name)}
+	rows := []Owner{row}
+	p.addWrites(rows)
+	data := ObjectAnswer{Format, rows[0], p.timeline(r, row.path())}
 	if wantsJSON(r) {
 		writeJSON(w, data)
 		return

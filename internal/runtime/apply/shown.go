@@ -1,0 +1,190 @@
+package apply
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
+)
+
+// Shown is what is known of a child without a request, for people: it has no content of the child.
+type Shown struct {
+	Resource kube.Resource
+	Key      kube.Key
+	Created  time.Time // zero: it does not exist, or belongs to another controller
+	State    State
+	Outcome  string   // of the last Apply
+	Problem  string   // what is in the way, and of a failure only the reason; "": nothing
+	Fields   []string // the declared fields that differ, and are left so
+}
+
+// State is how a child is by its status.
+type State string
+
+// The states. A child of a kind that has no such status exists.
+const (
+	Missing  State = "missing"
+	Deleting State = "deleting"
+	NotReady State = "not ready"
+	Ready    State = "ready"
+	Exists   State = "exists"
+)
+
+// asDeclared is the outcome of a child about which there is nothing to say.
+const asDeclared = "as declared"
+
+// notable is what the last Apply found about a child that it did not leave as it is declared.
+type notable struct {
+	name
+	outcome Outcome
+	problem string
+	fields  []string
+}
+
+// maxNotable bounds what is remembered for one owner. More say nothing new: they have the same reason as a rule.
+const maxNotable = 100
+
+// note remembers what an Apply has found that is worth showing.
+func (a *application) note(all []*child) {
+	var found []notable
+	for _, c := range all {
+		n := notable{name{c.kind, c.key}, c.outcome, c.inTheWay(), c.differences}
+		switch {
+		case len(found) == maxNotable:
+		case c.err != nil: // the text of an error may repeat what is in the child
+			n.outcome, n.problem, n.fields = Failed, reasonOf(c.err), nil
+			found = append(found, n)
+		case c.want != nil && c.asDeclared() && c.outcome != Outdated, c.want == nil && c.live == nil:
+		default:
+			found = append(found, n)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mem.notable = found
+}
+
+// inTheWay says why a child is not as it is declared. Messages that may quote a server, or the status of a child,
+// which repeats what others wrote there, are replaced.
+func (c *child) inTheWay() string {
+	switch c.outcome {
+	case Conflict:
+		return "it changed meanwhile; it is looked at again"
+	case PortTaken:
+		return "another Service has its node port"
+	case NoNodePort:
+		return "the cluster has no free node port"
+	case Replaced:
+		return "it had ended, and is created again"
+	case Rolled:
+		return "it was of an older revision, and is created again"
+	case Deleted:
+		return "it is not declared any more"
+	}
+	return c.message
+}
+
+func reasonOf(err error) string {
+	if s := kube.AsStatus(err); s != nil && s.Reason != "" {
+		return s.Reason
+	}
+	return "Error"
+}
+
+// Children returns what is known of the children of an owner, those that are missing first and otherwise in the order
+// of their names. It reads mirrors, and may be called from any goroutine.
+func (e *Engine) Children(owner kube.Object) (out []Shown) {
+	m := owner.ObjectMeta()
+	e.mu.Lock()
+	var found []notable
+	if o := e.owners[m.Key()]; o != nil && o.uid == m.UID {
+		found = slices.Clone(o.notable)
+	}
+	e.mu.Unlock()
+	for i := range e.kinds {
+		kind := &e.kinds[i]
+		cached, err := kind.mirror.owned(m.Namespace, m.UID)
+		if err != nil {
+			continue // the watch is named where watches are
+		}
+		for _, live := range cached {
+			if live.ObjectMeta().ControllerUID() != m.UID || e.options.Ours != nil && !e.options.Ours(live) {
+				continue
+			}
+			s := Shown{Resource: kind.resource, Key: live.ObjectMeta().Key(), Outcome: asDeclared,
+				Created: live.ObjectMeta().CreationTimestamp, State: kind.stateOf(live)}
+			at := slices.IndexFunc(found, func(n notable) bool { return n.name == name{kind, s.Key} })
+			if at >= 0 {
+				s.Outcome, s.Problem, s.Fields = found[at].outcome.String(), found[at].problem, found[at].fields
+				found = slices.Delete(found, at, at+1)
+			}
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Shown) int { return byNumber(a.Key, b.Key) })
+	missing := make([]Shown, 0, len(found))
+	for _, n := range found {
+		missing = append(missing, Shown{Resource: n.kind.resource, Key: n.key, State: Missing,
+			Outcome: n.outcome.String(), Problem: n.problem, Fields: n.fields})
+	}
+	return append(missing, out...)
+}
+
+// stateOf reads the status of a child: of a pod what its kind says; of others the usual conditions, or else whether as
+// many replicas are ready as there are.
+func (k *Kind) stateOf(live kube.Object) State {
+	switch {
+	case live.ObjectMeta().Deleting():
+		return Deleting
+	case k.template != nil:
+		_, ready := k.template.ready(live)
+		return stateIf(ready)
+	}
+	l, ok := live.(object)
+	if !ok {
+		return Exists
+	}
+	var status struct {
+		Conditions []struct {
+			Type   string
+			Status conditions.Status
+		}
+		ObservedGeneration int64
+		Replicas           *int32
+		ReadyReplicas      int32
+	}
+	if json.Unmarshal(l.statusJSON(), &status) != nil {
+		return Exists
+	}
+	for _, c := range status.Conditions {
+		switch c.Type {
+		case conditions.Ready, "Available", "Complete", "Established":
+			return stateIf(c.Status == conditions.True)
+		}
+	}
+	if status.Replicas == nil {
+		return Exists
+	}
+	return stateIf(status.ObservedGeneration > 0 && status.ReadyReplicas >= *status.Replicas)
+}
+
+func stateIf(ready bool) State {
+	if ready {
+		return Ready
+	}
+	return NotReady
+}
+
+// statusJSON returns the status of a child as far as it is kept, as JSON.
+func (l *Live[S]) statusJSON() []byte {
+	if raw, ok := any(l.Status).(kube.Raw); ok {
+		return raw
+	}
+	text, err := json.Marshal(l.Status)
+	if err != nil {
+		return nil
+	}
+	return text
+}

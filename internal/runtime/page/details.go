@@ -1,0 +1,147 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/history"
+)
+
+// This file shows what there is to know about one object beside its state: what it is about, and its children.
+
+// showDetails shows the facts about an object and its children.
+func showDetails(w *writer, o Owner) {
+	if len(o.Facts) > 0 {
+		w.put(`<dl>`)
+		for _, fact := range o.Facts {
+			value := text(fact.Value)
+			if !fact.At.IsZero() {
+				value = strings.TrimSpace(value + " " + moment(fact.At))
+			}
+			w.put(`<dt>%s</dt><dd>%s</dd>`, text(fact.Name), value)
+		}
+		w.put(`</dl>`)
+	}
+	switch {
+	case o.Declared > 0:
+	case len(o.Facts) > 0:
+		return
+	default:
+		w.put(`<p>No children: none is known of this object.</p>`)
+		return
+	}
+	w.table(fmt.Sprintf("%d of %s ready, what is missing first.", o.Ready, count(o.Declared, "child", "children")),
+		"State", "Child", "Last apply", "Last write", "In the way", "#Age")
+	for _, c := range o.Children {
+		name := text(c.Kind + " " + c.Name)
+		if c.Namespace != o.Namespace {
+			name += ` <span class="dim">in ` + text(c.Namespace) + `</span>`
+		}
+		age := ""
+		if !c.Created.IsZero() {
+			age = span(time.Since(c.Created))
+		}
+		w.row(childWord(c.State), name, text(c.Outcome), lastWrite(c.LastWrite), inTheWay(c), number(age))
+	}
+	w.end()
+	if o.Omitted > 0 {
+		w.put(`<p>and %d more</p>`, o.Omitted)
+	}
+}
+
+// childWord is the state of a child with its symbol.
+func childWord(state string) string {
+	class, symbol := "good", "✔"
+	switch apply.State(state) {
+	case apply.Missing:
+		class, symbol = "bad", "✖"
+	case apply.NotReady:
+		class, symbol = "warn", "…"
+	case apply.Deleting:
+		class, symbol = "dim", "⌫"
+	}
+	return fmt.Sprintf(`<span class="%s">%s %s</span>`, class, symbol, text(state))
+}
+
+// lastWrite says what skiff last sent about a child.
+func lastWrite(w *history.Write) string {
+	if w == nil {
+		return `<span class="dim">not lately</span>`
+	}
+	return fmt.Sprintf(`%s %s, %s`, text(w.Verb), codeWord(w.Code), moment(w.Sent))
+}
+
+// codeWord is a code of HTTP as a word: what was refused is marked.
+func codeWord(code int) string {
+	switch {
+	case code == 0:
+		return `<span class="bad">✖ no answer</span>`
+	case code >= http.StatusBadRequest:
+		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, code)
+	}
+	return fmt.Sprint(code)
+}
+
+// inTheWay says why a child is not as it is declared.
+func inTheWay(c Child) string {
+	if c.Problem == "" && len(c.Fields) > 0 {
+		return text("differs in " + strings.Join(c.Fields, ", "))
+	}
+	return text(c.Problem)
+}
+
+// lately is a time of which only the last runs are known.
+func lately(t time.Time) string {
+	if t.IsZero() {
+		return `<span class="dim" title="none of the runs that are kept has written">not lately</span>`
+	}
+	return moment(t)
+}
+
+// inWords are conditions as people say them. What is usual is left out: that nothing is degraded, or paused.
+func inWords(all []ConditionWord) string {
+	var words []string
+	for _, c := range all {
+		name := strings.ToLower(c.Type)
+		switch {
+		case c.Type == conditions.Ready && c.Status == conditions.True:
+			words = append(words, "ready")
+		case c.Type == conditions.Progressing && c.Status == conditions.True && len(words) > 0 && words[0] == "ready":
+		case c.Type == conditions.Ready && c.Status == conditions.False:
+			words = append(words, "not ready: "+text(c.Reason))
+		case c.Status == conditions.True:
+			words = append(words, text(name+": "+c.Reason))
+		case c.Status == conditions.False && usuallyFalse[c.Type]:
+		case c.Status == conditions.False:
+			words = append(words, text("not "+name+": "+c.Reason))
+		default:
+			words = append(words, text(name+" is not known: "+c.Reason))
+		}
+	}
+	if len(words) == 0 {
+		return `<span class="dim">none</span>`
+	}
+	return strings.Join(words, ", ")
+}
+
+// usuallyFalse are the conditions that are True while something happens or is wrong.
+var usuallyFalse = map[string]bool{conditions.Degraded: true, conditions.Stalled: true,
+	conditions.Paused: true}
+
+// span is a duration for people: two digits say enough.
+func span(d time.Duration) string {
+	for _, unit := range []struct {
+		name  string
+		size  time.Duration
+		below time.Duration
+	}{{"s", time.Second, 2 * time.Minute}, {"min", time.Minute, 2 * time.Hour}, {"h", time.Hour, 48 * time.Hour}} {
+		if d < unit.below {
+			return fmt.Sprintf("%d %s", max(0, d/unit.size), unit.name)
+		}
+	}
+	return fmt.Sprintf("%d d", d/(24*time.Hour))
+}

@@ -1,0 +1,76 @@
+package page
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// writes is a reconcile function that creates the second child of a thing.
+func (w *world) writes(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+	return controller.Done, w.client.Create(ctx, configMaps, k.Namespace, map[string]any{"apiVersion": "v1",
+		"kind": "ConfigMap", "metadata": map[string]any{"name": "child-1"}}, nil, kube.WriteOptions{})
+}
+
+// Rules: LP-09, LP-12
+func TestARowSaysHowManyChildrenAreReadyAndUnfoldsWithoutAScript(t *testing.T) {
+	var of *world
+	f := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		if k.Name != "web" {
+			return controller.Done, nil
+		}
+		return of.writes(ctx, k)
+	}
+	within(t, Options{}, f, func(w *world) {
+		of = w
+		time.Sleep(time.Second)
+		w.create("web", map[string]string{"children": "abc", "Ready": "False/Rollout", "Degraded": "False/Complete"})
+		w.create("ok", map[string]string{"Ready": "True/Complete"})
+		time.Sleep(3 * time.Minute)
+		find := func(query, name string) Owner {
+			t.Helper()
+			var page Owners
+			w.read("/debug/owners?format=json&"+query, &page)
+			for _, o := range page.Owners {
+				if o.Name == name {
+					return o
+				}
+			}
+			t.Fatalf("%s is not there: %+v", name, page)
+			return Owner{}
+		}
+		web := find("", "web")
+		if web.Declared != 3 || web.Ready != 2 || web.Children != nil || web.LastWrite.IsZero() {
+			t.Errorf("folded: %+v", web)
+		}
+		web = find("open=ConfigMap/default/web", "web")
+		if len(web.Children) != 3 || web.Children[0].Problem != `taken\x1b[31m` || web.Children[0].LastWrite != nil ||
+			web.Children[1].LastWrite == nil || web.Children[1].LastWrite.Code != 201 {
+			t.Errorf("unfolded: %+v", web)
+		}
+		if ok := find("open=ConfigMap/default/web", "ok"); len(ok.Facts) != 2 || ok.Children != nil ||
+			!ok.LastWrite.IsZero() {
+			t.Errorf("another object: %+v", ok)
+		}
+		folded, unfolded := w.get("/debug/").Body.String(), w.get("/debug/?open=ConfigMap/default/web").Body.String()
+		link := `<a href="/debug/?open=ConfigMap%2Fdefault%2Fweb#owners" aria-expanded="false">▸ 2 of 3 ready</a>`
+		for _, want := range []string{link, "not ready: Rollout", "<td>ready</td>", "▸ details", ">3 min<"} {
+			if !strings.Contains(folded, want) {
+				t.Errorf("%s is not in %s", want, folded)
+			}
+		}
+		for _, want := range []string{`<a href="/debug/?#owners" aria-expanded="true">▾ 2 of 3 ready</a>`, "✖ missing",
+			"ConfigMap child-0", `taken\x1b[31m`, "create 201, "} {
+			if strings.Contains(folded, want) || !strings.Contains(unfolded, want) {
+				t.Errorf("%s is not only in the unfolded row: %s", want, unfolded)
+			}
+		}
+		if body := w.get("/debug/object/ConfigMap/default/web").Body.String(); !strings.Contains(body, "child-0") {
+			t.Errorf("the page of the object has no children: %s", body)
+		}
+	})
+}

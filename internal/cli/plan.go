@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
@@ -169,6 +170,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout()),
+		Books:    []kube.Resource{spec.Revisions},
 		Managers: []string{apply.Manager, restart.Manager, f.hooks.manager}})
 	setup := f.setup(p.Client())
 	controllers := f.controllers(setup, own, targets)

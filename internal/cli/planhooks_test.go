@@ -95,3 +95,71 @@ spec:
 Plan: 1 to create, 0 to change, 0 to delete, 0 blocked.
 `, "--hooks", file)
 }
+
+// updatingHook has children of five kinds, all with the text of their parent.
+const updatingHook = `#!/bin/sh
+text=$(grep -o '"text":"[a-z]*"' | head -n 1 | cut -d '"' -f 4)
+meta() { echo '"metadata":{"name":"'$1'"}'; }
+spec='{"containers":[{"name":"c","image":"'$text'"}]}'
+template='"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":'$spec'}'
+cat <<END
+{"children":[
+ {"apiVersion":"apps/v1","kind":"Deployment",$(meta in-place),"spec":{"replicas":2,$template}},
+ {"apiVersion":"apps/v1","kind":"StatefulSet",$(meta recreate),"spec":{$template}},
+ {"apiVersion":"v1","kind":"Service",$(meta on-delete),"spec":{"selector":{"a":"$text"},"ports":[{"port":80}]}},
+ {"apiVersion":"v1","kind":"ConfigMap",$(meta rolling-0),"data":{"value":"$text"}},
+ {"apiVersion":"v1","kind":"ConfigMap",$(meta rolling-1),"data":{"value":"$text"}},
+ {"apiVersion":"v1","kind":"Pod",$(meta rolling-recreate-0),"spec":$spec},
+ {"apiVersion":"v1","kind":"Pod",$(meta rolling-recreate-1),"spec":$spec}]}
+END
+`
+
+// Each way of updating a child has its line. A roll is listed whole, although one run changes one child of it.
+//
+// Rules: PL-12, PL-15, PL-16
+func TestPlanShowsEachWayOfUpdatingChildren(t *testing.T) {
+	c := newPlanCluster(t)
+	skiff(t, "crds", "install", "--hooks", "--server", c.url()).Want(t, ExitDone)
+	c.define(object{"status": object{}})
+	program := filepath.Join(t.TempDir(), "hook")
+	noError(t, os.WriteFile(program, []byte(updatingHook), 0o700))
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things, revisionHistory: {fieldPaths: [spec.text]}}
+  childResources:
+  - {apiVersion: apps/v1, resource: deployments, updateStrategy: {method: InPlace}}
+  - {apiVersion: apps/v1, resource: statefulsets, updateStrategy: {method: Recreate}}
+  - {apiVersion: v1, resource: services, updateStrategy: {method: OnDelete}}
+  - {apiVersion: v1, resource: configmaps, updateStrategy: {method: RollingInPlace}}
+  - {apiVersion: v1, resource: pods, updateStrategy: {method: RollingRecreate}}
+  generateSelector: true
+  hooks: {sync: {exec: {command: [`+program+`]}}}
+`)
+	c.create(thingsResource, "default", object{"metadata": object{"name": "a"}, "spec": object{"text": "old"}})
+	f := runHooks(c, file)
+	pod := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	f.Await("the children are there", func() bool {
+		return len(c.api.List(pod, "")) == 2 && c.settled(thingsResource)
+	})
+	f.Stop()
+	c.patch(thingsResource, "default", "a", object{"spec": object{"text": "new"}})
+	c.want(ExitDiffer, `Thing default/a
+  ~ Deployment in-place: rolls 2 pods (RollingUpdate, 0 unavailable, 1 extra)
+      spec.template.spec.containers[c].image: "old" -> "new"
+  -+ StatefulSet recreate: it differs in spec.template.spec.containers[name="c"].image
+      spec.template.spec.containers[c].image: "old" -> "new"
+  = Service on-delete: it changes when it is deleted (OnDelete)
+      spec.selector.a: "old" -> "new"
+  ~ ConfigMap rolling-0
+      data.value: "old" -> "new"
+  ~ ConfigMap rolling-1: when the children before it are updated
+      data.value: "old" -> "new"
+  -+ Pod rolling-recreate-0: when the children before it are updated
+      spec.containers[c].image: "old" -> "new"
+  -+ Pod rolling-recreate-1: when the children before it are updated
+      spec.containers[c].image: "old" -> "new"
+Plan: 3 to create, 3 to change, 3 to delete, 0 blocked. 4 pods roll.
+`, "--hooks", file)
+}

@@ -204,14 +204,23 @@ func TestAPlanWithNothingToDoSendsListsAlone(t *testing.T) {
 }
 
 // Rules: PL-01
-func TestPlanFollowsALabelSelectorOfNamespaces(t *testing.T) {
+func TestPlanIsOfAllNamespacesOrOfThoseThatAreNamed(t *testing.T) {
 	c := newPlanCluster(t)
-	for _, name := range []string{"in", "out"} {
+	for _, name := range []string{"one", "two"} {
 		c.create(namespaces, "", named(name, map[string]string{"team": name}))
 		c.create(webServers, name, object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx"}})
 	}
-	r := skiff(t, "plan", "--server", c.url(), "--watch-namespace-selector", "team=in")
-	if !strings.HasPrefix(r.Stdout, "WebServer in/web\n") || strings.Contains(r.Stdout, "out/web") {
-		t.Errorf("exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	for flags, want := range map[string]string{"": "one two", "--watch-namespaces two": "two",
+		"--watch-namespaces two,one": "one two", "--watch-namespace-selector team=one": "one"} {
+		r := skiff(t, append([]string{"plan", "--server", c.url()}, strings.Fields(flags)...)...)
+		var got []string
+		for line := range strings.Lines(r.Stdout) {
+			if ns, ok := strings.CutPrefix(line, "WebServer "); ok {
+				got = append(got, strings.TrimSuffix(ns, "/web\n"))
+			}
+		}
+		if r.Code != ExitDiffer || strings.Join(got, " ") != want {
+			t.Errorf("%q: exit code %d, want the namespaces %s\n%s%s", flags, r.Code, want, r.Stdout, r.Stderr)
+		}
 	}
 }

@@ -90,7 +90,7 @@ func TestPlanNamesTheManagerThatAValueIsTakenFrom(t *testing.T) {
 		"Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.\n", "webserver/web")
 	c.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{
 		"skiff.dev/paused": "true"}}})
-	c.want(ExitDone, "WebServer default/web\n  = Deployment web: it is paused\n"+field+
+	c.want(ExitDone, "WebServer default/web\n  = Deployment web: its WebServer is paused\n"+field+
 		"Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.\n", "webserver/web")
 }
 
@@ -130,6 +130,57 @@ Plan: 2 to create, 0 to change, 3 to delete, 0 blocked. 2 pods roll.
   - Pod cache-0: its Redis is being deleted
 Plan: 0 to create, 0 to change, 3 to delete, 0 blocked.
 `)
+}
+
+// Rules: PL-12, PL-15
+func TestPlanShowsTheRestartsOfRestartTriggers(t *testing.T) {
+	c := newPlanCluster(t)
+	podSpec := object{"containers": []any{object{"name": "c", "image": "i"}}}
+	status := func(r kube.Resource, name string, status object) {
+		c.t.Helper()
+		noError(t, c.client.Patch(t.Context(), r, kube.Key{Namespace: "default", Name: name}, kube.MergePatch,
+			object{"status": status}, nil, kube.WriteOptions{Subresource: "status"}))
+	}
+	pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	pod := func() {
+		c.t.Helper()
+		c.create(pods, "default", object{"metadata": object{"name": "cache-0", "labels": object{"app": "cache"}},
+			"spec": podSpec})
+		status(pods, "cache-0", object{"phase": "Running"})
+	}
+	pod()
+	for trigger, spec := range map[string]object{
+		"1-now": {"debounce": "0s"}, "2-later": {"debounce": "10m"}, "3-suspended": {"suspend": true}} {
+		targets := []any{}
+		for _, name := range []string{trigger, trigger + "-b"} {
+			c.create(deployments, "default", object{"metadata": object{"name": name}, "spec": object{"replicas": 2,
+				"selector": object{"matchLabels": object{"app": "proxy"}}, "template": object{
+					"metadata": object{"labels": object{"app": "proxy"}}, "spec": podSpec}}})
+			status(deployments, name, object{"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2,
+				"readyReplicas": 2, "availableReplicas": 2})
+			targets = append(targets, object{"kind": "Deployment", "name": name})
+		}
+		spec["source"], spec["targets"] = object{"selector": object{"matchLabels": object{"app": "cache"}}}, targets
+		c.create(triggers, "default", object{"metadata": object{"name": trigger}, "spec": spec})
+	}
+	f := program.Follow(t, "run", "--server", c.url(), "--health-probe-bind-address", "0")
+	f.Await("the statuses are written", func() bool { return c.settled(triggers) })
+	f.Stop()
+	c.delete(pods, "default", "cache-0")
+	pod()
+	const rolls = ": rolls 2 pods (RollingUpdate, 0 unavailable, 1 extra)"
+	const field = "\n      spec.template.metadata.annotations[\"kubectl.kubernetes.io/restartedAt\"]: " +
+		"(the time of the restart) (added)\n"
+	c.want(ExitDiffer, "RestartTrigger default/1-now\n"+
+		"  ~ Deployment 1-now"+rolls+field+
+		"  ~ Deployment 1-now-b"+rolls+" when the restart before it is over"+field+
+		"RestartTrigger default/2-later\n"+
+		"  ~ Deployment 2-later"+rolls+" when the debounce is over"+field+
+		"  ~ Deployment 2-later-b"+rolls+" when the restart before it is over"+field+
+		"RestartTrigger default/3-suspended\n"+
+		"  = Deployment 3-suspended: its RestartTrigger is paused"+field+
+		"  = Deployment 3-suspended-b: its RestartTrigger is paused"+field+
+		"Plan: 0 to create, 4 to change, 0 to delete, 0 blocked. 8 pods roll.\n", "--min-debounce", "0s")
 }
 
 // Rules: PL-02, PL-14, PL-15

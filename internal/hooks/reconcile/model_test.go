@@ -15,6 +15,7 @@ import (
 	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // model is a controller whose hook is a pure function of its request.
@@ -34,10 +35,8 @@ var models = map[string]model{
 }
 
 func (m model) options() operatortest.Options {
-	return operatortest.Options{Resource: things, Controller: "model", New: func(s controller.Setup,
-		r *events.Recorder) *controller.Controller {
-		return m.script().new(s, r)
-	}}
+	return operatortest.Options{Resource: things, Controller: "model", Books: []kube.Resource{spec.Revisions},
+		New: func(s controller.Setup, r *events.Recorder) *controller.Controller { return m.script().new(s, r) }}
 }
 
 func (m model) script() *script {

@@ -17,7 +17,7 @@ import (
 // others own is what they have made of it, and no foreign object was touched.
 //
 // Rules: HK-23, HK-24, HK-38, HK-48, HK-50, HK-52, HK-59, HK-60, HK-61, HK-62, HK-71, HK-73, HK-75, HK-76
-// Rules: HK-87, HK-89
+// Rules: HK-87, HK-89, PL-04, PL-08, PL-12
 func TestRandomHistoriesEndAsTheHookWants(t *testing.T) {
 	for name, m := range models {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +73,10 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
+	for range 3 {
+		h.PlanAndRun([]kube.Resource{configMaps, deployments, things}, h.edit)
+	}
+	h.check()
 	for _, name := range []string{"a", "b"} {
 		h.TryDelete(things, name, kube.DeleteOptions{Propagation: operatortest.Pick(h.History, kube.Background,
 			kube.Foreground)})
@@ -155,9 +159,30 @@ func (h *history) act() {
 	}
 }
 
+// edit is what users do while the process is down.
+func (h *history) edit() {
+	for _, name := range []string{"a", "b"} {
+		child, text := name+"-"+operatortest.Pick(h.History, "x", "y"), operatortest.Pick(h.History, "1", "2", "3")
+		switch h.Rand.IntN(5) {
+		case 0:
+			h.TryPost(things, h.Body(name, h.spec(name, text, "x", "y")))
+		case 1:
+			h.TryPatch(things, name, "", `{"spec":`+operatortest.Pick(h.History, h.spec(name, text, "x", "y"),
+				h.spec(name, text, "x"), h.spec(name, text, "y", "z"), h.spec(name, text))+`}`)
+		case 2:
+			h.TryPatch(configMaps, child, "", `{"data":{"text":"spoiled","related":null}}`)
+		case 3:
+			h.TryDelete(operatortest.Pick(h.History, configMaps, deployments), child, kube.DeleteOptions{})
+		case 4:
+			h.TryPost(secrets, secret(operatortest.Pick(h.History, "s", "t"), "related"))
+		}
+	}
+}
+
 // repair ends what would keep a parent from ever being as its hook wants.
 func (h *history) repair() {
 	h.EndFaults()
+	h.hook.restart(0)
 	h.Pass(2 * time.Second) // until the garbage collector has let orphans go
 	h.RemoveUnmanaged()
 	for _, name := range []string{"a", "b"} {

@@ -50,7 +50,7 @@ func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Obje
 	if err := r.storeRevisions(ctx, owner, all); err != nil {
 		return round{}, err
 	}
-	out := roll.merged()
+	out := roll.merged(ctx)
 	setCondition(out.answer, condition)
 	return out, nil
 }
@@ -160,9 +160,11 @@ func (o *rollout) holdsUp(latest *revision) string {
 }
 
 // merged is the answer for the latest state, with the children that are in an older revision as that one declares
-// them.
-func (o *rollout) merged() round {
+// them. It tells the observer of the context which ones these are, and what the latest declares of them.
+func (o *rollout) merged(ctx context.Context) round {
 	latest := o.all[0]
+	var later []apply.Child
+	var report apply.Report
 	out := round{answer: latest.answer, want: slices.Clone(latest.want)}
 	for _, v := range o.all[1:] {
 		if wait := v.answer.ResyncAfter; wait > 0 && len(v.claims) > 0 {
@@ -177,11 +179,22 @@ func (o *rollout) merged() round {
 			at := slices.IndexFunc(latest.answer.Children, func(l wire.Child) bool {
 				return l.Kind == c.Kind && l.Key == c.Key
 			})
-			if at >= 0 {
-				out.want[at] = v.want[i]
+			if at < 0 {
+				continue
 			}
+			out.want[at] = v.want[i]
+			result := apply.Result{Resource: o.kinds[c.Kind].Resource, Key: c.Key, Outcome: apply.Later,
+				Message: "when the children before it are updated"}
+			if result.Live = o.engine.Known(o.owner, result.Resource, c.Key); result.Live == nil {
+				continue
+			}
+			if o.Spec.Children[c.Kind].Method == spec.RollingRecreate {
+				result.Declared, result.Revision = latest.name, v.name
+			}
+			later, report.Children = append(later, latest.want[at]), append(report.Children, result)
 		}
 	}
+	apply.Tell(ctx, o.owner, later, report)
 	return out
 }
 

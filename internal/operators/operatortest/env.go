@@ -40,6 +40,7 @@ type Options struct {
 	Setup      controller.Setup // that New gets, with a client and the log of the environment
 	Server     apiserver.Options
 	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
+	Books      []kube.Resource     // that are no children: see plan.Options
 	Quiet      bool                // no log; otherwise it goes to the test's log
 }
 

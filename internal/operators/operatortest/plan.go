@@ -45,7 +45,7 @@ func (h *History) plan(children []kube.Resource) (lines []string) {
 	h.Helper()
 	client := h.Connect(Agent)
 	defer client.Close()
-	p := plan.New(plan.Options{Client: client, Full: true})
+	p := plan.New(plan.Options{Client: client, Full: true, Books: h.Books})
 	setup := h.Setup
 	setup.Client, setup.Log, setup.Mirrors = p.Client(), logr.Discard(), cache.NewMirrors()
 	out, err := p.Run(h.Context(), []*controller.Controller{h.New(setup, nil)}, nil, nil)
@@ -148,6 +148,9 @@ func (h *History) fieldsChanged(r kube.Resource, name string, was, is kube.Raw) 
 	if err != nil {
 		h.Fatal(err)
 	}
+	fields = slices.DeleteFunc(fields, func(f plan.Field) bool {
+		return f.Path == "metadata.finalizers" || strings.Contains(f.Path, "deployment.kubernetes.io/revision")
+	})
 	for _, f := range fields {
 		lines = append(lines, fmt.Sprintf("%s %s %s", plan.Change, name, f.Path))
 	}

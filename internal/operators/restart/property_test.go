@@ -14,7 +14,7 @@ import (
 // Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod
 // of its source began to run, never sooner after another restart than the cooldown, and never for nothing.
 //
-// Rules: MGR-15, WRT-04
+// Rules: MGR-15, PL-04, PL-12, WRT-04
 func TestRandomHistoriesEndWithTheTargetsRestarted(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
 		(&history{History: h, w: inCluster(h.Env), born: map[string]time.Time{}}).run()
@@ -51,6 +51,24 @@ func (h *history) run() {
 	h.check("one", "predixy")
 	h.check("two", "second")
 	h.WantNoWrites()
+	for range 3 {
+		h.PlanAndRun([]kube.Resource{deployments}, h.edit)
+	}
+	h.check("one", "predixy")
+	h.check("two", "second")
+}
+
+// edit is what happens to the source while the process is down.
+func (h *history) edit() {
+	for _, name := range []string{"redis-0", "redis-1", "redis-2"} {
+		if h.Rand.IntN(3) > 0 {
+			continue
+		}
+		h.TryDelete(pods, name, kube.DeleteOptions{})
+		h.Pass(2 * time.Second)
+		h.w.pod(name)
+		h.born[name] = time.Now()
+	}
 }
 
 func (h *history) act() {

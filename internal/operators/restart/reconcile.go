@@ -145,10 +145,49 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		}
 		d = r.decide(targetPods)
 	}
-	if err := r.report(ctx, &d); err != nil || d.restart < 0 {
+	if err := r.report(ctx, &d); err != nil {
 		return d, err
 	}
+	r.tell(ctx, &d)
+	if d.restart < 0 {
+		return d, nil
+	}
 	return r.carryOut(ctx, d)
+}
+
+// tell tells the observer of the context which restarts are to come, and what they wait for.
+func (r *run) tell(ctx context.Context, d *decision) {
+	var want []apply.Child
+	var report apply.Report
+	s := &d.state
+	for i, ref := range r.rule.targets {
+		live, mine := r.reads[ref].live, s.Targets[i]
+		if s.Round == nil && s.Pending == nil || live == nil || i == d.restart ||
+			s.Round != nil && (same(mine.Through, s.Round.Time) || same(mine.RestartedAt, s.Round.Time)) {
+			continue
+		}
+		result := apply.Result{Resource: targetKinds[ref.Kind], Live: live, Outcome: apply.Later,
+			Key: kube.Key{Namespace: r.t.Namespace, Name: ref.Name}, Message: "when the restart before it is over"}
+		switch {
+		case r.rule.suspended:
+			result.Outcome = apply.Paused
+		case d.waiting != nil:
+			result.Message = "when it can: " + d.waiting.Message
+		case s.Round == nil && len(want) == 0:
+			_, limit := s.due(r.rule, r.now)
+			result.Message = "when the " + limit + " is over"
+		}
+		want = append(want, apply.Child{Body: restartPatch(r.now)})
+		report.Children = append(report.Children, result)
+	}
+	apply.Tell(ctx, apply.OwnerOf(resource, r.t), want, report)
+}
+
+// restartPatch is what restarts a workload.
+func restartPatch(at time.Time) map[string]any {
+	annotations := map[string]any{restartedAt: at.Format(time.RFC3339)}
+	return map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+		"annotations": annotations}}}}
 }
 
 // decide brings the state up to date with the source pods, and decides on the targets as they were last read.
@@ -249,9 +288,8 @@ func (r *run) restart(ctx context.Context, i int, after *State) (*workload, erro
 			return nil, err
 		}
 	}
-	at := map[string]any{restartedAt: after.Round.Time.Format(time.RFC3339)}
-	template := map[string]any{"metadata": map[string]any{"annotations": at}}
-	patch := map[string]any{"metadata": metadata, "spec": map[string]any{"template": template}}
+	patch := restartPatch(after.Round.Time)
+	patch["metadata"] = metadata
 	err := r.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
 		kube.StrategicMergePatch, patch, live, kube.WriteOptions{FieldManager: Manager})
 	r.restarts.Inc(resultOf(err))

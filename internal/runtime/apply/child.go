@@ -183,6 +183,7 @@ const (
 	Contested  // something else keeps changing or deleting what we declare; Result.Message says what
 	Waiting    // nothing can be done now; Result.Message says what for
 	Conflict   // it changed while we wrote: Result.Live is old, and an event is on its way
+	Later      // no engine does: its controller changes it when something else is over; Result.Message says what
 	Paused     // it is missing or differs, and was left so because the owner is paused; Result.Message says where
 	PortTaken  // another Service has the node port; Result.Message says which
 	NoNodePort // the cluster has none left of what the child needs; Result.Message says what
@@ -195,7 +196,7 @@ const (
 
 func (o Outcome) String() string {
 	return [...]string{"unchanged", "created", "applied", "adopted", "outdated", "foreign", "contested", "waiting",
-		"conflict", "paused", "node port taken", "no node port", "deleted", "released", "replaced", "rolled",
+		"conflict", "later", "paused", "node port taken", "no node port", "deleted", "released", "replaced", "rolled",
 		"failed"}[o]
 }
 

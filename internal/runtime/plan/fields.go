@@ -119,8 +119,15 @@ func (f *fields) changed(before, after kube.Raw) {
 		f.line.Note = "the fields cannot be compared: the object does not decode"
 		return
 	}
+	if f.differ(was, is, managersOf(before)) == 0 {
+		f.line.Note = "no field changes; skiff notes what it declares"
+	}
+}
+
+// differ adds the fields that differ between two versions of an object, and the pods that roll for it, and returns
+// how many fields these are with those that are left out.
+func (f *fields) differ(was, is map[string]any, managers []entry) int {
 	owner := f.isOwner(f.child)
-	managers := managersOf(before)
 	changes := changesOf(f.schema, comparable(was, owner), comparable(is, owner))
 	rolls := false
 	for i, c := range changes {
@@ -130,17 +137,17 @@ func (f *fields) changed(before, after kube.Raw) {
 			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: unknown{}})
 			continue
 		}
-		if !f.o.Full && repeatsItem(changes, i) {
+		labels := len(path) > 1 && path[0] == "metadata" && path[1] == "labels"
+		if !f.o.Full && (repeatsItem(changes, i) || labels && f.line.Op != Change) {
 			continue
 		}
 		f.add(c, managers)
 	}
-	if rolls {
-		f.line.Pods, f.line.Note = rollOf(f.child.resource.Kind, is)
+	if rolls && f.line.Op == Change {
+		pods, note := rollOf(f.child.resource.Kind, is)
+		f.line.Pods, f.line.Note = pods, strings.TrimSpace(note+" "+f.line.Note)
 	}
-	if len(changes) == 0 {
-		f.line.Note = "no field changes; skiff notes what it declares"
-	}
+	return len(changes)
 }
 
 // repeatsItem says whether a change is that of the name of an item that comes or goes as a whole: the paths of its

@@ -42,6 +42,8 @@ func (b *builder) lines(ctx context.Context, all []told) {
 		l := b.line(ctx, c)
 		switch {
 		case l == nil:
+		case c.result != nil && c.result.Outcome == apply.Later:
+			b.owner.Lines = append(b.owner.Lines, *l)
 		case l.Op == Replace && c.result.Declared != "", l.Op == Delete && c.result != nil && c.result.Revision != "":
 			replaced = append(replaced, *l)
 		default:
@@ -61,7 +63,11 @@ func (b *builder) children(all []told) (out []*child) {
 		}
 		return out[at]
 	}
+	var later []child
+	book := func(r kube.Resource) bool { return slices.Contains(b.o.Books, r) }
 	for _, t := range all {
+		t.report.Pruned = slices.DeleteFunc(slices.Clone(t.report.Pruned),
+			func(r apply.Result) bool { return book(r.Resource) })
 		b.owner.deleting = b.owner.deleting || t.want == nil && len(t.report.Pruned) > 0
 		if t.want == nil && t.report.Err != nil {
 			b.left = len(t.report.Pruned)
@@ -69,6 +75,10 @@ func (b *builder) children(all []told) (out []*child) {
 		}
 		for i := range t.report.Children {
 			r := &t.report.Children[i]
+			if r.Outcome == apply.Later {
+				later = append(later, child{resource: r.Resource, key: r.Key, body: t.want[i].Body, result: r})
+				continue
+			}
 			c := find(r.Resource, r.Key)
 			c.result, c.body = r, t.want[i].Body
 		}
@@ -85,7 +95,11 @@ func (b *builder) children(all []told) (out []*child) {
 	slices.SortStableFunc(out[known:], func(x, y *child) int { // they were written side by side
 		return strings.Compare(x.resource.Kind+" "+x.key.String(), y.resource.Kind+" "+y.key.String())
 	})
-	return out
+	for _, l := range later { // whatever is done about them before
+		c := find(l.resource, l.key)
+		c.result, c.body = l.result, l.body
+	}
+	return slices.DeleteFunc(out, func(c *child) bool { return book(c.resource) })
 }
 
 // line returns the line about one object, nil if there is none.
@@ -110,11 +124,21 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 		return l
 	case apply.Paused, apply.Outdated:
 		l.Op = Held
-		l.Note = "it is paused"
+		l.Note = "its " + b.resource.Kind + " is paused"
 		if r.Outcome == apply.Outdated {
 			l.Note = "it changes when it is deleted (OnDelete)"
 		} else if r.Live == nil {
-			l.Note = "it does not exist, and its owner is paused"
+			l.Note = "it does not exist, and its " + b.resource.Kind + " is paused"
+		}
+		b.local(ctx, l, c)
+		return l
+	case apply.Later:
+		l.Op, l.Note = Change, r.Message
+		if r.Declared != "" {
+			l.Op = Replace
+			if c.resource.Kind == "Pod" {
+				l.Pods = 1
+			}
 		}
 		b.local(ctx, l, c)
 		return l
@@ -221,11 +245,7 @@ func (b *builder) local(ctx context.Context, l *Line, c *child) {
 	schema := patch.SchemaFor(c.resource.APIVersion(), c.resource.Kind)
 	want, _ := overlay(schema, have, c.body).(map[string]any)
 	f := fields{builder: b, line: l, child: c, declared: c.body, schema: schema}
-	for _, one := range changesOf(schema, comparable(have, false), comparable(want, false)) {
-		if path := one.at.names(); b.o.Full || len(path) < 2 || path[0] != "metadata" || path[1] != "labels" {
-			f.add(one, managersOf(live))
-		}
-	}
+	f.differ(have, want, managersOf(live))
 }
 
 // failed adds what kept the owner from being planned.

@@ -82,6 +82,8 @@ type Options struct {
 	Client      *kube.Client
 	Full        bool // all fields of what is created
 	ShowSecrets bool
+	// Books are resources in which controllers keep what they have to remember. Writes of them are not lines.
+	Books []kube.Resource
 	// Managers are the field managers of the controllers: a value that one of them owns is not taken from another.
 	Managers []string
 }

@@ -20,7 +20,7 @@ func (m *Manager) livePage() http.Handler {
 		Standby: func() bool { return m.o.Elector != nil && !m.o.Elector.Leading() },
 		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
-		Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
+		Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
 }
 
 // PageLine is what the line of /readyz?verbose begins with that has the URL of the live page.

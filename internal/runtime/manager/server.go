@@ -28,7 +28,8 @@ const (
 // endpoint is an HTTP server of the manager that is open.
 type endpoint struct {
 	server *http.Server
-	url    string // of the live page
+	url    string             // of the live page
+	stop   context.CancelFunc // ends answers that have no end of their own: streams of the live page
 	done   chan struct{}
 }
 
@@ -84,13 +85,16 @@ func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 	if err != nil {
 		return nil, &ListenError{s.what, s.address, err}
 	}
+	ctx, stop := context.WithCancel(context.Background())
 	e := &endpoint{
+		stop: stop,
 		server: &http.Server{
 			Handler:           m.contained(s.handler),
 			ReadHeaderTimeout: serverTimeout,
 			ReadTimeout:       serverTimeout,
 			WriteTimeout:      serverTimeout,
 			IdleTimeout:       serverIdle,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
 			MaxHeaderBytes:    16 << 10,
 			ConnState:         new(connLimiter).connState,
 			ErrorLog:          log.New(quiet{m.o.Log}, "", 0),
@@ -116,6 +120,7 @@ func (e *endpoint) close() {
 	if e == nil {
 		return
 	}
+	e.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := e.server.Shutdown(ctx); err != nil {
@@ -132,14 +137,19 @@ func (m *Manager) contained(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
-				m.panics.Add(1)
-				m.o.Log.Error(fmt.Errorf("serve %s: panic: %v", r.URL.Path, p), "an HTTP handler panicked",
-					"stack", string(debug.Stack()))
+				m.panicked(r.URL.Path, p)
 				http.Error(w, "internal error; the log has it", http.StatusInternalServerError)
 			}
 		}()
 		h.ServeHTTP(w, r)
 	})
+}
+
+// panicked counts and logs the panic of a handler, on its goroutine.
+func (m *Manager) panicked(path string, p any) {
+	m.panics.Add(1)
+	m.o.Log.Error(fmt.Errorf("serve %s: panic: %v", path, p), "an HTTP handler panicked", "stack",
+		string(debug.Stack()))
 }
 
 // quiet takes what net/http has to say of bad clients, one line each: it is of use only when one searches for it.

@@ -45,7 +45,7 @@ func showDetails(w *writer, o Owner) {
 		if !c.Created.IsZero() {
 			age = span(time.Since(c.Created))
 		}
-		w.row(childWord(c.State), name, text(c.Outcome), lastWrite(c.LastWrite), inTheWay(c), number(age))
+		w.keyed(c.Kind+" "+c.Namespace+"/"+c.Name, childWord(c.State), name, text(c.Outcome), lastWrite(c.LastWrite), inTheWay(c), number(age))
 	}
 	w.end()
 	if o.Omitted > 0 {

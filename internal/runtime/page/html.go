@@ -2,73 +2,135 @@ package page
 
 import (
 	"crypto/sha256"
+	_ "embed" // of style and script
 	"encoding/base64"
 	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
 
 // style is that of the page: one column of tables, light or dark as the reader has it. State is a word, and its colour
 // only repeats it.
-const style = `:root{--bg:#fff;--fg:#1a1a1a;--dim:#595959;--line:#d0d0d0;--bad:#b3261e;--warn:#7a4f00;--good:#0b6b3a}
-@media(prefers-color-scheme:dark){:root{--bg:#161616;--fg:#ececec;--dim:#a8a8a8;--line:#444;--bad:#ff8a80;` +
-	`--warn:#f0b352;--good:#6fd195}}
-body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:1200px;padding:0 16px}
-h1{font-size:22px;margin:16px 0 4px}h2{font-size:17px;margin:28px 0 4px}
-p{margin:4px 0}a{color:inherit}.dim{color:var(--dim)}.wide{overflow-x:auto}
-table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--dim);padding:4px 0}
-th,td{text-align:left;vertical-align:top;padding:4px 12px 4px 0;border-bottom:1px solid var(--line)}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{font:13px ui-monospace,monospace}
-.bad{color:var(--bad);font-weight:600}.warn{color:var(--warn);font-weight:600}.good{color:var(--good);font-weight:600}
-input,select,button{font:inherit;color:inherit;background:var(--bg);border:1px solid var(--line);padding:2px 6px}
-:focus-visible{outline:2px solid currentColor;outline-offset:2px}svg{display:block;width:100%;height:auto}
-`
+//
+//go:embed page.css
+var style string
 
-// styleHash is what the Content-Security-Policy allows.
-var styleHash = func() string {
-	sum := sha256.Sum256([]byte(style))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}()
+// script has a page follow what happens; without it the page is loaded anew every ten seconds.
+//
+//go:embed page.js
+var script string
+
+// policy is the Content-Security-Policy: nothing but the style and the script of the page, and its own data.
+func policy() string {
+	return "default-src 'none'; script-src '" + hashOf(script) + "'; style-src '" + hashOf(style) + "'; " +
+		"img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
 
 // writer builds HTML. All texts of others go through text; put is for what this package has written.
-type writer struct{ strings.Builder }
+type writer struct {
+	strings.Builder
+	title, class string // of the page as a whole: its name, and good or bad
+}
 
 func (w *writer) put(format string, args ...any) { fmt.Fprintf(&w.Builder, format, args...) }
 
 // text escapes a text.
 func text(s string) string { return html.EscapeString(s) }
 
-// write answers with a page.
-func (p *Page) write(w http.ResponseWriter, body func(out *writer)) {
-	var out writer
-	out.WriteString(`<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" ` +
-		`content="width=device-width"><meta http-equiv="refresh" content="10"><style>` + style + `</style>`)
-	body(&out)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(out.String())) // the reader has gone
+// fragment says whether a reader, which is the script, wants the inner part of a panel alone.
+func fragment(r *http.Request) bool { return r.URL.Query().Get("fragment") != "" }
+
+// icons are those of a browser's tab by the class of the banner: they differ in shape, too.
+var icons = map[string]string{
+	"good": icon("#0b6b3a", "M4 8l3 3 5-6"),
+	"bad":  icon("#b3261e", "M5 5l6 6M11 5l-6 6"),
+	"warn": icon("#7a4f00", "M6 6a2 2 0 1 1 2 2v2M8 12v.1"),
+	"":     icon("#595959", ""),
 }
 
-// whole is the page with all of its panels. One that fails does not take the others along.
+func icon(colour, path string) string {
+	return "data:image/svg+xml," + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">`+
+		`<circle cx="8" cy="8" r="8" fill="`+colour+`"/><path d="`+path+`" fill="none" stroke="#fff" stroke-width="2"/></svg>`)
+}
+
+// help is shown for the key ?.
+const help = `<dialog id="help" aria-labelledby="keys"><h2 id="keys">Keys</h2><table><tbody>` +
+	`<tr><td><kbd>j</kbd> <kbd>k</kbd></td><td>the next row, the previous row</td></tr>` +
+	`<tr><td><kbd>Enter</kbd></td><td>unfold the row, or go where it leads</td></tr>` +
+	`<tr><td><kbd>/</kbd></td><td>search the objects</td></tr>` +
+	`<tr><td><kbd>f</kbd></td><td>failed runs only, or all of them again</td></tr>` +
+	`<tr><td><kbd>?</kbd></td><td>this help</td></tr></tbody></table>` +
+	`<form method="dialog"><button>Close</button></form></dialog>`
+
+// write answers with a page, or with its inner part.
+func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func(out *writer)) {
+	var out writer
+	body(&out)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if fragment(r) {
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(out.String())) // the reader has gone
+		return
+	}
+	var all writer
+	all.put(`<!doctype html><html lang="en" data-now="%d" data-page="%s"><head><meta charset="utf-8">`+
+		`<meta name="viewport" content="width=device-width">`+
+		`<noscript><meta http-equiv="refresh" content="10"></noscript><title>%s</title>`, time.Now().UnixMilli(),
+		p.assets, text(out.title))
+	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
+		icons["good"], icons["bad"], icons["warn"])
+	all.WriteString(`<style>` + style + `</style></head><body><p class="bar dim"><span id="live">This page is of ` +
+		time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></p><main>` +
+		out.String() + `</main>` + help + `<script>` +
+		script + `</script></body></html>`)
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(all.String())) // the reader has gone
+}
+
+// section is a part of a page that the script fetches anew, from src, when a version that it follows is another one.
+func (w *writer) section(r *http.Request, src, follows, inner string) {
+	if fragment(r) {
+		w.WriteString(inner)
+		return
+	}
+	q := r.URL.Query()
+	if len(q) > 0 {
+		src += "?" + q.Encode()
+	}
+	w.put(`<section data-src="%s" data-follows="%s">%s</section>`, text(src), follows, inner)
+}
+
+// whole is the page with all of its panels.
 func (p *Page) whole(out *writer, r *http.Request) {
 	for _, name := range []string{"state", "owners", "timeline", "queue", "watches"} {
-		out.WriteString(p.contained(name, r))
+		p.panel(out, name, r)
 	}
 }
 
-// contained is a panel, or what went wrong with it.
-func (p *Page) contained(name string, r *http.Request) (fragment string) {
+// panel is one of them. One that fails does not take the others along.
+func (p *Page) panel(out *writer, name string, r *http.Request) {
+	part := panels[name]
+	var inner writer
 	defer func() {
-		if recover() != nil {
-			fragment = `<h2>` + name + `</h2><p class="bad">This part of the page failed. The log has it; ` +
-				`<a href="/debug/` + name + `?format=json">its data</a> may be there.</p>`
+		if problem := recover(); problem != nil {
+			p.o.Panicked("/debug/"+name, problem)
+			out.section(r, "/debug/"+name, name, `<h2>`+name+`</h2><p class="bad">✖ This part of the page failed. `+
+				`The log has it; <a href="/debug/`+name+`?format=json">its data</a> may be there.</p>`)
 		}
 	}()
-	var out writer
-	part := panels[name]
-	part.html(&out, part.data(p, r), r)
-	return out.String()
+	part.html(&inner, part.data(p, r), r)
+	if out.title == "" {
+		out.title, out.class = inner.title, inner.class
+	}
+	out.section(r, "/debug/"+name, name, inner.String())
 }
 
 // symbols stand before the words of states, for those who do not see colours.
@@ -85,17 +147,27 @@ func word(state string) string {
 	return `<span class="` + s[0] + `">` + s[1] + ` ` + state + `</span>`
 }
 
-// moment is a time as it was before now, with the time itself for those who point at it.
-func moment(t time.Time) string {
+// moment is a time as it was before now, with the time itself for those who point at it. The script counts on.
+func moment(t time.Time) string { return momentOf("", t) }
+
+// momentOf is one whose time is in each of the news, under a name.
+func momentOf(name string, t time.Time) string {
 	if t.IsZero() {
 		return `<span class="dim">never</span>`
 	}
-	d := time.Since(t).Round(time.Second)
-	words := d.String() + " ago"
-	if d < 0 {
-		words = "in " + (-d).String()
+	if name != "" {
+		name = ` data-live="` + name + `"`
 	}
-	return `<time title="` + t.UTC().Format(time.RFC3339) + `">` + words + `</time>`
+	at := t.UTC().Format(time.RFC3339)
+	return `<time` + name + ` datetime="` + at + `" title="` + at + `">` + relative(time.Since(t)) + `</time>`
+}
+
+// relative says how long ago something was, as page.js does.
+func relative(d time.Duration) string {
+	if d <= -time.Second/2 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
 }
 
 // table begins a table. A column that begins with # has numbers.
@@ -111,9 +183,10 @@ func (w *writer) table(caption string, columns ...string) {
 	w.put(`</tr></thead><tbody>`)
 }
 
-// row adds one; cells are HTML.
-func (w *writer) row(cells ...string) {
-	w.put(`<tr>`)
+// keyed adds a row; cells are HTML. The key, another one for each row of a table, tells the script which row it was
+// before, so that an update moves neither focus nor selection.
+func (w *writer) keyed(key string, cells ...string) {
+	w.put(`<tr data-key="%s">`, text(key))
 	for _, c := range cells {
 		if number, ok := strings.CutPrefix(c, "#"); ok {
 			w.put(`<td class="n">%s</td>`, number)
@@ -128,6 +201,11 @@ func (w *writer) end() { w.put(`</tbody></table></div>`) }
 
 // number is a cell with one.
 func number(v any) string { return fmt.Sprintf("#%v", v) }
+
+// command is a line for a terminal, with a button that copies it.
+func command(line string) string {
+	return `<code>` + text(line) + `</code> <button type="button" class="copy">copy</button>`
+}
 
 // ref is the name of an object as a link to its page.
 func ref(kind, namespace, name string) string {

@@ -4,18 +4,18 @@ package page
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
 	name := o.Object()
-	w.put(`<title>%s</title><p><a href="/debug/">all objects</a></p><h1>%s</h1><p>%s %s`, text(name), text(name), word(o.State),
-		text(o.Reason))
+	w.title = name
+	w.put(`<p><a href="/debug/">all objects</a></p><h1>%s</h1><p>%s %s`, text(name), word(o.State), text(o.Reason))
 	if !o.Next.IsZero() {
 		w.put(`; next run %s`, moment(o.Next))
 	}
 	w.put(`</p>`)
 	if o.Command != "" {
-		w.put(`<p><code>%s</code></p>`, text(o.Command))
+		w.put(`<p>%s</p>`, command(o.Command))
 	}
 	w.table("Conditions, as the status has them.", "Type", "Status", "Reason")
 	for _, c := range o.Conditions {
-		w.row(text(c.Type), text(string(c.Status)), text(c.Reason))
+		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason))
 	}
 	w.end()
 	w.put(`<h2>Children</h2>`)

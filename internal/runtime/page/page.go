@@ -29,15 +29,20 @@ type Options struct {
 	Process     func() []string  // what is wrong with the process as a whole; errors are quoted in parentheses
 	Contact     func() time.Time // when the API server answered last; zero: it has not
 	History     *history.Log
-	Hosts       []string               // names by which the page may be asked for, beside localhost and addresses
-	Token       func() (string, error) // that readers need; nil: none
+	Panicked    func(where string, problem any) // logs and counts what a panel did
+	Hosts       []string                        // names of the page, beside localhost and addresses
+	Token       func() (string, error)          // that readers need; nil: none
 }
 
 // Page serves the live page.
-type Page struct{ o Options }
+type Page struct {
+	o      Options
+	assets string // a version of style and script
+	feed   feed
+}
 
 // New returns a page.
-func New(o Options) *Page { return &Page{o} }
+func New(o Options) *Page { return &Page{o: o, assets: versionOf(style, script)} }
 
 // State is what /debug/state answers.
 type State struct {

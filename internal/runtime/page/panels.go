@@ -18,18 +18,19 @@ func showState(w *writer, data any, _ *http.Request) {
 	if !s.Banner.Well {
 		class, symbol = "bad", "✖"
 	}
-	w.put(`<title>%s</title><h1 role="status" class="%s">%s %s</h1><p class="dim">skiff %s, started %s`, text(s.Banner.Text),
-		class, symbol, text(s.Banner.Text), text(s.Version), moment(s.Started))
+	w.title, w.class = symbol+" "+s.Banner.Text, class
+	w.put(`<h1 id="banner" role="status" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class, text(w.title),
+		text(s.Version), moment(s.Started))
 	if s.Leader != "" {
 		w.put(`; %s`, text(s.Leader))
 	}
-	w.put(`; the API server answered %s`, moment(s.Contact))
+	w.put(`; the API server answered %s`, momentOf("lastContact", s.Contact))
 	if !s.OldestAt.IsZero() {
-		w.put(`; oldest watch contact %s (%s)`, moment(s.OldestAt), text(s.OldestOf))
+		w.put(`; oldest watch contact %s (%s)`, momentOf("oldestWatch", s.OldestAt), text(s.OldestOf))
 	}
-	w.put(`; this page is of %s UTC.</p><h2>Needs attention</h2>`, s.Time.UTC().Format(time.TimeOnly))
+	w.put(`.</p><h2>Needs attention</h2>`)
 	if len(s.Attention) == 0 {
-		w.put(`<p>Nothing. Checked %s.</p>`, moment(s.Time))
+		w.put(`<p>Nothing. Checked %s.</p>`, momentOf("time", s.Time))
 		return
 	}
 	w.table("The worst first.", "State", "What", "Reason", "Since", "#Failures", "Next try", "Next step")
@@ -40,7 +41,7 @@ func showState(w *writer, data any, _ *http.Request) {
 		}
 		step := text(t.Step)
 		if t.Command != "" {
-			step = `<code>` + text(t.Command) + `</code>`
+			step = command(t.Command)
 		}
 		since, next := "", ""
 		if !t.Since.IsZero() {
@@ -49,7 +50,7 @@ func showState(w *writer, data any, _ *http.Request) {
 		if !t.Next.IsZero() {
 			next = moment(t.Next)
 		}
-		w.row(word(t.State), what, text(t.Reason), since, number(t.Failures), next, step)
+		w.keyed(what+t.Reason, word(t.State), what, text(t.Reason), since, number(t.Failures), next, step)
 	}
 	w.end()
 	if s.Omitted > 0 {
@@ -59,7 +60,8 @@ func showState(w *writer, data any, _ *http.Request) {
 
 func showOwners(w *writer, data any, r *http.Request) {
 	o, f := data.(Owners), readFilter(r.URL.Query())
-	w.put(`<h2 id="owners">Objects</h2><form action="/debug/#owners"><label>Search <input name="q" value="%s"></label> `+
+	w.put(`<h2 id="owners">Objects</h2><form action="/debug/#owners"><label>Search `+
+		`<input name="q" id="search" value="%s"></label> `+
 		`<label>Kind <input name="kind" value="%s" size="14"></label> `+
 		`<label>Namespace <input name="namespace" value="%s" size="14"></label> <label>State <select name="state">`+
 		`<option value="">all</option>`, text(f.Search), text(f.Kind), text(f.Namespace))
@@ -79,7 +81,7 @@ func showOwners(w *writer, data any, r *http.Request) {
 	w.table(count(o.All, "object", "objects")+", the worst first.", columns...)
 	for _, one := range o.Owners {
 		open := one.path() == f.Open
-		w.row(word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
+		w.keyed(one.path(), word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
 			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), number(span(time.Since(one.Created))))
 		if open {
 			w.put(`<tr class="more"><td colspan="%d">`, len(columns))
@@ -117,9 +119,12 @@ func showTimeline(w *writer, data any, r *http.Request) {
 	}
 	all := "/debug/timeline?" + failed.Encode()
 	failed.Set("failed", "1")
-	w.put(`<h2>Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. <a href="%s">All</a> `+
-		`<a href="/debug/timeline?%s">failed only</a></p>`, count(int(t.Kept), "run", "runs"), t.Quiet, text(all),
-		text(failed.Encode()))
+	link := `<a data-f href="/debug/timeline?` + text(failed.Encode()) + `">Failed only</a>`
+	if t.Failed {
+		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
+	}
+	w.put(`<h2>Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s</p>`,
+		count(int(t.Kept), "run", "runs"), t.Quiet, link)
 	if len(t.Runs) == 0 {
 		w.put(`<p>None: since the start no such run has written or failed.</p>`)
 		return
@@ -127,7 +132,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 	w.table("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
 		"Result")
 	for _, run := range t.Runs {
-		w.row(moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
+		w.keyed(fmt.Sprint(run.ID), moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
 			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), writes(run), result(run))
 	}
 	w.end()
@@ -183,8 +188,8 @@ func showQueue(w *writer, data any, _ *http.Request) {
 		if !c.OldestDue.IsZero() {
 			since = moment(c.OldestDue)
 		}
-		w.row(text(c.Controller), number(c.Workers), number(c.Running), number(c.Due), number(c.Delayed),
-			number(c.Failing), since, number(c.Longest))
+		w.keyed(c.Controller, text(c.Controller), number(c.Workers), number(c.Running), number(c.Due),
+			number(c.Delayed), number(c.Failing), since, number(c.Longest))
 	}
 	w.end()
 	sparkline(w, q.Samples, "due", "keys that are due", func(s history.Sample) float64 { return float64(s.Due) })
@@ -231,8 +236,9 @@ func showWatches(w *writer, data any, _ *http.Request) {
 		if one.Problem != "" {
 			problem = fmt.Sprintf(`<span class="bad">%s %s</span>`, codeOf(one.Code), text(one.Problem))
 		}
-		w.row(text(one.Resource), text(one.Namespace), text(one.Phase), number(one.Objects), number(one.Bytes>>10),
-			moment(one.Contact), moment(one.Bookmark), problem)
+		w.keyed(one.Resource+" "+one.Namespace+" "+one.Selector, text(one.Resource), text(one.Namespace),
+			text(one.Phase), number(one.Objects), number(one.Bytes>>10), moment(one.Contact),
+			moment(one.Bookmark), problem)
 	}
 	w.end()
 	if a.Omitted > 0 {

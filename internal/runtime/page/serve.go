@@ -24,8 +24,6 @@ const (
 
 // headers are those of each answer: nothing may be loaded, framed, kept or guessed.
 var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'sha256-" + styleHash + "'; img-src data:; " +
-		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",
 	"Referrer-Policy":              "no-referrer",
 	"Cache-Control":                "no-store",
@@ -52,17 +50,17 @@ func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for name, part := range panels {
 		mux.HandleFunc("GET /debug/"+name, func(w http.ResponseWriter, r *http.Request) {
-			data := part.data(p, r)
 			if wantsJSON(r) {
-				writeJSON(w, data)
+				writeJSON(w, part.data(p, r))
 				return
 			}
-			p.write(w, func(out *writer) { part.html(out, data, r) })
+			p.write(w, r, http.StatusOK, func(out *writer) { p.panel(out, name, r) })
 		})
 	}
+	mux.HandleFunc("GET /debug/stream", p.stream)
 	mux.HandleFunc("GET /debug/object/{kind}/{namespace}/{name}", p.object)
 	mux.HandleFunc("GET /debug/{$}", func(w http.ResponseWriter, r *http.Request) {
-		p.write(w, func(out *writer) { p.whole(out, r) })
+		p.write(w, r, http.StatusOK, func(out *writer) { p.whole(out, r) })
 	})
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/debug/", http.StatusFound)
@@ -73,7 +71,9 @@ func (p *Page) Handler() http.Handler {
 // guard refuses who may not read the page. A page of another site that has its name point to this machine (DNS
 // rebinding) is recognized by the Host header.
 func (p *Page) guard(next http.Handler) http.Handler {
+	policy := policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
@@ -141,6 +141,7 @@ type Timeline struct {
 	Object string        `json:"object,omitempty"`
 	Kept   uint64        `json:"runs"`      // that wrote or failed, since the start
 	Quiet  uint64        `json:"quietRuns"` // that found all as it should be
+	Failed bool          `json:"failedOnly,omitempty"`
 	Runs   []history.Run `json:"list"`
 }
 
@@ -150,7 +151,7 @@ func (p *Page) timeline(r *http.Request, object string) Timeline {
 	runs, kept, quiet := p.o.History.Runs(maxShownRuns, func(run *history.Run) bool {
 		return (object == "" || object == run.Kind+"/"+run.Namespace+"/"+run.Name) && (!failed || run.Error != nil)
 	})
-	out := Timeline{Format: Format, Object: kube.Printable(object, maxText), Kept: kept, Quiet: quiet,
+	out := Timeline{Format: Format, Object: kube.Printable(object, maxText), Kept: kept, Quiet: quiet, Failed: failed,
 		Runs: []history.Run{}}
 	for _, run := range runs {
 		if run.Error != nil && p.o.Token == nil {
@@ -236,8 +237,13 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 		namespace = ""
 	}
 	row, ok := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
+	src, follows := link(kind, namespace, name), "owners timeline"
 	if !ok {
-		http.Error(w, "there is no such object, or no controller of skiff works for it", http.StatusNotFound)
+		const none = "There is no such object, or no controller of skiff works for it."
+		p.write(w, r, http.StatusNotFound, func(out *writer) {
+			out.title = kind + " " + name
+			out.section(r, src, follows, `<p><a href="/debug/">all</a></p><p>`+none+`</p>`)
+		})
 		return
 	}
 	rows := []Owner{row}
@@ -247,7 +253,12 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, data)
 		return
 	}
-	p.write(w, func(out *writer) { showObject(out, data) })
+	p.write(w, r, http.StatusOK, func(out *writer) {
+		var inner writer
+		showObject(&inner, data)
+		out.title = inner.title
+		out.section(r, src, follows, inner.String())
+	})
 }
 
 // link is the address of an object's page.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/forms"
 )
 
 // BenchmarkPatchStatusOfMany changes large pods in turn, more of them than the store keeps decoded.
@@ -51,6 +52,35 @@ func BenchmarkResidentMemory(b *testing.B) {
 		b.ReportMetric(float64(size)/1e6, "json-MB")
 		b.ReportMetric(residentMemory(b), "peak-rss-MB")
 		s.Close()
+	}
+}
+
+// BenchmarkListPods is a list of 10,000 pods, which only answers have read.
+func BenchmarkListPods(b *testing.B) {
+	const many = 10_000
+	s := New(Options{HistoryEvents: 100})
+	defer s.Close()
+	for i := range many {
+		sendTo(b, s, "POST", pods, bigPod(i), "application/json")
+		sendTo(b, s, http.MethodPatch, fmt.Sprintf("%s/web-%d/status", pods, i),
+			`{"status":{"phase":"Running","podIP":"10.0.0.1"}}`, string(kube.StrategicMergePatch))
+	}
+	s.ForgetRequests()
+	for _, accept := range []string{"application/json", forms.ProtobufType} {
+		b.Run(accept, func(b *testing.B) {
+			b.ReportAllocs()
+			size := 0
+			for range b.N {
+				w := &countingWriter{header: http.Header{}}
+				r := httptest.NewRequest("GET", pods, nil)
+				r.Header.Set("Accept", accept)
+				s.ServeHTTP(w, r)
+				size = w.bytes
+			}
+			b.ReportMetric(float64(size)/1e6, "MB")
+			b.ReportMetric(liveHeap()/1e6, "heap-MB")
+			b.ReportMetric(residentMemory(b), "peak-rss-MB")
+		})
 	}
 }
 

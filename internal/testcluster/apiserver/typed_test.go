@@ -1,8 +1,11 @@
 package apiserver
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/forms"
 )
 
@@ -39,5 +42,37 @@ func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 		w.must(415, "PATCH", configMaps+"/abc", configMapType, "Content-Type", forms.ProtobufType)
 		// only lists and watches are in protobuf
 		w.must(406, "GET", configMaps+"/abc", "", "Accept", forms.ProtobufType)
+	})
+}
+
+// What an answer has encoded is kept for the next ones, but for the same version and the same kind.
+func TestProtobufHasTheNewestVersionOfEachObjectHoweverOftenItIsRead(t *testing.T) {
+	withServer(t, Options{}, func(w *testServer) {
+		list := func(path string) string {
+			a := w.must(200, "GET", path, "", "Accept", forms.ProtobufType)
+			if a.header.Get("Content-Length") != strconv.Itoa(len(a.raw)) {
+				t.Errorf("%s: %d bytes, Content-Length %s", path, len(a.raw), a.header.Get("Content-Length"))
+			}
+			return a.raw
+		}
+		w.must(201, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"k":"first \"value\""}}`)
+		w.must(201, "POST", configMaps, `{"metadata":{"name":"b"},"data":{"k":"other"}}`)
+		was := list(configMaps)
+		if !strings.Contains(was, `first "value"`) || !strings.Contains(was, "other") || list(configMaps) != was {
+			t.Errorf("%q\nand again %q", was, list(configMaps))
+		}
+		w.must(200, "PATCH", configMaps+"/a", `{"data":{"k":"second"}}`, "Content-Type", string(kube.MergePatch))
+		if is := list(configMaps); strings.Contains(is, "first") || !strings.Contains(is, "second") ||
+			!strings.Contains(is, "other") {
+			t.Errorf("after a change: %q", is)
+		}
+		// The same objects under two kinds, whose fields have other numbers.
+		w.must(201, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"reason":"R",
+			"message":"text","involvedObject":{"kind":"Pod","namespace":"default","name":"p"}}`)
+		const core, events = "/api/v1/events", "/apis/events.k8s.io/v1/events"
+		one, other := list(core), list(events)
+		if one == other || list(core) != one || list(events) != other {
+			t.Errorf("%q\n%q", one, other)
+		}
 	})
 }

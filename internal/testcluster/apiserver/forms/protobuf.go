@@ -3,6 +3,7 @@ package forms
 import (
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"skiff/internal/testcluster/apiserver/httpd"
@@ -32,28 +33,82 @@ func protobufForm(k *kinds.Kind) *schema.Type {
 	return schema.For(k.APIVersion(), k.Kind)
 }
 
-func ProtobufObject(k *kinds.Kind, o *store.Object) ([]byte, error) {
-	return protobufForm(k).Encode(k.APIVersion(), k.Kind, Served(k, o))
+// encoder encodes objects of one kind. What it makes is kept with the version of the object, as far as there is room.
+type encoder struct {
+	kind      *kinds.Kind
+	form      *schema.Type
+	e         schema.Encoder
+	json, out []byte // reused
 }
 
-// WriteProtobufList answers with a list, which is held as a whole, because its length is ahead of it.
-func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
-	items := make([]map[string]any, 0, len(objects))
-	for _, o := range objects {
-		items = append(items, Served(k, o))
+// fields returns the fields of an object, until the next call.
+func (e *encoder) fields(o *store.Object) ([]byte, error) {
+	if _, body := o.Encoded(e.form); body != nil {
+		return body, nil
 	}
-	body, err := protobufForm(k).EncodeList(k.APIVersion(), k.List(), meta, items)
+	view, err := ViewOf(e.kind, o)
+	if err != nil {
+		return nil, err
+	}
+	e.json = AppendObject(e.json[:0], e.kind, o, view, false)
+	if e.out, err = e.e.Append(e.out[:0], e.form, e.json); err != nil {
+		return nil, err
+	}
+	o.Keep(e.form, e.out)
+	return e.out, nil
+}
+
+// size returns how many bytes the fields of an object take.
+func (e *encoder) size(o *store.Object) (int, error) {
+	if size, _ := o.Encoded(e.form); size > 0 {
+		return size, nil
+	}
+	fields, err := e.fields(o)
+	return len(fields), err
+}
+
+// ProtobufObject encodes an object of a kind that PrefersProtobuf has said to have that form.
+func ProtobufObject(k *kinds.Kind, o *store.Object) ([]byte, error) {
+	e := encoder{kind: k, form: protobufForm(k)}
+	fields, err := e.fields(o)
+	return schema.InEnvelope(k.APIVersion(), k.Kind, fields), err
+}
+
+// WriteProtobufList answers with a list. Its length is ahead of it, so each object is encoded for its length first,
+// and again where there was no room to keep it.
+func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
+	e, total, item := encoder{kind: k, form: protobufForm(k)}, 0, []byte(nil)
+	for _, o := range objects {
+		size, err := e.size(o)
+		if err != nil {
+			return err
+		}
+		item = schema.AppendItem(item[:0], size)
+		total += len(item) + size
+	}
+	head, err := schema.AppendList(nil, k.APIVersion(), k.List(), httpd.Encode(meta), total)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", ProtobufType)
-	httpd.Bytes(w, http.StatusOK, body)
+	w.Header().Set("Content-Length", strconv.Itoa(len(head)+total+len(schema.EndOfEnvelope)))
+	w.WriteHeader(http.StatusOK)
+	w.Write(head) // an error means that the client is gone
+	for _, o := range objects {
+		fields, err := e.fields(o)
+		if err != nil {
+			panic(err) // never: it was encoded before
+		}
+		item = append(schema.AppendItem(item[:0], len(fields)), fields...)
+		w.Write(item)
+	}
+	w.Write([]byte(schema.EndOfEnvelope))
 	return nil
 }
 
 // ProtobufStatus encodes a Status.
 func ProtobufStatus(status map[string]any) []byte {
-	return must(schema.For("v1", "Status").Encode("v1", "Status", status))
+	return must(schema.For("v1", "Status").Encode("v1", "Status", httpd.Encode(status)))
 }
 
 // WriteProtobufError is writeError for a request that is answered in protobuf.
@@ -67,7 +122,8 @@ func WriteProtobufError(w http.ResponseWriter, err error) {
 // ProtobufBookmark encodes a bookmark, whose object has the fields of one kind and says that it is of another, which
 // may be the same.
 func ProtobufBookmark(fieldsOf, said *kinds.Kind, meta map[string]any) []byte {
-	return must(protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, map[string]any{"metadata": meta}))
+	object := httpd.Encode(map[string]any{"metadata": meta})
+	return must(protobufForm(fieldsOf).Encode(said.APIVersion(), said.Kind, object))
 }
 
 // must is for objects that the server made itself.

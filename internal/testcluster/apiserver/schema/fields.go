@@ -76,7 +76,9 @@ type Type struct {
 	Atomic bool   // server-side apply owns it as one value
 	Fields map[string]Field
 
-	numbers numbers // the same by their numbers in protobuf
+	numbers numbers   // the same by their numbers in protobuf
+	once    sync.Once // makes written
+	written *layout
 }
 
 // Field is a field of a type.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,8 +26,9 @@ type Object struct {
 	json    []byte // without the shared texts
 	shared  []sharedText
 	value   atomic.Pointer[map[string]any] // nil: decode json
+	encoded atomic.Pointer[encoded]
 	note    atomic.Pointer[any]
-	decoded *decoded // nil for an object that is not stored: it keeps its value
+	store   *Store // nil for an object that is not stored: it keeps its value
 }
 
 // NewObject returns an object that is not stored: the result of a dry run, or of a write that removed it. It takes
@@ -110,7 +112,9 @@ func (o *Object) Value() map[string]any {
 	}
 	v := patch.DecodeStored(o.JSON())
 	o.value.Store(&v)
-	o.decoded.add(o)
+	if o.store != nil {
+		o.store.decoded.add(o)
+	}
 	return v
 }
 
@@ -146,9 +150,6 @@ type decoded struct {
 
 // add notes that o is decoded, and drops the values that were decoded first once there are too many.
 func (d *decoded) add(o *Object) {
-	if d == nil {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.queue = append(d.queue, o)
@@ -159,6 +160,68 @@ func (d *decoded) add(o *Object) {
 		d.bytes -= len(first.json)
 		first.value.Store(nil)
 	}
+}
+
+// encoded is an object in another form than JSON.
+type encoded struct {
+	form any
+	size int
+	body atomic.Pointer[[]byte] // nil: there was no room
+}
+
+// Encoded returns what Keep has kept of an object: the length of its encoded form, 0 if it is not known, and that form
+// itself, nil if it is not kept any more.
+func (o *Object) Encoded(form any) (size int, body []byte) {
+	e := o.encoded.Load()
+	if e == nil || e.form != form {
+		return 0, nil
+	}
+	if b := e.body.Load(); b != nil {
+		body = *b
+	}
+	return e.size, body
+}
+
+// Keep keeps the length of an object's encoded form, and a copy of that form where there is room.
+func (o *Object) Keep(form any, body []byte) {
+	e := &encoded{form: form, size: len(body)}
+	if o.encoded.Store(e); o.store != nil {
+		o.store.encoded.add(e, body)
+	}
+}
+
+// encodedBytes is how much the store keeps encoded: some ten thousand pods of a test, and several times what changes
+// while all watchers of a pod read it.
+const encodedBytes = 32 << 20
+
+// turnover is how many forms are not kept, where there is no room, for each that takes the place of others: those may
+// be of old versions. Lists read all objects in turn, so what was used least recently would be what is needed next.
+const turnover = 16
+
+// encodings remembers what is kept.
+type encodings struct {
+	mu    sync.Mutex // guards what follows
+	kept  []*encoded
+	bytes int
+}
+
+// add keeps a form, in the place of others if there is no room.
+func (k *encodings) add(e *encoded, body []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.bytes+e.size > encodedBytes && (rand.IntN(turnover) > 0 || e.size > encodedBytes) {
+		return
+	}
+	for k.bytes += e.size; k.bytes > encodedBytes; {
+		i, last := rand.IntN(len(k.kept)), len(k.kept)-1
+		k.kept[i].body.Store(nil)
+		k.bytes -= k.kept[i].size
+		k.kept[i], k.kept[last] = k.kept[last], nil
+		k.kept = k.kept[:last]
+	}
+	body = bytes.Clone(body)
+	e.body.Store(&body)
+	k.kept = append(k.kept, e)
 }
 
 // withMetadata returns a copy of an object that shares all but the metadata, so that its resourceVersion can be set.

@@ -83,3 +83,42 @@ func TestTheHistoryIsLimitedInBytesToo(t *testing.T) {
 		t.Errorf("%d bytes of history", bytes)
 	}
 }
+
+func TestEncodedFormsAreKeptWithinABoundAndNotOfOldVersions(t *testing.T) {
+	s := New(Options{})
+	var stored []*Object
+	put := func(i int) (o *Object) {
+		s.Update(func(tx *Tx) error {
+			o = tx.Put("t", Key{Name: fmt.Sprint(i)}, large(0), nil)
+			return nil
+		})
+		return o
+	}
+	const size = 1 << 20
+	for i := range 2 * encodedBytes / size {
+		o := put(i)
+		o.Keep("form", make([]byte, size))
+		stored = append(stored, o)
+	}
+	kept := 0
+	for _, o := range stored {
+		length, body := o.Encoded("form")
+		if body != nil {
+			kept++
+		}
+		if length != size || body != nil && len(body) != size {
+			t.Errorf("the length is %d and that of what is kept %d", length, len(body))
+		}
+	}
+	if kept != encodedBytes/size {
+		t.Errorf("%d forms are kept, want %d", kept, encodedBytes/size)
+	}
+	if length, body := stored[0].Encoded("another form"); length != 0 || body != nil {
+		t.Errorf("another form has %d bytes: %.20q", length, body)
+	}
+	last := stored[len(stored)-1]
+	put(len(stored) - 1)
+	if length, body := last.Encoded("form"); length != 0 || body != nil {
+		t.Errorf("the old version has %d bytes: %.20q", length, body)
+	}
+}

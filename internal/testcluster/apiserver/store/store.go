@@ -57,7 +57,8 @@ type Store struct {
 	tables   map[string]*table
 	advanced chan struct{} // closed by the next commit, nil if nothing waits
 
-	decoded decoded // has a lock of its own
+	decoded decoded   // has a lock of its own
+	encoded encodings // likewise
 }
 
 // table is one resource. The log has the changes with revisions in (compacted, store.revision], oldest first.
@@ -261,7 +262,7 @@ func (s *Store) versionLocked(k Key, value map[string]any, shape any) *Object {
 	meta, _ := value["metadata"].(map[string]any)
 	meta["resourceVersion"] = strconv.FormatInt(s.revision, 10)
 	o := NewObject(k, s.revision, value, shape)
-	o.decoded = &s.decoded
+	o.store = s
 	s.decoded.add(o)
 	return o
 }
@@ -283,6 +284,7 @@ func (s *Store) commitLocked(name string, t *table, e Event) {
 	}
 	if e.Prev != nil {
 		e.Prev.value.Store(nil) // it is history now
+		e.Prev.encoded.Store(nil)
 	}
 	t.log = append(t.log, e)
 	t.last = e.Object.Revision

@@ -20,7 +20,7 @@ type Engine struct {
 
 	nodePorts portShortage // of the whole cluster
 
-	// mu guards owners and the notable of each; what else an entry points at belongs to the one reconcile of the owner.
+	// mu guards owners and the notable of each; what else an entry points at belongs to the reconcile of the owner.
 	mu     sync.Mutex
 	owners map[kube.Key]*owned
 }

@@ -45,7 +45,8 @@ func showDetails(w *writer, o Owner) {
 		if !c.Created.IsZero() {
 			age = span(time.Since(c.Created))
 		}
-		w.keyed(c.Kind+" "+c.Namespace+"/"+c.Name, childWord(c.State), name, text(c.Outcome), lastWrite(c.LastWrite), inTheWay(c), number(age))
+		w.keyed(c.Kind+" "+c.Namespace+"/"+c.Name, childWord(c.State), name, text(c.Outcome),
+			lastWrite(c.LastWrite), inTheWay(c), number(age))
 	}
 	w.end()
 	if o.Omitted > 0 {
@@ -102,34 +103,39 @@ func lately(t time.Time) string {
 	return moment(t)
 }
 
-// inWords are conditions as people say them. What is usual is left out: that nothing is degraded, or paused.
+// inWords are conditions as people say them, those of one reason together. What is usual is left out: that nothing is
+// degraded, or paused.
 func inWords(all []ConditionWord) string {
-	var words []string
+	var reasons []string
+	of := map[string][]string{}
 	for _, c := range all {
-		name := strings.ToLower(c.Type)
+		name, reason := strings.ToLower(c.Type), c.Reason
 		switch {
 		case c.Type == conditions.Ready && c.Status == conditions.True:
-			words = append(words, "ready")
-		case c.Type == conditions.Progressing && c.Status == conditions.True && len(words) > 0 && words[0] == "ready":
-		case c.Type == conditions.Ready && c.Status == conditions.False:
-			words = append(words, "not ready: "+text(c.Reason))
-		case c.Status == conditions.True:
-			words = append(words, text(name+": "+c.Reason))
+			reason = ""
 		case c.Status == conditions.False && usuallyFalse[c.Type]:
+			continue
 		case c.Status == conditions.False:
-			words = append(words, text("not "+name+": "+c.Reason))
-		default:
-			words = append(words, text(name+" is not known: "+c.Reason))
+			name = "not " + name
+		case c.Status != conditions.True:
+			name += " is not known"
 		}
+		if of[reason] = append(of[reason], name); len(of[reason]) == 1 {
+			reasons = append(reasons, reason)
+		}
+	}
+	var words []string
+	for _, reason := range reasons {
+		words = append(words, strings.TrimSuffix(strings.Join(of[reason], ", ")+": "+reason, ": "))
 	}
 	if len(words) == 0 {
 		return `<span class="dim">none</span>`
 	}
-	return strings.Join(words, ", ")
+	return text(strings.Join(words, "; "))
 }
 
 // usuallyFalse are the conditions that are True while something happens or is wrong.
-var usuallyFalse = map[string]bool{conditions.Degraded: true, conditions.Stalled: true,
+var usuallyFalse = map[string]bool{conditions.Progressing: true, conditions.Degraded: true, conditions.Stalled: true,
 	conditions.Paused: true}
 
 // span is a duration for people: two digits say enough.

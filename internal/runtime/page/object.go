@@ -1,11 +1,22 @@
 package page
 
-// showObject is the page of one object.
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/history"
+)
+
+// showObject is the page of one object: how it is, what happened as a picture, the same as a table, its children.
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
 	name := o.Object()
 	w.title = name
 	w.put(`<p><a href="/debug/">all objects</a></p><h1>%s</h1><p>%s %s`, text(name), word(o.State), text(o.Reason))
+	if words := inWords(o.Conditions); o.State == well {
+		w.put(` (%s)`, words)
+	}
 	if !o.Next.IsZero() {
 		w.put(`; next run %s`, moment(o.Next))
 	}
@@ -13,12 +24,96 @@ func showObject(w *writer, a ObjectAnswer) {
 	if o.Command != "" {
 		w.put(`<p>%s</p>`, command(o.Command))
 	}
-	w.table("Conditions, as the status has them.", "Type", "Status", "Reason")
+	showPicture(w, a)
+	w.put(`<h2>Children and facts</h2>`)
+	showDetails(w, o)
+	w.put(`<h2>Conditions</h2>`)
+	if len(o.Conditions) == 0 {
+		w.put(`<p>None: its status has no conditions.</p>`)
+		return
+	}
+	w.table("As the status has them.", "Type", "Status", "Reason", "Since")
 	for _, c := range o.Conditions {
-		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason))
+		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason), moment(c.Since))
 	}
 	w.end()
-	w.put(`<h2>Children</h2>`)
-	showDetails(w, o)
-	showTimeline(w, a.Timeline, nil)
+}
+
+// showPicture shows the last runs as a picture, and as a table.
+func showPicture(w *writer, a ObjectAnswer) {
+	w.put(`<h2>What happened</h2>`)
+	if len(a.Timeline.Runs) == 0 {
+		w.put(`<p>Nothing yet, because no run since %s has written for this object or failed: `+
+			`all was as declared. A change, or a failure, appears here.</p>`, clock(a.Started))
+		return
+	}
+	now := time.Now()
+	p := newPicture(a.Timeline.Runs, a.Owner.Conditions)
+	w.put(`<p class="dim">%s From %s UTC on; dotted times are shortened, and each says how long it was.</p>`, text(p.summary(now)),
+		clock(p.runs[0].Due))
+	p.drawStrip(w)
+	p.draw(w, now)
+	p.table(w)
+}
+
+// summary is the picture in one sentence.
+func (p picture) summary(now time.Time) string {
+	first, last := p.runs[0], p.runs[len(p.runs)-1]
+	out := count(len(p.runs), "run", "runs") + ": "
+	switch failed := failuresOf(p.runs); {
+	case last.Error != nil:
+		out += fmt.Sprintf("%d failed, the last one %s ago.", failed, brief(now.Sub(last.Ended)))
+	case p.ready.shown && p.ready.until.IsZero():
+		out += fmt.Sprintf("not ready since the last change in the cluster %s ago (%s).", brief(now.Sub(p.ready.from)),
+			p.ready.why)
+	case p.ready.shown && p.ready.until.After(first.Due):
+		out += fmt.Sprintf("ready %s after the first cause.", brief(p.ready.until.Sub(first.Due)))
+	case failed > 0:
+		out += fmt.Sprintf("%d failed, the last one did not.", failed)
+	default:
+		out += "none failed."
+	}
+	return out
+}
+
+func failuresOf(runs []history.Run) (n int) {
+	for _, run := range runs {
+		if run.Error != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// table says the same as the picture, the newest run first, and after it what the runs before these did.
+func (p picture) table(w *writer) {
+	w.table("The same in words, the newest first. The numbers of the writes are those of the marks.", "When", "Cause",
+		"#Waited", "#Took", "Writes", "Result")
+	if r := p.ready; r.shown && !r.until.IsZero() {
+		w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+brief(r.until.Sub(r.from)), "", `<span class="good">✔ ready</span>`)
+	} else if r.shown {
+		w.keyed("cluster", moment(r.from), `the cluster`, "", "", "",
+			`<span class="warn">… not ready: `+text(r.why)+`</span>`)
+	}
+	for _, runs := range [][]history.Run{p.runs, p.earlier} {
+		for i := len(runs) - 1; i >= 0; i-- {
+			run := runs[i]
+			w.keyed(fmt.Sprint(run.ID), moment(run.Began), causes(run), "#"+brief(run.Began.Sub(run.Due)),
+				"#"+brief(run.Ended.Sub(run.Began)), numbered(run), result(run))
+		}
+	}
+	w.end()
+}
+
+// numbered are the writes of a run with the numbers of their marks.
+func numbered(run history.Run) string {
+	var out []string
+	for i, one := range run.Writes {
+		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(one.Verb+" "+one.Object),
+			codeWord(one.Code), brief(took(one))))
+	}
+	if run.MoreWrites > 0 {
+		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
+	}
+	return strings.Join(out, "<br>")
 }

@@ -57,6 +57,7 @@ type ConditionWord struct {
 	Type   string            `json:"type"`
 	Status conditions.Status `json:"status"`
 	Reason string            `json:"reason"`
+	Since  time.Time         `json:"since,omitzero"`
 }
 
 // maxChildren and maxFields of each are shown of an object. Few objects have more, and the page of one says how many.
@@ -158,7 +159,7 @@ func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	out := Owner{Trouble: t, Created: o.Created, Deleting: o.Deleting, Conditions: []ConditionWord{}}
 	for _, one := range o.Conditions[:min(len(o.Conditions), maxConditions)] {
 		out.Conditions = append(out.Conditions, ConditionWord{kube.Printable(one.Type, maxText), one.Status,
-			kube.Printable(one.Reason, maxText)})
+			kube.Printable(one.Reason, maxText), one.LastTransitionTime})
 	}
 	children, facts := c.Details(o.Key)
 	for _, fact := range facts {

@@ -370,7 +370,7 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 			{State: missing, Controller: evil, Namespace: evil, Reason: evil, Step: evil}}}, nil)
 	r := httptest.NewRequest(http.MethodGet, "/?q="+url.QueryEscape(evil)+"&kind="+url.QueryEscape(evil), nil)
 	showOwners(&w, Owners{All: 1, Owners: []Owner{{Trouble: Trouble{Kind: evil, Namespace: evil, Name: evil},
-		Conditions: []ConditionWord{{evil, conditions.Status(evil), evil}}}}, Next: evil}, r)
+		Conditions: []ConditionWord{{Type: evil, Status: conditions.Status(evil), Reason: evil}}}}, Next: evil}, r)
 	run := history.Run{Kind: evil, Namespace: evil, Name: evil, Causes: []string{evil}, Outcome: evil,
 		Error:  &history.Error{Reason: evil, Code: 422, Kind: evil, Fields: []string{evil}, Text: evil},
 		Writes: []history.Write{{Verb: evil, Object: evil}}}
@@ -393,7 +393,7 @@ func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
 		for _, m := range regexp.MustCompile(`--(\w+):#([0-9a-f]{3,6})`).FindAllStringSubmatch(scheme[1], -1) {
 			colours[m[1]] = luminance(t, m[2])
 		}
-		for _, name := range []string{"fg", "dim", "bad", "warn", "good"} {
+		for _, name := range []string{"fg", "dim", "bad", "warn", "good", "run"} {
 			a, b := max(colours[name], colours["bg"]), min(colours[name], colours["bg"])
 			if ratio := (a + 0.05) / (b + 0.05); ratio < 4.5 {
 				t.Errorf("scheme %d: %s has a contrast of %.2f", i, name, ratio)

@@ -225,9 +225,10 @@ func (p *Page) watchAnswer() WatchAnswer {
 
 // ObjectAnswer is what /debug/object/KIND/NAMESPACE/NAME answers.
 type ObjectAnswer struct {
-	Format   string   `json:"format"`
-	Owner    Owner    `json:"object"`
-	Timeline Timeline `json:"timeline"`
+	Format   string    `json:"format"`
+	Started  time.Time `json:"started"` // of the process
+	Owner    Owner     `json:"object"`
+	Timeline Timeline  `json:"timeline"`
 }
 
 // object answers about one object. The namespace of a cluster-scoped one is "-".
@@ -248,7 +249,7 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	}
 	rows := []Owner{row}
 	p.addWrites(rows)
-	data := ObjectAnswer{Format, rows[0], p.timeline(r, row.path())}
+	data := ObjectAnswer{Format, p.o.Started, rows[0], p.timeline(r, row.path())}
 	if wantsJSON(r) {
 		writeJSON(w, data)
 		return

@@ -1,0 +1,107 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/history"
+)
+
+// maxPictured is how many runs a picture has: as many as have room for their labels. The table has the others.
+const maxPictured = 6
+
+// picture is what happened for an object lately, as it is drawn and as the table says it.
+type picture struct {
+	runs    []history.Run // the oldest first
+	earlier []history.Run // the same, before these
+	ready   readiness
+}
+
+// readiness is how long the cluster took after the last write, until the object was ready.
+type readiness struct {
+	known bool // the object has the condition
+	from  time.Time
+	until time.Time // zero: it is not ready yet
+	shown bool      // it is about the runs of the picture
+	why   string    // it is not ready
+}
+
+// newPicture orders runs, the newest of which comes first.
+func newPicture(runs []history.Run, all []ConditionWord) picture {
+	runs = slices.Clone(runs)
+	slices.Reverse(runs)
+	split := max(0, len(runs)-maxPictured)
+	p := picture{runs: runs[split:], earlier: runs[:split]}
+	at := slices.IndexFunc(all, func(c ConditionWord) bool { return c.Type == conditions.Ready })
+	if p.ready.known = at >= 0; p.ready.known {
+		p.findReady(all[at])
+	}
+	return p
+}
+
+// findReady finds between which times the cluster was at work. The condition has whole seconds, so a run that wrote a
+// status within that second is what noted it: the cluster had been ready when that run became due.
+func (p *picture) findReady(ready ConditionWord) {
+	isReady := ready.Status == conditions.True
+	p.ready.why = ready.Reason
+	noted := ready.Since
+	for _, run := range p.runs {
+		for _, w := range run.Writes {
+			if isReady && isStatus(w) && !w.Sent.Before(ready.Since) && w.Sent.Before(ready.Since.Add(time.Second)) {
+				noted = run.Due
+			}
+		}
+	}
+	for _, run := range p.runs {
+		if isReady && run.Began.After(noted) {
+			break
+		}
+		for _, w := range run.Writes {
+			if !isStatus(w) && w.Code != 0 && w.Code < http.StatusBadRequest {
+				p.ready.from, p.ready.shown = w.Sent.Add(took(w)), true
+			}
+		}
+	}
+	if isReady && p.ready.shown {
+		p.ready.until = noted
+		if noted.Before(p.ready.from) {
+			p.ready.until = p.ready.from
+		}
+	}
+}
+
+// isStatus says that a write was one of a status or an Event: the cluster does nothing about it.
+func isStatus(w history.Write) bool {
+	return strings.HasSuffix(w.Verb, " status") || strings.HasPrefix(w.Object, "events")
+}
+
+func took(w history.Write) time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
+
+// refused says that a write was not made.
+func refused(w history.Write) bool { return w.Code == 0 || w.Code >= http.StatusBadRequest }
+
+// cause is why a run took place, without the namespace that all of it is in.
+func (p picture) cause(run history.Run) string {
+	if len(run.Causes) == 0 {
+		return "unknown"
+	}
+	why := strings.ReplaceAll(run.Causes[0], " "+run.Namespace+"/", " ")
+	if more := len(run.Causes) - 1 + run.MoreCauses; more > 0 {
+		why += fmt.Sprintf(" +%d", more)
+	}
+	return why
+}
+
+// words say what a run was, for those who point at it.
+func (p picture) words(run history.Run) string {
+	out := fmt.Sprintf("run %d: %s; waited %s, took %s", run.ID, strings.Join(run.Causes, ", "),
+		brief(run.Began.Sub(run.Due)), brief(run.Ended.Sub(run.Began)))
+	for i, one := range run.Writes {
+		out += fmt.Sprintf("\n%d %s %s: %d", i+1, one.Verb, one.Object, one.Code)
+	}
+	return out
+}

@@ -199,7 +199,7 @@ func setPolicy(meta map[string]any, policy string) {
 
 // deleteCollection deletes the selected objects, those of one page if there is a limit, and answers with the list.
 func (s *Server) deleteCollection(r *request) error {
-	sel, err := parseListOptions(r)
+	sel, err := s.parseListOptions(r)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/testcluster/apiserver/auth"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -28,7 +29,7 @@ type seeded struct {
 
 // seeds are the objects of all new clusters of this process, made once.
 var seeds = sync.OnceValue(func() (out []seeded) {
-	builtin := kinds.Builtin()
+	builtin := kinds.Builtin(features.Set{})
 	for _, o := range slices.Concat(obj.DecodeLines(system), obj.DecodeLines(auth.Bootstrap)) {
 		version, kind := cmp.Or(obj.String(o, "apiVersion"), auth.Group+"/v1"), obj.String(o, "kind")
 		i := slices.IndexFunc(builtin, func(k *kinds.Kind) bool { return k.Kind == kind && k.APIVersion() == version })
@@ -57,6 +58,9 @@ func (s *Server) seed(only string) {
 				continue
 			}
 			o, k := obj.Clone(of.object), s.registry.find(of.kind.Group, of.kind.Version, of.kind.Plural)
+			if k == nil { // it came with a later version
+				continue
+			}
 			obj.Set(o, obj.NewUID(), "metadata", "uid")
 			obj.Set(o, now(), "metadata", "creationTimestamp")
 			for _, entry := range obj.Maps(o, "metadata", "managedFields") {

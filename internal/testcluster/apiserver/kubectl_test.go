@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -31,7 +32,7 @@ func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
 			t.Error(v2.raw)
 		}
 		index := w.must(200, "GET", "/openapi/v3", "")
-		for _, k := range append(kinds.Builtin(), w.s.registry.find("example.com", "v1", "widgets")) {
+		for _, k := range append(kinds.Builtin(features.Set{}), w.s.registry.find("example.com", "v1", "widgets")) {
 			object := k.Root() + "/namespaces/{namespace}/" + k.Plural + "/{name}"
 			if k.ClusterScoped {
 				object = k.Root() + "/" + k.Plural + "/{name}"

@@ -94,7 +94,7 @@ func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byt
 }
 
 func (s *Server) list(r *request) error {
-	o, err := parseListOptions(r)
+	o, err := s.parseListOptions(r)
 	if err != nil {
 		return err
 	}

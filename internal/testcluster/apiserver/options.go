@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -36,7 +37,7 @@ type listOptions struct {
 
 // parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
 // a combination that makes no sense a 422.
-func parseListOptions(r *request) (*listOptions, error) {
+func (s *Server) parseListOptions(r *request) (*listOptions, error) {
 	q, labels, fields := r.query, r.query.Get("labelSelector"), r.query.Get("fieldSelector")
 	o := &listOptions{request: r, token: q.Get("continue"), version: q.Get("resourceVersion"),
 		match: q.Get("resourceVersionMatch"), initial: boolParam(q.Get("sendInitialEvents")),
@@ -51,8 +52,8 @@ func parseListOptions(r *request) (*listOptions, error) {
 		return nil, httpd.BadRequest("%v", err)
 	}
 	o.timeout = time.Duration(seconds) * time.Second
-	return o, cmp.Or(httpd.InvalidOptions("ListOptions", o.check()...), checkFields(r.kind, o.fields.Names()),
-		o.selectName(r.name), o.parseRevision())
+	return o, cmp.Or(httpd.InvalidOptions("ListOptions", o.check(s.opts.Features)...),
+		checkFields(r.kind, o.fields.Names()), o.selectName(r.name), o.parseRevision())
 }
 
 // selectName selects the object that the path of a watch names.
@@ -99,7 +100,7 @@ func revisionOf(v string) (int64, error) {
 }
 
 // check applies the rules of apimachinery's ValidateListOptions.
-func (o *listOptions) check() []kinds.Cause {
+func (o *listOptions) check(set features.Set) []kinds.Cause {
 	const match, send = "resourceVersionMatch", "sendInitialEvents"
 	var out []kinds.Cause
 	forbid := func(when bool, field, why string) {
@@ -110,6 +111,8 @@ func (o *listOptions) check() []kinds.Cause {
 	if o.verb == "watch" {
 		forbid(o.initialSet && o.match != "NotOlderThan", match,
 			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+		forbid(o.initialSet && !set.On("WatchList"), send,
+			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 		forbid(!o.initialSet && o.match != "", match,
 			"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
 		if o.match != "" && o.match != "NotOlderThan" {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 )
 
@@ -15,6 +16,19 @@ type registry struct {
 	kinds []*kinds.Kind                   // the built-in ones first; replaced as a whole
 	crds  map[string]int64                // by table: the revision of the served CRD
 	ends  map[kube.Resource]chan struct{} // closed when a custom kind is no longer served
+}
+
+// served returns the built-in kinds of a version without those that are named: GROUP/VERSION, or
+// GROUP/VERSION/RESOURCE.
+func served(set features.Set, without []string) []*kinds.Kind {
+	return slices.DeleteFunc(kinds.Builtin(set), func(k *kinds.Kind) bool {
+		return slices.Contains(without, k.APIVersion()) || slices.Contains(without, k.APIVersion()+"/"+k.Plural)
+	})
+}
+
+// Serves reports whether a version serves a built-in GROUP/VERSION or GROUP/VERSION/RESOURCE.
+func Serves(set features.Set, name string) bool {
+	return len(served(set, []string{name})) < len(served(set, nil))
 }
 
 func (g *registry) find(group, version, plural string) *kinds.Kind {

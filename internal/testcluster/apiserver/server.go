@@ -28,6 +28,7 @@ import (
 	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/faults"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -35,8 +36,8 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// Version is the server version that this one imitates, as /version reports it.
-const Version = httpd.Version
+// Version is the server version that this one imitates by default, as /version reports it.
+var Version = features.Set{}.Version()
 
 // Options of a Server. The zero value gives the behaviour of a usual cluster.
 type Options struct {
@@ -84,8 +85,10 @@ type Options struct {
 	// OnWrite is called after each write that has changed something, by the goroutine that serves it. It must be
 	// quick.
 	OnWrite func(Write)
-	// CoordinatedElection keeps strategy and preferredHolder of Leases: a feature that is off by default.
-	CoordinatedElection bool
+	// Features is the version of Kubernetes to be, and its feature gates: by default the newest one, Version.
+	Features features.Set
+	// Unserved are built-in kinds not to serve: GROUP/VERSION, or GROUP/VERSION/RESOURCE.
+	Unserved []string
 }
 
 const (
@@ -154,7 +157,7 @@ func New(o Options) *Server {
 			HistoryBytes: o.HistoryBytes, SlowWatcher: o.SlowWatcher,
 			MaxGap: maxGap, FirstRevision: firstRevision, Seed: o.Seed,
 			Unique: map[string]func(map[string]any) []string{"services": kinds.HeldByService}}),
-		registry: &registry{kinds: kinds.Builtin(), crds: map[string]int64{},
+		registry: &registry{kinds: served(o.Features, o.Unserved), crds: map[string]int64{},
 			ends: map[kube.Resource]chan struct{}{}},
 		faults:     faults.New(o.Seed),
 		tokenKey:   rand.Text(),
@@ -162,9 +165,6 @@ func New(o Options) *Server {
 		converters: map[string]*admission.Converter{},
 		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
 		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
-	}
-	if o.CoordinatedElection {
-		s.registry.find("coordination.k8s.io", "v1", "leases").Prepare = nil // which would drop the fields
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.authn = &auth.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,

@@ -36,7 +36,7 @@ type watcher struct {
 
 // watch runs a watch until it ends. An error before the first frame is an HTTP status, a later one an ERROR frame.
 func (s *Server) watch(r *request) error {
-	o, err := parseListOptions(r)
+	o, err := s.parseListOptions(r)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/apiserver/admission"
 	"skiff/internal/testcluster/apiserver/auth"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 )
 
@@ -42,7 +43,7 @@ func FuzzPolicy(f *testing.F) {
 	f.Add("[1,2].map(x, [1,2].map(y, x*y)) == []", "", "namespaceObject == null", "", `null`)
 	f.Add("quantity(object.data.a).isLessThan(quantity('1e1000000000'))", "", "", "", `{"a":"1E999"}`)
 	defaults, validate := registration("ValidatingAdmissionPolicy")
-	served := kinds.Builtin()
+	served := kinds.Builtin(features.Set{})
 	f.Fuzz(func(t *testing.T, expression, message, condition, variable, data string) {
 		began := time.Now()
 		var values any

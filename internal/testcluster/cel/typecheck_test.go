@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 )
 
@@ -28,7 +29,7 @@ func checkedPolicy(t *testing.T, resources []string, expressions ...string) []by
 
 func TestAnExpressionAboutAFieldThatIsNotThereHasAWarning(t *testing.T) {
 	got := typeCheck(checkedPolicy(t, []string{"pods", "configmaps"}, "object.spec.nodeName != ''",
-		"object.metadata.x == 1"), kinds.Builtin())
+		"object.metadata.x == 1"), kinds.Builtin(features.Set{}))
 	text := fmt.Sprint(got)
 	for _, want := range []string{"fieldRef:spec.validations[0].expression", "fieldRef:spec.validations[1].expression",
 		"/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'spec'",
@@ -44,7 +45,7 @@ func TestAnExpressionAboutAFieldThatIsNotThereHasAWarning(t *testing.T) {
 
 // One policy can have more expressions than can be checked in hours, and warnings of more bytes than an object has.
 func TestATypeCheckIsBounded(t *testing.T) {
-	all := kinds.Builtin()
+	all := kinds.Builtin(features.Set{})
 	many := make([]string, 10_000)
 	for i := range many {
 		many[i] = "object.nope == " + fmt.Sprint(i)
@@ -65,7 +66,7 @@ func TestATypeCheckIsBounded(t *testing.T) {
 }
 
 func BenchmarkTypeCheck(b *testing.B) {
-	all := kinds.Builtin()
+	all := kinds.Builtin(features.Set{})
 	for b.Loop() {
 		typeCheck([]byte(`{"matchConstraints":{"resourceRules":[{"apiGroups":["apps"],"apiVersions":["v1"],"resources":
 			["deployments"]}]},"validations":[{"expression":"object.spec.replicas > 1"}]}`), all)

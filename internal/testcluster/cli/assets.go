@@ -22,7 +22,11 @@ var assetNames = []string{"etcd", "kube-apiserver"}
 // of `skiff-dev assets` become the hidden commands of their names.
 func programArgs(argv []string) []string {
 	if name := strings.TrimSuffix(filepath.Base(argv[0]), ".exe"); slices.Contains(assetNames, name) {
-		return append([]string{name}, argv[1:]...)
+		args := []string{name}
+		if version := versionOf(argv[0]); version != "" && name == "kube-apiserver" {
+			args = append(args, "--kubernetes-version="+version)
+		}
+		return append(args, argv[1:]...)
 	}
 	return argv[1:]
 }

@@ -51,10 +51,14 @@ func TestAssetsAreLinksThatReplaceLinksOnly(t *testing.T) {
 
 func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 	for argv, want := range map[string]string{
-		"bin/skiff run -h":           "run -h",
-		"/assets/etcd --help":        "etcd --help",
-		"kube-apiserver.exe --a --b": "kube-apiserver --a --b",
-		"./etcdctl x":                "x",
+		"bin/skiff run -h":                          "run -h",
+		"/assets/etcd --help":                       "etcd --help",
+		"kube-apiserver.exe --a --b":                "kube-apiserver --a --b",
+		"./etcdctl x":                               "x",
+		"k8s/1.33.0-linux-amd64/kube-apiserver --a": "kube-apiserver --kubernetes-version=1.33 --a",
+		"k8s/1.33.0-linux-amd64/etcd --a":           "etcd --a",
+		"bin/1.34/kube-apiserver":                   "kube-apiserver --kubernetes-version=1.34",
+		"go1.33/kube-apiserver":                     "kube-apiserver",
 	} {
 		if got := programArgs(strings.Fields(argv)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: %q, want %q", argv, got, want)
@@ -67,14 +71,34 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		t.Error(r.Stdout)
 	}
 	for args, say := range map[string]string{
-		"etcd serve":                         `etcd: "serve" is no flag`,
-		"etcd --listen-client-urls=unix://x": `--listen-client-urls: "unix://x" is no URL`,
-		"kube-apiserver --simulate gc,job":   `unknown part "job"`,
+		"etcd serve":                                             `etcd: "serve" is no flag`,
+		"etcd --listen-client-urls=unix://x":                     `--listen-client-urls: "unix://x" is no URL`,
+		"kube-apiserver --simulate gc,job":                       `unknown part "job"`,
+		"kube-apiserver --kubernetes-version=1.29":               `--kubernetes-version: "1.29" is no version`,
+		"kube-apiserver --feature-gates=A=true":                  "--feature-gates: feature gate A: v1.36 has no such",
+		"kube-apiserver --feature-gates=HPAScaleToZero=true":     "skiff-dev does not have what it would change",
+		"kube-apiserver --enable-admission-plugins=PodSecurity":  "does not have the admission plugin PodSecurity",
+		"kube-apiserver --enable-admission-plugins=Pods":         `unknown admission plugin "Pods"`,
+		"kube-apiserver --disable-admission-plugins=LimitRanger": "cannot do without the admission plugin LimitRanger",
+		"kube-apiserver --runtime-config=api/all=true":           "api/all=true has no effect",
+		"kube-apiserver --runtime-config=batch/v2":               "does not serve batch/v2",
+		"kube-apiserver --runtime-config=batch/v1=no":            `batch/v1: "no" is not true or false`,
 	} {
 		skiffDev(t, strings.Fields(args)...).Want(t, cli.ExitUsage, say)
 	}
 	for _, flag := range []string{"--client-ca-file", "--token-auth-file"} {
 		skiffDev(t, "kube-apiserver", flag+"=/nowhere").Want(t, cli.ExitFailed, flag+": open /nowhere")
+	}
+	o, err := apiServerOptions(programFlags{"runtime-config": {"batch/v1=false,apps/v1=true", "api/ga,x/v1=false"},
+		"kubernetes-version": {"1.33", "1.34"}, "feature-gates": {"ImageVolume=true", "WatchList=true"}}, "")
+	if err != nil || !slices.Equal(o.api.Unserved, []string{"batch/v1"}) || o.api.Features.Version() != "v1.34.4" ||
+		!o.api.Features.On("ImageVolume") {
+		t.Errorf("%v, %v, %v", err, o.api.Unserved, o.api.Features)
+	}
+	plugins := programFlags{"enable-admission-plugins": {"LimitRanger,Priority"},
+		"disable-admission-plugins": {"ServiceAccount"}} // what envtest disables
+	if err := checkPlugins(plugins, nil); err != nil {
+		t.Error(err)
 	}
 	for mode, want := range map[string]bool{"Node,RBAC": true, "AlwaysAllow": false} {
 		o, err := apiServerOptions(programFlags{"authorization-mode": {mode}}, "")
@@ -107,7 +131,7 @@ func connectTo(t *testing.T, dir string, token string) *kube.Client {
 
 func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 	tokens := writeFile(t, "t1,eve,1,\"dev,ops\"\nt2,bob,2\n")
-	f, dir := startAPIServer(t, "--token-auth-file", tokens, "--allow-privileged", "--feature-gates=A=true",
+	f, dir := startAPIServer(t, "--token-auth-file", tokens, "--allow-privileged", "--audit-log-path=-",
 		"--simulate=serviceaccounts")
 	client := connectTo(t, dir, "")
 	var account struct{ kube.Meta }
@@ -142,7 +166,7 @@ func TestTheAPIServerProgramTakesTheFlagsOfTheRealOne(t *testing.T) {
 	if code := f.Stop(); code != cli.ExitDone {
 		t.Errorf("exit code %d: %s", code, f.Stderr)
 	}
-	if got, want := f.Stderr.String(), "skiff-dev as kube-apiserver: --feature-gates has no effect\n"; got != want {
+	if got, want := f.Stderr.String(), "skiff-dev as kube-apiserver: --audit-log-path has no effect\n"; got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	// The certificate that it made serves the next one.

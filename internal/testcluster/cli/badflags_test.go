@@ -21,9 +21,13 @@ var badFlags = map[string][2]string{
 		"127.0.0.1:6443"},
 	"--ready-file": {"DIR/words/x",
 		"--ready-file DIR/words/x: mkdir DIR/words: not a directory: choose a file that can be written"},
-	"--crds":     {"DIR/none", "--crds: stat DIR/none: no such file or directory"},
-	"--faults":   {"DIR/none", "--faults: DIR/none: open DIR/none: no such file or directory"},
-	"--load":     {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},
+	"--crds":   {"DIR/none", "--crds: stat DIR/none: no such file or directory"},
+	"--faults": {"DIR/none", "--faults: DIR/none: open DIR/none: no such file or directory"},
+	"--load":   {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},
+	"--feature-gates": {"A=true", "--feature-gates: feature gate A: v1.36 has no such gate (AllAlpha and AllBeta: " +
+		"name the gates)"},
+	"--kubernetes-version": {"1.20", `--kubernetes-version: "1.20" is no version that this server can be; it can be ` +
+		"1.32, 1.33, 1.34, 1.35, 1.36"},
 	"--replicas": {"0", "--replicas 0: want a number from 1 to 16"},
 	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, quotas, gc, serviceaccounts, ` +
 		"deployments, statefulsets, daemonsets, jobs, cronjobs, endpoints, volumes, budgets, scalers, policies, " +

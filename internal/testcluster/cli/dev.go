@@ -56,7 +56,7 @@ needs it. The released skiff-dev does, and so does the one that 'make skiff-dev'
 type devFlags struct {
 	controllers                   cli.ControllerFlags
 	listen, kubeconfig, ready     string
-	faults                        string
+	faults, version, gates        string
 	bare, rbac                    bool
 	replicas                      int
 	simulate, crds, load, command []string
@@ -115,15 +115,17 @@ envtest), stops when the command exits, and exits with its code.`,
 			"objects; can be repeated")
 	fs.StringArrayVar(&f.load, "load", nil, "`path` of a file or directory with objects to create (without their "+
 		"status), or of a file of 'skiff-dev rehearse --save'; can be repeated")
+	fs.StringVar(&f.version, "kubernetes-version", "", versionHelp)
+	fs.StringVar(&f.gates, "feature-gates", "", gatesHelp)
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
 		"PUT /skiff/faults")
 	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
 		"the ready file has an address for each, and a fault can select one")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
 		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
-	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "load", "rbac", "simulate")
+	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "kubernetes-version", "load", "rbac", "simulate")
 	cli.InGroup(cmd, cli.GroupServing, "listen", "kubeconfig-out")
-	cli.InGroup(cmd, cli.GroupAdvanced, "faults", "ready-file", "replicas")
+	cli.InGroup(cmd, cli.GroupAdvanced, "faults", "feature-gates", "ready-file", "replicas")
 	return cmd
 }
 
@@ -208,7 +210,10 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	o := f.options(log)
+	o, err := f.options(log)
+	if err != nil {
+		return err
+	}
 	o.copied = copied
 	d, err := newDevCluster(o)
 	if err != nil {
@@ -268,11 +273,12 @@ func isServed(path string) bool {
 	return err == nil && conn.Close() == nil
 }
 
-func (f *devFlags) options(log logr.Logger) devOptions {
+func (f *devFlags) options(log logr.Logger) (devOptions, error) {
+	set, err := featuresOf(f.version, f.gates)
 	o := devOptions{listen: f.listen, kubeconfig: f.kubeconfig, readyFile: f.ready, faults: f.faults, log: log,
-		api: apiserver.Options{RBAC: f.rbac, CEL: f.cel, Replicas: f.replicas}}
+		api: apiserver.Options{RBAC: f.rbac, CEL: f.cel, Replicas: f.replicas, Features: set}}
 	o.simulateParts(f.simulate)
-	return o
+	return o, err
 }
 
 // prepare installs and creates what the flags ask for, and waits until the simulation works.

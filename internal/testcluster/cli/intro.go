@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"skiff/internal/cli"
-	"skiff/internal/testcluster/apiserver"
 )
 
 // devObjects are one object of each kind, as short as they can be written.
@@ -40,7 +39,7 @@ controllers  %s
 In another terminal:
 
   export KUBECONFIG='%s'
-`, d.to.Server, apiserver.Version, controllers, f.kubeconfig)
+`, d.to.Server, d.o.api.Features.Version(), controllers, f.kubeconfig)
 	if len(f.controllers.Names) < len(cli.ControllerNames()) {
 		fmt.Fprint(out, "  kubectl get all --all-namespaces\n\n")
 		return

@@ -64,6 +64,11 @@ func apiServerProgram(cel *apiserver.CEL) *cobra.Command {
 			"cert-dir":                         "directory of apiserver.crt and apiserver.key, made if missing",
 			"tls-cert-file":                    "certificate of the server, instead of the one in --cert-dir",
 			"tls-private-key-file":             "key of that certificate",
+			"disable-admission-plugins":        "plugins to do without: none of those that there are",
+			"enable-admission-plugins":         "plugins that have to be there",
+			"feature-gates":                    gatesHelp,
+			"kubernetes-version":               versionHelp + " (default that in the name of the program's directory)",
+			"runtime-config":                   "what not to serve, as GROUP/VERSION[/RESOURCE]=false",
 			"client-ca-file":                   "authorities whose client certificates name users",
 			"authorization-mode":               "RBAC, or AlwaysAllow (default)",
 			"token-auth-file":                  `tokens, as lines of token,user,uid,"groups"`,
@@ -72,7 +77,7 @@ func apiServerProgram(cel *apiserver.CEL) *cobra.Command {
 			"faults":                           "file with faults to inject, as in 'skiff-dev'",
 			"simulate":                         "parts of a cluster to simulate, as in 'skiff-dev' (default none)",
 		},
-		ignored: []string{"allow-privileged", "disable-admission-plugins", "etcd-servers",
+		ignored: []string{"allow-privileged", "etcd-servers",
 			"service-account-key-file", "service-cluster-ip-range"},
 		run: func(ctx context.Context, f programFlags) error { return runAPIServer(ctx, f, cel) },
 	})
@@ -172,7 +177,7 @@ func runAPIServer(ctx context.Context, f programFlags, cel *apiserver.CEL) (err 
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	o, err := apiServerOptions(f, dir)
-	if err != nil {
+	if err := errors.Join(err, checkPlugins(f, cel)); err != nil {
 		return err
 	}
 	o.api.CEL = cel
@@ -216,10 +221,16 @@ func apiServerOptions(f programFlags, dir string) (o devOptions, err error) {
 		readFlag(f, "service-account-signing-key-file", parseKey, &o.api.TokenKey)); err != nil {
 		return o, err
 	}
+	gates := strings.Join(f["feature-gates"], ",")
+	if o.api.Features, err = featuresOf(f.get("kubernetes-version"), gates); err != nil {
+		return o, err
+	}
+	if o.api.Unserved, err = unserved(f, o.api.Features); err != nil {
+		return o, err
+	}
 	o.api.Issuer = f.get("service-account-issuer")
 	o.api.RBAC = strings.Contains(f.get("authorization-mode"), "RBAC")
-	comma := func(r rune) bool { return r == ',' }
-	parts, err := simulatedParts(strings.FieldsFunc(strings.Join(f["simulate"], ","), comma))
+	parts, err := simulatedParts(f.words("simulate"))
 	o.simulateParts(parts)
 	return o, err
 }

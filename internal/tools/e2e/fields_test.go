@@ -36,6 +36,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 )
 
@@ -80,7 +81,7 @@ type tableKind struct{ apiVersion, kind string }
 // tableKinds are the built-in kinds, and what else clients send as the body of a request.
 func tableKinds() []tableKind {
 	var out []tableKind
-	for _, k := range kinds.Builtin() {
+	for _, k := range kinds.Builtin(features.Set{}) {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
 	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"},

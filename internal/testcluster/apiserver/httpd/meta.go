@@ -5,18 +5,20 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// Version is the server version that /version reports.
-const Version = "v1.36.3"
+// Version is that of OpenAPI documents.
+var Version = features.Set{}.Version()
 
 // Discovery answers a request that is not for a resource, given the served kinds. The error is NoSuchPath for a path
 // that is none of its own.
-func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) error {
+func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, all []*kinds.Kind) error {
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/api") || path == "/version/" {
 		path = strings.TrimSuffix(path, "/")
@@ -27,14 +29,9 @@ func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) error 
 	of, check, single := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case path == "/", path == "/index.html":
-		JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(all))})
+		JSON(w, http.StatusOK, map[string]any{"paths": obj.Anys(paths(set, all))})
 	case path == "/version":
-		JSON(w, http.StatusOK, map[string]any{"major": "1", "minor": "36",
-			"emulationMajor": "1", "emulationMinor": "36",
-			"minCompatibilityMajor": "1", "minCompatibilityMinor": "35", "gitVersion": Version,
-			"gitCommit": "", "gitTreeState": "",
-			"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc",
-			"platform": runtime.GOOS + "/" + runtime.GOARCH})
+		JSON(w, http.StatusOK, version(set))
 	case path == "/metrics", path == "/metrics/slis":
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
 		text := []byte("# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single " +
@@ -45,7 +42,7 @@ func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) error 
 			}
 		}
 		Bytes(w, http.StatusOK, text)
-	case path == "/statusz", path == "/flagz":
+	case pages[path] != "" && set.On(pages[path]):
 		return pageOf(w, r, of)
 	case !slices.Contains(health, of):
 		return serveKinds(w, r, path, all)
@@ -55,6 +52,19 @@ func Discovery(w http.ResponseWriter, r *http.Request, all []*kinds.Kind) error 
 		answerHealth(w, r, of, single)
 	}
 	return nil
+}
+
+// version is what /version says.
+func version(set features.Set) map[string]any {
+	x := strconv.Itoa(set.Minor())
+	out := map[string]any{"major": "1", "minor": x, "gitVersion": set.Version(), "gitCommit": "", "gitTreeState": "",
+		"buildDate": "1970-01-01T00:00:00Z", "goVersion": runtime.Version(), "compiler": "gc",
+		"platform": runtime.GOOS + "/" + runtime.GOARCH}
+	if set.Since(33) { // KEP-4330, whose versions are shown since then
+		out["emulationMajor"], out["emulationMinor"] = "1", x
+		out["minCompatibilityMajor"], out["minCompatibilityMinor"] = "1", strconv.Itoa(set.Minor()-1)
+	}
+	return out
 }
 
 // health are the three endpoints of health checks.
@@ -68,10 +78,18 @@ func checks(of string) []string {
 	return []string{"ping", "log", "etcd"}
 }
 
+// pages are those about the server itself, with their feature gates.
+var pages = map[string]string{"/statusz": "ComponentStatusz", "/flagz": "ComponentFlagz"}
+
 // paths returns all paths outside of the resources.
-func paths(all []*kinds.Kind) []string {
-	out := []string{"/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/flagz", "/metrics",
-		"/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/statusz", "/version"}
+func paths(set features.Set, all []*kinds.Kind) []string {
+	out := []string{"/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/metrics", "/metrics/slis",
+		"/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"}
+	for path, gate := range pages {
+		if set.On(gate) {
+			out = append(out, path)
+		}
+	}
 	for _, of := range health {
 		out = append(out, "/"+of)
 		for _, check := range checks(of) {

@@ -14,6 +14,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 )
@@ -146,12 +147,18 @@ var groupOrder = strings.Fields("apiregistration.k8s.io apps events.k8s.io authe
 	"storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io " +
 	"node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io")
 
-// Builtin returns fresh entries for all built-in kinds, in the order of discovery.
-func Builtin() []*Kind {
+// Builtin returns fresh entries for all built-in kinds of a version, in the order of discovery.
+func Builtin(set features.Set) []*Kind {
 	d := described()
 	var all []*Kind
 	for _, l := range d.kinds {
 		k := d.kind(l)
+		if k.Type = schema.In(set, k.APIVersion(), k.Kind); k.Type == nil {
+			continue
+		}
+		if k.Kind == "Endpoints" && !set.Since(33) {
+			k.Warning = "" // which says that they are deprecated since then
+		}
 		switch {
 		case k.Kind == "Pod":
 			k.Graceful = podGrace
@@ -170,12 +177,23 @@ func Builtin() []*Kind {
 	})
 	describe(all)
 	for _, k := range all {
-		k.Type = schema.For(k.APIVersion(), k.Kind)
 		k.Node = schema.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
 		k.Unknown = k.Type.Prune
-		k.Stored = schema.For(cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
+		k.Stored = schema.In(set, cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
+		k.dropDisabled()
 	}
 	return all
+}
+
+// dropDisabled has Prepare drop the fields whose feature gates are off first.
+func (k *Kind) dropDisabled() {
+	t, prepare := k.Type, k.Prepare
+	k.Prepare = func(next, cur Object) {
+		t.DropDisabled(next, cur)
+		if prepare != nil {
+			prepare(next, cur)
+		}
+	}
 }
 
 // Subresource is what is served below each object of a kind.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/features"
 )
 
 func object(t *testing.T, s string) Object {
@@ -21,7 +22,7 @@ func object(t *testing.T, s string) Object {
 
 func TestEachKindHasColumnsAndAPlaceInDiscovery(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range Builtin() {
+	for _, k := range Builtin(features.Set{}) {
 		id := k.APIVersion() + "/" + k.Plural
 		if seen[id] || k.Kind == "" || k.Review == nil && (len(k.Columns) == 0 || k.Node == nil) || k.Type == nil ||
 			k.Group != "" && !slices.Contains(groupOrder, k.Group) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -141,7 +142,7 @@ func TestTheREADMEExplainsTheWholeLanguage(t *testing.T) {
 
 // BenchmarkValidatePodUpdate is the cost of the checks of a changed image, which a block of the frozen spec allows.
 func BenchmarkValidatePodUpdate(b *testing.B) {
-	all := Builtin()
+	all := Builtin(features.Set{})
 	pods := all[slices.IndexFunc(all, func(k *Kind) bool { return k.Plural == "pods" })]
 	pod := func(image string) Object {
 		o := Object{"spec": Object{"containers": []any{Object{"name": "a", "image": image}}}}

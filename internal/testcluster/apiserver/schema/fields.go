@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/features"
 )
 
 //go:generate sh -c "cd ../../../tools/e2e && go test -count=1 -run TestFieldTableIsThatOfTheRealServer . -update"
@@ -79,6 +80,7 @@ type Type struct {
 	numbers numbers   // the same by their numbers in protobuf
 	once    sync.Once // makes written
 	written *layout
+	drops   bool // it, or a type that it is made of, has fields that are off
 }
 
 // Field is a field of a type.
@@ -86,17 +88,30 @@ type Field struct {
 	*Value
 	Always  bool // it is encoded even if it is zero
 	Pointer bool // a zero value differs from a missing one, and is kept
+	off     bool // it is dropped from objects: its feature gate is off
 }
 
 // GoName is the name of the Go type.
 func (t *Type) GoName() string { return t.Name[strings.LastIndexByte(t.Name, '.')+1:] }
 
-// For returns the type of a built-in kind, nil if it is not in the table.
-func For(apiVersion, kind string) *Type { return parsed()[apiVersion+" "+kind] }
+// For returns the type of a built-in kind in the newest version, nil if it is not in the table.
+func For(apiVersion, kind string) *Type { return In(features.Set{}, apiVersion, kind) }
 
-// parsed parses the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for
+// In returns the type of a built-in kind as a version of Kubernetes has it, nil if that does not serve the kind.
+func In(set features.Set, apiVersion, kind string) *Type {
+	types, ok := parsed.Load(set)
+	if !ok {
+		types, _ = parsed.LoadOrStore(set, parse(set))
+	}
+	return types.(map[string]*Type)[apiVersion+" "+kind]
+}
+
+// parsed has the types of each features.Set that was asked for, by apiVersion and kind: a map[string]*Type.
+var parsed sync.Map
+
+// parse parses the table: a line "apiVersion Kind type" for each kind, then each type with its fields, a line for
 // each type of value. An error in the table is a bug that this package's test finds, so it panics.
-var parsed = sync.OnceValue(func() map[string]*Type {
+func parse(set features.Set) map[string]*Type {
 	kinds, types := map[string]*Type{}, map[string]*Type{}
 	typeNamed := func(name string) *Type { // may be used before it is defined
 		if types[name] == nil {
@@ -114,12 +129,18 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 			for _, word := range words[1:] {
 				word, number, numbered := strings.Cut(word, "=")
 				name := strings.TrimRight(word, "!*")
+				if !set.Declares(current.Name, name) {
+					continue
+				}
+				off := set.Drops(current.Name, name)
 				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"),
-					Pointer: strings.HasSuffix(word, "*")}
+					Pointer: strings.HasSuffix(word, "*"), off: off}
+				current.drops = current.drops || off
 				if numbered {
 					current.numbers.add(number, name, v)
 				}
 			}
+		case len(words) == 3 && !set.Serves(words[0], words[1]):
 		case len(words) == 3:
 			kinds[words[0]+" "+words[1]] = typeNamed(words[2])
 		case len(words) <= 2:
@@ -135,8 +156,9 @@ var parsed = sync.OnceValue(func() map[string]*Type {
 			panic("fields.txt: no type " + name)
 		}
 	}
+	spread(types)
 	return kinds
-})
+}
 
 func parseValue(word string, typeNamed func(string) *Type) *Value {
 	if rest, ok := strings.CutPrefix(word, "["); ok {

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -21,81 +23,171 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// Choice is which controllers run on which part of a cluster, for a command that tries them elsewhere. Its flags are
-// those of `skiff run` and, with -f, of `skiff hooks run`.
+// Choice is which controllers a command tries, on which part of a cluster: that of `skiff plan` and of `skiff-dev
+// rehearse`. Its flags are those of `skiff run` and of `skiff hooks run`.
 type Choice struct {
 	Namespaces []string // empty: all
 	Selector   string   // of namespaces; "": none
 
-	server      kubeconfig.Flags
-	names       []string
-	policy      string
-	manager     string
-	floors      floorFlags
-	log         logFlags
-	files       hookFiles
-	controllers []*spec.Controller // of files
+	server    kubeconfig.Flags
+	names     []string
+	policy    string
+	floors    floorFlags
+	files     hookFiles
+	allowExec []string
+	manager   string
+	answerMiB int
+	log       logFlags
+
+	named bool               // --controllers was given
+	own   []string           // the chosen ones of skiff's own
+	hooks []*spec.Controller // the chosen ones of hooks
 }
 
-// Add adds the flags to a command.
-func (c *Choice) Add(cmd *cobra.Command) {
+// Add adds the flags to a command. File is the flag that names files with hook controllers: --hooks or -f.
+func (c *Choice) Add(cmd *cobra.Command, file string) {
 	addConnectionFlags(cmd, &c.server)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&c.names, "controllers", ControllerNames(),
-		"`names` of the controllers, separated by commas; with -f none unless given")
+	c.files.flag = file
 	c.files.add(cmd)
-	fs.StringSliceVar(&c.Namespaces, "watch-namespaces", nil, "`namespaces` to copy, separated by commas (default "+
-		"all)")
-	fs.StringVar(&c.Selector, "watch-namespace-selector", "", "label `selector` of the namespaces to copy")
+	c.files.addCluster(cmd)
+	fs.StringSliceVar(&c.names, "controllers", ControllerNames(),
+		"`names` of the controllers, separated by commas; where hook controllers are given: default all of those")
+	fs.StringSliceVar(&c.allowExec, "allow-exec", nil,
+		"`names` of the controllers of --from-cluster whose hooks may run commands here")
+	fs.StringSliceVar(&c.Namespaces, "watch-namespaces", nil,
+		"`namespaces` to work in, separated by commas (default all)")
+	fs.StringVar(&c.Selector, "watch-namespace-selector", "", "label `selector` of the namespaces to work in")
 	fs.StringVar(&c.policy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
+	c.floors.add(cmd)
 	fs.StringVar(&c.manager, "field-manager", reconcile.Manager,
 		"`name` of the field manager of the children of hook controllers")
-	c.floors.add(cmd)
-	c.log.add(cmd)
-	InGroup(cmd, groupControllers, "controllers", "file", "watch-namespaces", "watch-namespace-selector",
-		"template-policy")
-	InGroup(cmd, GroupAdvanced, "field-manager")
+	fs.IntVar(&c.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
+	InGroup(cmd, groupControllers, "controllers", c.files.name(), "from-cluster", "target-label-selector",
+		"allow-exec", "watch-namespaces", "watch-namespace-selector", "template-policy")
+	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer")
 }
 
-// Check checks the flags and reads the files of -f.
-func (c *Choice) Check(cmd *cobra.Command) (err error) {
-	if err := errors.Join(checkTemplatePolicy(c.policy), c.floors.check(),
-		checkNamespaces("--watch-namespaces", c.Namespaces), checkSelector(c.Selector, c.Namespaces)); err != nil {
-		return err
-	}
-	if len(c.files.paths) > 0 {
-		if c.controllers, err = c.files.read(cmd); err != nil {
-			return err
-		}
-		if !cmd.Flags().Changed("controllers") {
-			c.names = nil
-			return nil
-		}
-	}
-	return checkControllers(c.names)
-}
+// AddLog adds the flags of Logger to a command.
+func (c *Choice) AddLog(cmd *cobra.Command) { c.log.add(cmd) }
 
 // Logger makes a logger from the flags.
 func (c *Choice) Logger(stderr io.Writer) (logr.Logger, error) { return c.log.logger(stderr) }
 
-// Connect returns a client of the cluster that the flags name.
-func (c *Choice) Connect(stderr io.Writer) (*kube.Client, error) {
-	client, _, err := connect(c.server, warnTo(stderr))
-	return client, err
+// Check checks the flags, and reads the files of hook controllers.
+func (c *Choice) Check(cmd *cobra.Command) error {
+	if err := errors.Join(checkTemplatePolicy(c.policy), c.floors.check(), c.files.check(),
+		checkNamespaces("--watch-namespaces", c.Namespaces), checkSelector(c.Selector, c.Namespaces)); err != nil {
+		return err
+	}
+	switch {
+	case !c.files.cluster && len(c.allowExec) > 0:
+		return Usagef("--allow-exec: it is for --from-cluster")
+	case c.manager == "" || len(c.manager) > 128: // the server's limit
+		return Usagef("--field-manager %q: must have 1 to 128 characters", c.manager)
+	case c.answerMiB < 1 || c.answerMiB > 1024:
+		return Usagef("--max-answer %d: want 1 to 1024 MiB", c.answerMiB)
+	}
+	c.named = cmd.Flags().Changed("controllers")
+	if c.files.cluster {
+		return nil // see Declared
+	}
+	var hooks []*spec.Controller
+	if len(c.files.paths) > 0 {
+		var err error
+		if hooks, err = c.files.read(cmd); err != nil {
+			return err
+		}
+	}
+	return c.choose(hooks)
 }
 
-// HasHooks says that controllers of others are among the chosen ones.
-func (c *Choice) HasHooks() bool { return len(c.controllers) > 0 }
+// FromCluster says that the hook controllers are those of the cluster.
+func (c *Choice) FromCluster() bool { return c.files.cluster }
+
+// Declared reads the hook controllers of --from-cluster, if that is given, and refuses those that may not run here.
+func (c *Choice) Declared(ctx context.Context, client *kube.Client) error {
+	if err := c.declared(ctx, client); err != nil {
+		return err
+	}
+	for _, h := range c.hooks {
+		if err := c.refusal(h); err != nil {
+			return fmt.Errorf("--from-cluster: %s %s: %w", h.Kind, h.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Choice) declared(ctx context.Context, client *kube.Client) error {
+	if !c.files.cluster {
+		return nil
+	}
+	hooks, err := c.files.declared(ctx, client)
+	if err != nil {
+		return err
+	}
+	return c.choose(hooks)
+}
+
+// refusal says why a hook controller must not run here: its object in the cluster names a command.
+func (c *Choice) refusal(h *spec.Controller) error {
+	if !c.files.cluster {
+		return nil
+	}
+	return supervise.CheckExec(h, c.allowExec)
+}
+
+// choose splits the names of --controllers into those of skiff's own and those of hook controllers. Where hook
+// controllers are given and no names, these are chosen.
+func (c *Choice) choose(hooks []*spec.Controller) error {
+	c.own, c.hooks = nil, nil
+	if !c.named {
+		if c.hooks = hooks; len(hooks) == 0 {
+			c.own = c.names
+		}
+		return nil
+	}
+	known := ControllerNames()
+	for _, h := range hooks {
+		known = append(known, h.Name)
+		if slices.Contains(c.names, h.Name) {
+			c.hooks = append(c.hooks, h)
+		}
+	}
+	if len(c.names) == 0 {
+		return Usagef("--controllers: name at least one of %s", strings.Join(known, ", "))
+	}
+	for _, name := range c.names {
+		if !slices.Contains(known, name) {
+			others := ""
+			if len(hooks) == 0 {
+				others = ", or name hook controllers with " + c.files.flag + " FILE or --from-cluster"
+			}
+			return Usagef("--controllers: unknown controller %q: choose from %s%s", name, strings.Join(known, ", "),
+				others)
+		}
+		if slices.Contains(ControllerNames(), name) {
+			c.own = append(c.own, name)
+		}
+	}
+	return nil
+}
+
+// Connect returns a client of the cluster that the flags name, and the namespace of its kubeconfig context.
+func (c *Choice) Connect(stderr io.Writer) (*kube.Client, string, error) {
+	return connect(c.server, warnTo(stderr))
+}
+
+// HasHooks says that hook controllers are among the chosen ones.
+func (c *Choice) HasHooks() bool { return len(c.hooks) > 0 }
 
 // Rights are all that the chosen controllers need.
 func (c *Choice) Rights() (out []kube.Right) {
-	for _, op := range operators {
-		if slices.Contains(c.names, op.name) {
-			out = append(out, op.rights...)
-		}
+	for _, op := range c.operators() {
+		out = append(out, op.rights...)
 	}
-	for _, h := range c.controllers {
+	for _, h := range c.hooks {
 		versions := map[string]string{} // which a rule of a Role does not have
 		for _, p := range h.Parents {
 			versions[p.GroupResource()] = p.Version()
@@ -121,7 +213,7 @@ type Reference struct {
 
 // References are the Secrets and ConfigMaps with which the webhooks of the chosen controllers are reached.
 func (c *Choice) References() (out []Reference) {
-	for _, h := range c.controllers {
+	for _, h := range c.hooks {
 		for _, r := range h.References() {
 			one := Reference{kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"},
 				kube.Key{Namespace: r.Namespace, Name: r.Name}}
@@ -136,32 +228,55 @@ func (c *Choice) References() (out []Reference) {
 	return out
 }
 
-// Start makes the controllers on a client. Events are not recorded. All returns those that there are, and whether more
-// are to come; run runs them until its context ends.
-func (c *Choice) Start(client *kube.Client, log logr.Logger) (all func() (cs []*controller.Controller, more bool),
-	run func(context.Context) error) {
-	setup := controller.Setup{Client: client, Mirrors: cache.NewMirrors(), NamespaceSelector: c.Selector,
-		Namespaces:  slices.Compact(slices.Sorted(slices.Values(c.Namespaces))),
-		MinDebounce: c.floors.minDebounce, MinCooldown: c.floors.minCooldown,
+// operators are the chosen ones of skiff's own controllers.
+func (c *Choice) operators() []builtIn {
+	return slices.DeleteFunc(slices.Clone(operators), func(op builtIn) bool {
+		return !slices.Contains(c.own, op.name)
+	})
+}
+
+// setup is what all controllers have in common. Events are not recorded.
+func (c *Choice) setup(client *kube.Client, log logr.Logger) controller.Setup {
+	return controller.Setup{Client: client, Mirrors: cache.NewMirrors(), Namespaces: sorted(c.Namespaces),
+		NamespaceSelector: c.Selector, MinDebounce: c.floors.minDebounce, MinCooldown: c.floors.minCooldown,
 		TemplatePolicy: podpolicy.Policy(c.policy), Advice: advice, Log: log}
-	var fixed []*controller.Controller
+}
+
+// made makes those of skiff's own controllers that are chosen and that wants says yes to.
+func (c *Choice) made(setup controller.Setup, wants func(kube.Resource) bool) (out []*controller.Controller) {
 	if c.Selector != "" {
-		fixed = append(fixed, controller.SelectNamespaces(setup))
+		out = append(out, controller.SelectNamespaces(setup))
 	}
-	for _, op := range operators {
-		if slices.Contains(c.names, op.name) {
-			fixed = append(fixed, op.new(setup, nil))
+	for _, op := range c.operators() {
+		if wants(op.rights[0].Resource) {
+			out = append(out, op.new(setup, nil))
 		}
 	}
-	set := controller.NewSet(log)
-	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Manager: c.manager, Log: log,
-		Call: call.Options{Log: log, Credential: credentials(client)}})
-	for _, h := range c.controllers {
+	return out
+}
+
+// supervised are the options of hook controllers. Their hooks are told that nothing comes of what they answer.
+// The server has the Secrets with which webhooks are reached.
+func (c *Choice) supervised(setup controller.Setup, server *kube.Client) supervise.Options {
+	return supervise.Options{Setup: setup, Manager: c.manager, Log: setup.Log, Call: call.Options{Log: setup.Log,
+		MaxAnswer: c.answerMiB << 20, DryRun: true, Credential: credentials(server)}}
+}
+
+// Start makes the controllers on a client. All returns those that there are, and whether more are to come; run runs
+// them until its context ends.
+func (c *Choice) Start(client *kube.Client, log logr.Logger) (all func() (cs []*controller.Controller, more bool),
+	run func(context.Context) error) {
+	setup := c.setup(client, log)
+	fixed := c.made(setup, func(kube.Resource) bool { return true })
+	o := c.supervised(setup, client)
+	o.Set = controller.NewSet(log)
+	hooks := supervise.New(o)
+	for _, h := range c.hooks {
 		hooks.Put(h)
 	}
 	all = func() ([]*controller.Controller, bool) {
-		now := set.All()
-		return append(slices.Clip(fixed), now...), len(now) < len(c.controllers) && len(hooks.Attention()) == 0
+		now := o.Set.All()
+		return append(slices.Clip(fixed), now...), len(now) < len(c.hooks) && len(hooks.Attention()) == 0
 	}
 	return all, func(ctx context.Context) error {
 		var running sync.WaitGroup
@@ -170,7 +285,7 @@ func (c *Choice) Start(client *kube.Client, log logr.Logger) (all func() (cs []*
 		for i, one := range fixed {
 			running.Go(func() { errs[i] = one.Run(ctx) })
 		}
-		running.Go(func() { errs[len(fixed)] = set.Run(ctx) })
+		running.Go(func() { errs[len(fixed)] = o.Set.Run(ctx) })
 		running.Wait()
 		return errors.Join(errs...)
 	}

@@ -36,8 +36,20 @@ type hookFiles struct {
 }
 
 func (f *hookFiles) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.paths, "file", "f", nil,
-		"`file` or directory with the controllers, in YAML or JSON; several times: all of them")
+	name, short := f.name(), ""
+	if name == "file" {
+		short = "f"
+	}
+	cmd.Flags().StringArrayVarP(&f.paths, name, short, nil,
+		"`file` or directory with the hook controllers, in YAML or JSON; several times: all of them")
+}
+
+// name is the long name of the flag.
+func (f *hookFiles) name() string {
+	if f.flag == "--hooks" {
+		return "hooks"
+	}
+	return "file"
 }
 
 // addCluster adds the flags that take the controllers from the cluster, instead of from files.
@@ -55,7 +67,7 @@ func (f *hookFiles) check() error {
 	}
 	switch {
 	case len(f.paths) > 0 && f.cluster:
-		return Usagef("-f and --from-cluster: give one of them")
+		return Usagef("%s and --from-cluster: give one of them", cmp.Or(f.flag, "-f"))
 	case f.selector != "" && !f.cluster:
 		return Usagef("--target-label-selector: it is for --from-cluster")
 	}

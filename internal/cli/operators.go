@@ -13,15 +13,18 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// operators are skiff's controllers with their names in --controllers. A new operator is one line here.
-var operators = []struct {
+// builtIn is one of skiff's controllers.
+type builtIn struct {
 	name   string
 	new    func(controller.Setup, *events.Recorder) *controller.Controller
 	rights []kube.Right // all that it needs, its custom resource first; `skiff manifests` makes the roles of them
 	// container is the one that it declares in the pods of a custom resource with a spec.template; "": it has none.
 	container string
 	marks     func(kube.Raw) ([]string, error) // what its children say of how they were declared; nil: it has none
-}{
+}
+
+// operators are skiff's controllers with their names in --controllers. A new operator is one line here.
+var operators = []builtIn{
 	{"webserver", webserver.New, webserver.Rights, webserver.Container, webserver.Marks},
 	{"redis", redis.New, redis.Rights, redis.Container, redis.Marks},
 	{"restart", restart.New, restart.Rights, "", nil},

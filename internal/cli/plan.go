@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,14 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/supervise"
 	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/plan"
-	"skiff/internal/runtime/podpolicy"
 )
 
 // exitBlocked is the exit code of `skiff plan` where something is in the way.
@@ -28,19 +26,13 @@ const exitBlocked = 4
 
 // planFlags are the flags of `skiff plan`.
 type planFlags struct {
-	connection     kubeconfig.Flags
-	names          []string
-	namespaces     []string
-	selector       string
-	templatePolicy string
-	floors         floorFlags
-	mirrorMiB      int
-	objectKiB      int
-	files          []string
-	output         string
-	full           bool
-	showSecrets    string
-	hooks          planHooks
+	Choice
+	mirrorMiB   int
+	objectKiB   int
+	objects     []string // files
+	output      string
+	full        bool
+	showSecrets string
 }
 
 func newPlan() *cobra.Command {
@@ -66,44 +58,26 @@ server cannot be reached, 2 wrong usage.`,
   skiff plan -o json | jq -r 'select(.op).name'`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	addConnectionFlags(cmd, &f.connection)
+	f.Add(cmd, "--hooks")
 	fs := cmd.Flags()
-	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
+	fs.StringVarP(&f.server.Namespace, "namespace", "n", "",
 		"`namespace` of KIND/NAME, and of objects in FILE without one (default that of the kubeconfig context)")
-	fs.StringSliceVar(&f.names, "controllers", ControllerNames(), "`names` of the controllers, separated by commas")
-	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
-		"`namespaces` to plan in, separated by commas (default all)")
-	fs.StringVar(&f.selector, "watch-namespace-selector", "", "label `selector` of the namespaces to plan in")
-	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
-		"`which` pods a WebServer or a Redis may have: baseline, restricted or any")
-	f.floors.add(cmd)
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0, "how many `MiB` the objects of one resource may take in memory")
 	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
 		"how many `KiB` one object may take in memory")
-	fs.StringArrayVarP(&f.files, "file", "f", nil,
+	fs.StringArrayVarP(&f.objects, "file", "f", nil,
 		"`file` or directory with objects as they would be; only these are planned")
 	fs.StringVarP(&f.output, "output", "o", "text", "`format`: text or json")
 	fs.BoolVar(&f.full, "full", false, "print all fields of what is created")
 	fs.StringVar(&f.showSecrets, "show-secrets", "",
 		"print the values of Secrets; `always`: also into a file or a pipe")
 	fs.Lookup("show-secrets").NoOptDefVal = "terminal"
-	f.hooks.add(cmd)
-	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "template-policy")
 	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
 	return cmd
 }
 
 // check refuses flags that make no sense.
-func (f *planFlags) check() error {
-	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
-		return err
-	}
-	if err := checkSelector(f.selector, f.namespaces); err != nil {
-		return err
-	}
-	if err := checkTemplatePolicy(f.templatePolicy); err != nil {
-		return err
-	}
+func (f *planFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.output != "text" && f.output != "json":
 		return Usagef("-o %q: want text or json", f.output)
@@ -114,7 +88,7 @@ func (f *planFlags) check() error {
 	case f.mirrorMiB < 0:
 		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
-	return errors.Join(f.floors.check(), f.hooks.check())
+	return f.Check(cmd)
 }
 
 // secretsShown says whether the values of Secrets go to stdout.
@@ -133,54 +107,35 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (f *planFlags) run(cmd *cobra.Command, args []string) error {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	targets, err := planTargets(args)
 	if err != nil {
 		return err
 	}
-	objects, err := f.read()
+	objects, err := readProposals(f.objects)
 	if err != nil {
 		return err
 	}
-	hooks, err := f.hooks.read(cmd)
-	if err != nil {
-		return err
-	}
-	own, chosen, err := f.choose(cmd, hooks)
-	if err != nil {
-		return err
-	}
-	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
+	client, namespace, err := f.Connect(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	server, err := serverVersion(cmd.Context(), client)
+	ctx := cmd.Context()
+	server, err := serverVersion(ctx, client)
 	if err != nil {
 		return err
 	}
-	if f.hooks.files.cluster {
-		if hooks, err = f.hooks.files.declared(cmd.Context(), client); err != nil {
-			return err
-		}
-		if own, chosen, err = f.choose(cmd, hooks); err != nil {
-			return err
-		}
+	if err := f.declared(ctx, client); err != nil {
+		return err
 	}
 	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout()),
 		Books:    []kube.Resource{spec.Revisions},
-		Managers: []string{apply.Manager, restart.Manager, f.hooks.manager}})
-	setup := f.setup(p.Client())
-	controllers := f.controllers(setup, own, targets)
-	others, end := f.hooks.controllers(cmd.Context(), p, setup, client, chosen)
+		Managers: []string{apply.Manager, restart.Manager, f.manager}})
+	controllers, end := f.controllers(ctx, p, client, targets)
 	defer end()
-	for _, c := range others {
-		if targets.concern(c.Resource()) {
-			controllers = append(controllers, c)
-		}
-	}
 	if err := targets.have(controllers); err != nil {
 		return err
 	}
@@ -191,7 +146,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if len(proposals) > 0 {
 		targets = proposedTargets(proposals)
 	}
-	out, err := p.Run(cmd.Context(), controllers, proposals, targets.wants(namespace))
+	out, err := p.Run(ctx, controllers, proposals, targets.wants(namespace))
 	if err != nil {
 		return err
 	}
@@ -205,6 +160,39 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return ExitCode(exit)
 	}
 	return nil
+}
+
+// controllers makes the chosen controllers that work for the targets. What keeps one of hooks from being planned is a
+// line of the plan. end closes what calls the hooks.
+func (f *planFlags) controllers(ctx context.Context, p *plan.Planner, client *kube.Client, targets planned) (
+	all []*controller.Controller, end func()) {
+	setup := f.setup(p.Client(), logr.Discard())
+	setup.MirrorBytes, setup.ObjectBytes = int64(f.mirrorMiB)<<20, int64(f.objectKiB)<<10
+	all = f.made(setup, targets.concern)
+	var ends []func()
+	for _, h := range f.hooks {
+		err := f.refusal(h)
+		var of []*controller.Controller
+		var end func()
+		if err == nil {
+			of, end, err = supervise.Planned(ctx, h, f.supervised(setup, client))
+		}
+		if err != nil {
+			p.Block(h.Name, err)
+			continue
+		}
+		ends = append(ends, end)
+		for _, c := range of {
+			if targets.concern(c.Resource()) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all, func() {
+		for _, end := range ends {
+			end()
+		}
+	}
 }
 
 func (f *planFlags) print(cmd *cobra.Command, out *plan.Plan, server string) error {
@@ -230,27 +218,4 @@ func serverVersion(ctx context.Context, client *kube.Client) (string, error) {
 		return "", fmt.Errorf("read the version of the server: %w", err)
 	}
 	return kube.Text(v.GitVersion), nil
-}
-
-// setup is what all controllers have in common.
-func (f *planFlags) setup(client *kube.Client) controller.Setup {
-	return controller.Setup{Client: client, Namespaces: sorted(f.namespaces), NamespaceSelector: f.selector,
-		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10,
-		MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
-		TemplatePolicy: podpolicy.Policy(f.templatePolicy), Advice: advice,
-		Mirrors: cache.NewMirrors(), Log: logr.Discard()}
-}
-
-// controllers makes those of skiff's own controllers that are asked for.
-func (f *planFlags) controllers(setup controller.Setup, names []string, targets planned) (
-	out []*controller.Controller) {
-	if f.selector != "" {
-		out = append(out, controller.SelectNamespaces(setup))
-	}
-	for _, op := range operators {
-		if slices.Contains(names, op.name) && targets.concern(op.rights[0].Resource) {
-			out = append(out, op.new(setup, nil))
-		}
-	}
-	return out
 }

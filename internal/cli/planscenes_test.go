@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -281,7 +283,8 @@ func FuzzProposal(f *testing.F) {
 	}
 	client, err := kube.New(kube.Config{Server: "http://127.0.0.1:1"})
 	noError(f, err)
-	all := (&planFlags{}).controllers((&planFlags{}).setup(client), ControllerNames(), nil)
+	c := Choice{own: ControllerNames()}
+	all := c.made(c.setup(client, logr.Discard()), planned(nil).concern)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		one, err := proposal(text, all, "default")
 		if err == nil && (one.Key.Name == "" || one.Resource.Plural == "" || !json.Valid(one.Object)) {

@@ -90,17 +90,17 @@ func (all planned) missing(namespace string) error {
 // maxProposals bounds the objects of -f: each is a request.
 const maxProposals = 1000
 
-// read reads the objects of -f.
-func (f *planFlags) read() ([]kube.Raw, error) {
-	if len(f.files) == 0 {
+// readProposals reads the objects of -f.
+func readProposals(files []string) ([]kube.Raw, error) {
+	if len(files) == 0 {
 		return nil, nil
 	}
-	objects, err := spec.ReadObjects(f.files)
+	objects, err := spec.ReadObjects(files)
 	if err != nil {
 		return nil, Usagef("-f: %w", err)
 	}
 	if len(objects) == 0 {
-		return nil, Usagef("-f %s: there is no object in it", strings.Join(f.files, ", "))
+		return nil, Usagef("-f %s: there is no object in it", strings.Join(files, ", "))
 	}
 	if len(objects) > maxProposals {
 		return nil, Usagef("-f: there are %d objects, a plan has at most %d", len(objects), maxProposals)

@@ -31,15 +31,16 @@ func newRehearse(cel *apiserver.CEL) *cobra.Command {
 		Use:   "rehearse [flags]",
 		Short: "Show what the controllers would do to a cluster, on a copy of it in this process",
 		Long: `Copies what the controllers see of a cluster into an embedded API server: custom resources, their
-children, the pods and what makes them, and nodes; no Secrets and ConfigMaps but those that a hook controller of -f
-declares. The cluster is only read. Then it simulates the rest of the cluster, runs the controllers until nothing is
-left to do, and prints what they wrote, in order of time.
+children, the pods and what makes them, and nodes; no Secrets and ConfigMaps but those that a hook controller declares.
+The cluster is only read. Then it simulates the rest of the cluster, runs the controllers until nothing is left to do,
+and prints what they wrote, in order of time. Hooks are told that it is a dry run, as by 'skiff plan'.
 
 Exits with 0 if they wrote nothing, with 3 if they did, with 4 if something is in the way of a write, and with 1 if
 there was no end to it within --timeout.`,
 		Example: `  skiff-dev rehearse                                            # the cluster of the kubeconfig
   skiff-dev rehearse --controllers webserver --watch-namespaces shop
   skiff-dev rehearse -f my-controller                           # a hook controller
+  skiff-dev rehearse --from-cluster                             # those that the cluster declares
   skiff-dev rehearse --save cluster.state                       # a file for a bug report
   skiff-dev rehearse --from cluster.state --by-owner            # the same anywhere; compare two versions with diff`,
 		Args: cli.NoArgs,
@@ -55,8 +56,10 @@ there was no end to it within --timeout.`,
 				return cli.Usagef("--save and --from: give one of them")
 			case f.plain && f.save == "":
 				return cli.Usagef("--plain: it is for --save")
-			case f.save != "" && f.HasHooks() && !f.plain:
-				return cli.Usagef("--save: what the hooks of -f decide depends on values that would be replaced: " +
+			case f.from != "" && f.FromCluster():
+				return cli.Usagef("--from and --from-cluster: a file has no hook controllers, name them with -f")
+			case f.save != "" && (f.HasHooks() || f.FromCluster()) && !f.plain:
+				return cli.Usagef("--save: what hooks decide depends on values that would be replaced: " +
 					"add --plain to keep all values, Secrets included")
 			case f.save != "":
 				return f.write(cmd)
@@ -64,7 +67,8 @@ there was no end to it within --timeout.`,
 			return f.run(cmd)
 		},
 	}
-	f.Add(cmd)
+	f.Add(cmd, "-f")
+	f.AddLog(cmd)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute,
 		"how long to wait until the copy is at rest and nothing is left to do")
 	cmd.Flags().StringVar(&f.save, "save", "",
@@ -130,11 +134,14 @@ func (f *rehearseFlags) write(cmd *cobra.Command) error {
 
 // copy reads the cluster that the flags name.
 func (f *rehearseFlags) copy(cmd *cobra.Command) (*state.State, error) {
-	client, err := f.Connect(cmd.ErrOrStderr())
+	client, _, err := f.Connect(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
+	if err := f.Declared(cmd.Context(), client); err != nil {
+		return nil, err
+	}
 	scope := state.Scope{Rights: f.Rights(), Namespaces: f.Namespaces, Selector: f.Selector}
 	for _, r := range f.References() {
 		scope.Named = append(scope.Named, state.Named(r))

@@ -63,12 +63,26 @@ func TestHookControllersRehearseWithTheSecretsThatTheyDeclare(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"hook.yaml": hookYAML, "hook.sh": `cat > /dev/null; echo '{"children":[' \
 		'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made"},"data":{"k":"v"}}]}'`})
 	controller, file := filepath.Join(dir, "hook.yaml"), filepath.Join(dir, "state")
-	from := startDev(t, "--bare", "--load", writeFile(t, appsYAML+secretYAML))
+	declared := "---\n" + strings.Replace(hookYAML, "./hook.sh", filepath.Join(dir, "hook.sh"), 1)
+	for _, name := range []string{"compositecontrollers", "decoratorcontrollers"} {
+		text, err := os.ReadFile("../../../crds/hooks/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared += "---\n" + string(text)
+	}
+	from := startDev(t, "--bare", "--load", writeFile(t, appsYAML+secretYAML+declared))
 	r := from.rehearse("-f", controller, "--by-owner")
 	if r.Code != cli.ExitDiffer || !strings.HasPrefix(r.Stdout, "App default/web + ConfigMap made\nRehearsal: 1 ") {
 		t.Errorf("%+v", r)
 	}
+	want := r.Stdout
 	from.rehearse("-f", controller, "--save", file, "--plain").Want(t, cli.ExitDone)
+	from.rehearse("--from-cluster").Want(t, cli.ExitFailed, "--from-cluster: CompositeController apps: ",
+		"--allow-exec=apps")
+	if r := from.rehearse("--from-cluster", "--allow-exec", "apps", "--by-owner"); r.Stdout != want {
+		t.Errorf("%+v, want %s", r, want)
+	}
 	from.Stop()
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), `"kind":"Secret"`) {
@@ -163,6 +177,7 @@ spec:
 	for args, want := range map[string]string{
 		"--save x --from y":       "--save and --from: give one of them",
 		"--plain":                 "--plain: it is for --save",
+		"--from x --from-cluster": "--from and --from-cluster: a file has no hook controllers, name them with -f",
 		"--timeout 0s":            "--timeout 0s: must be positive",
 		"--controllers moon":      `--controllers: unknown controller "moon"`,
 		"--template-policy x":     `--template-policy "x": must be one of`,

@@ -71,7 +71,7 @@ func (w *world) choice(args ...string) *cli.Choice {
 	w.Helper()
 	var c cli.Choice
 	cmd := &cobra.Command{}
-	c.Add(cmd)
+	c.Add(cmd, "-f")
 	if err := cmd.ParseFlags(args); err != nil {
 		w.Fatal(err)
 	}

@@ -184,11 +184,35 @@ func (s *copying) cluster(ctx context.Context, scope *Scope) error {
 	return err
 }
 
-// pageSize keeps a page of pods below 1 MiB, and one of large objects below what an answer may have.
-const pageSize = 100
+const (
+	// pageSize keeps a page of pods below 1 MiB, and one of large objects below what an answer may have.
+	pageSize = 100
+	// maxPages bounds a list whose pages are empty: full ones reach MaxObjects before.
+	maxPages = 2 * MaxObjects / pageSize
+	// maxLists is how often a list is begun. A server forgets one after 5 to 10 minutes, or when it restarts.
+	maxLists = 3
+)
 
-// list copies the objects of a resource, page by page.
+// list copies the objects of a resource. Where the server has forgotten the list before its last page, it is begun
+// again.
 func (s *copying) list(ctx context.Context, r kube.Resource, namespace, selector string) error {
+	objects, bytes := len(s.Objects), s.bytes
+	var err error
+	for range maxLists {
+		s.Objects, s.bytes = s.Objects[:objects], bytes
+		if err = s.pages(ctx, r, namespace, selector); !kube.IsGone(err) {
+			break
+		}
+		err = fmt.Errorf("the server forgot the list %d times before its end: %w; %s", maxLists, err, narrow)
+	}
+	if err != nil {
+		err = fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+	}
+	return err
+}
+
+// pages copies the objects of a resource, page by page.
+func (s *copying) pages(ctx context.Context, r kube.Resource, namespace, selector string) error {
 	path, err := r.Path(namespace, "")
 	if err != nil {
 		return err
@@ -197,10 +221,10 @@ func (s *copying) list(ctx context.Context, r kube.Resource, namespace, selector
 	if selector != "" {
 		query.Set("labelSelector", selector)
 	}
-	for {
+	for range maxPages {
 		body, err := s.client.Raw(ctx, "GET", path, query)
 		if err != nil {
-			return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+			return err
 		}
 		var page struct {
 			Metadata struct {
@@ -209,18 +233,19 @@ func (s *copying) list(ctx context.Context, r kube.Resource, namespace, selector
 			Items []json.RawMessage `json:"items"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+			return err
 		}
 		for _, item := range page.Items {
 			if err := s.copy(r, item); err != nil {
-				return fmt.Errorf("copy %s: %w", r.GroupResource(), err)
+				return err
 			}
 		}
-		if page.Metadata.Continue == "" || len(page.Items) == 0 {
+		if page.Metadata.Continue == "" {
 			return nil
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
+	return fmt.Errorf("the list does not end: %d pages have come", maxPages)
 }
 
 // get copies one object.

@@ -45,8 +45,12 @@ func TestABrokenFileIsRefusedWithWhatIsWrong(t *testing.T) {
 func TestACopyThatIsTooLargeSaysHowToNarrowIt(t *testing.T) {
 	s := &State{bytes: MaxBytes - 100}
 	err := s.add(map[string]any{"a": strings.Repeat("x", 200)})
-	if err == nil || err.Error() != "the copy is larger than 256 MiB: copy fewer namespaces, with "+
-		"--watch-namespaces, or fewer controllers, with --controllers" {
+	const narrow = "copy fewer namespaces, with --watch-namespaces, or fewer controllers, with --controllers"
+	if err == nil || err.Error() != "the copy is larger than 256 MiB: "+narrow {
+		t.Error(err)
+	}
+	_, err = parse(strings.NewReader(firstLine + strings.Repeat("{}\n", 2_000_000)))
+	if err == nil || err.Error() != "line 100002: the copy has more than 100000 objects: "+narrow {
 		t.Error(err)
 	}
 }

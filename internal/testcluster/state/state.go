@@ -25,6 +25,9 @@ import (
 // 0.7 GB), and a laptop has that.
 const MaxBytes = 256 << 20
 
+// MaxObjects is how many objects a copy may have: small ones, too, take some KB each in a server.
+const MaxObjects = 100_000
+
 // State is the copy of a cluster.
 type State struct {
 	Server  string     // its version
@@ -35,9 +38,8 @@ type State struct {
 	bytes int
 }
 
-// errLarge says how to make a copy smaller.
-var errLarge = fmt.Errorf("the copy is larger than %d MiB: copy fewer namespaces, with --watch-namespaces, or fewer "+
-	"controllers, with --controllers", MaxBytes>>20)
+// narrow says how to make a copy smaller.
+const narrow = "copy fewer namespaces, with --watch-namespaces, or fewer controllers, with --controllers"
 
 // add adds an object.
 func (s *State) add(o map[string]any) error {
@@ -46,7 +48,10 @@ func (s *State) add(o map[string]any) error {
 		return err
 	}
 	if s.bytes += len(text); s.bytes > MaxBytes {
-		return errLarge
+		return fmt.Errorf("the copy is larger than %d MiB: %s", MaxBytes>>20, narrow)
+	}
+	if len(s.Objects) == MaxObjects {
+		return fmt.Errorf("the copy has more than %d objects: %s", MaxObjects, narrow)
 	}
 	s.Objects = append(s.Objects, text)
 	return nil

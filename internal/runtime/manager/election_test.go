@@ -22,6 +22,7 @@ import (
 type replica struct {
 	prober
 	metrics prober
+	page    prober // of the live page
 	journal
 	election *apiserver.Pipe // the connections of its elector
 	work     *apiserver.Pipe // those of its controller
@@ -74,7 +75,7 @@ func startReplicaWith(t *testing.T, api *apiserver.Server, name string, edit fun
 		ElectionLog: events.New(events.Options{Client: r.client, Controller: "skiff.dev/leader-election"})}
 	edit(r, &o)
 	all := runAll(t, o)
-	r.prober, r.metrics, r.stop = all.health, all.metrics, all.stop
+	r.prober, r.metrics, r.page, r.stop = all.health, all.metrics, all.page, all.stop
 	return r
 }
 

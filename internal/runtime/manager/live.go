@@ -17,11 +17,14 @@ import (
 func (m *Manager) livePage() http.Handler {
 	version, _ := kube.Version()
 	return page.New(page.Options{Version: version, Started: m.started, Controllers: m.controllers,
-		Standby: func() bool { return m.o.Elector != nil && !m.o.Elector.Leading() },
+		Standby: m.standsBy,
 		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
 		Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
 }
+
+// standsBy says whether the controllers of this process wait until it leads.
+func (m *Manager) standsBy() bool { return m.o.Elector != nil && !m.o.Elector.Leading() }
 
 // PageLine is what the line of /readyz?verbose begins with that has the URL of the live page.
 const PageLine = "live page: "
@@ -63,7 +66,7 @@ func (m *Manager) sampleOnce(before sampled) sampled {
 	for _, c := range m.controllers() {
 		stats := c.Stats()
 		s.Due, s.Running, s.Failing = s.Due+stats.Queue.Due, s.Running+stats.Queue.Running, s.Failing+stats.Failing
-		if due := c.OldestDue(); !due.IsZero() {
+		if due := c.OldestDue(); !due.IsZero() && !(c.Elected() && m.standsBy()) {
 			s.OldestMS = max(s.OldestMS, history.Millis(s.At.Sub(due)))
 		}
 		if now.runs == nil {

@@ -85,7 +85,7 @@ func newProber(t *testing.T, l *pipeListener) prober {
 // get returns the code and the body, or code 0 if nothing listens.
 func (p prober) get(path string) (int, string) {
 	p.t.Helper()
-	resp, err := p.client.Get("http://probes" + path)
+	resp, err := p.client.Get("http://localhost" + path)
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -135,15 +135,15 @@ func run(t *testing.T, o Options) (p prober, stop func() error) {
 
 // servers are the probers of all servers of a manager, and how to stop it.
 type servers struct {
-	health, metrics, debug prober
-	stop                   func() error
+	health, metrics, debug, page prober
+	stop                         func() error
 }
 
 // runAll starts a manager with all its servers on pipes.
 func runAll(t *testing.T, o Options) servers {
 	t.Helper()
 	pipes := map[string]*pipeListener{"health": newPipeListener(), "metrics": newPipeListener(),
-		"debug": newPipeListener()}
+		"debug": newPipeListener(), "page": newPipeListener()}
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr = "health", "metrics", "debug"
 	m := New(o)
 	m.listen = func(_, address string) (net.Listener, error) { return pipes[address], nil }
@@ -152,7 +152,7 @@ func runAll(t *testing.T, o Options) servers {
 	go func() { ended <- m.Run(ctx) }()
 	synctest.Wait()
 	return servers{newProber(t, pipes["health"]), newProber(t, pipes["metrics"]), newProber(t, pipes["debug"]),
-		func() error {
+		newProber(t, pipes["page"]), func() error {
 			cancel()
 			return <-ended
 		}}

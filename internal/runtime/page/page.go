@@ -73,7 +73,7 @@ func (p *Page) State() State {
 	now := time.Now()
 	s := State{Format: Format, Time: now, Version: p.o.Version, Started: p.o.Started, Leader: p.o.Leader(),
 		Contact: p.o.Contact(), Queue: p.queues()}
-	s.Standby = p.o.Standby != nil && p.o.Standby()
+	s.Standby = p.standby()
 	troubles := first{limit: maxTroubles}
 	p.ofProcess(troubles.add)
 	for _, c := range p.o.Controllers() {
@@ -96,6 +96,8 @@ func (p *Page) State() State {
 	s.Banner = banner(s, troubles.all)
 	return s
 }
+
+func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 
 // banner says it in one sentence. What is paused on purpose needs no attention.
 func banner(s State, all int) Banner {
@@ -153,7 +155,9 @@ func (p *Page) queues() []Queue {
 		s := c.Stats()
 		q := Queue{Controller: c.Name(), Workers: s.Workers, Running: s.Queue.Running, Due: s.Queue.Due,
 			Delayed: s.Queue.Delayed, Failing: s.Failing, Longest: history.Millis(s.Queue.Longest)}
-		q.OldestDue = c.OldestDue()
+		if !(c.Elected() && p.standby()) { // on a standby, keys wait for the lease and not for a worker
+			q.OldestDue = c.OldestDue()
+		}
 		out = append(out, q)
 	}
 	return out

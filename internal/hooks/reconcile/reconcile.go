@@ -141,7 +141,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, History: s.History, Advice: s.Advice, Log: s.Log}, sources...)
-	c.Show(controller.Shows{Children: r.engine.Children})
+	c.Show(controller.Shows{Children: r.engine.Children, Foreign: !o.Spec.IsComposite(), Works: r.worksFor})
 	c.OnLeave(r.engine.Leave)
 	if r.revisions != nil {
 		c.OnLeave(r.revisions.Leave)
@@ -210,6 +210,12 @@ func (r *reconciler) hookOf(hook wire.Hook) *spec.Hook {
 // selects says whether hooks are called for a parent.
 func (o *Options) selects(parent *Object) bool {
 	return o.Rule.Labels.Match(parent.Labels) && o.Rule.Annotations.Match(parent.Annotations)
+}
+
+// worksFor says whether the controller does anything for a parent: it may have a finalizer of its from before.
+func (r *reconciler) worksFor(parent kube.Object) bool {
+	o, ok := parent.(*Object)
+	return ok && (r.selects(o) || slices.Contains(o.Finalizers, r.finalizer()))
 }
 
 // forget drops what is remembered of a parent.

@@ -112,7 +112,7 @@ func (s *supervised) run(ctx context.Context) {
 			}
 		}
 		if ctx.Err() == nil {
-			s.waits(err.Error())
+			s.waits("its resources are not known (" + err.Error() + ")")
 		}
 		select {
 		case <-time.After(findEvery):

@@ -38,7 +38,7 @@ func lackOf(running []*controller.Controller) string {
 				lack = ""
 				break
 			}
-			lack = part.Problem
+			lack = part.Brief
 		}
 		if lack != "" {
 			return lack

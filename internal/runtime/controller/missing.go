@@ -28,8 +28,9 @@ type lack struct {
 	rest      string // all else, with the next step
 }
 
-// lackOf returns what keeps the controller from working on a part; the zero value if nothing does.
-func (c *Controller) lackOf(one *part) lack {
+// lackOf returns what keeps the controller from working on a part; the zero value if nothing does. say puts other
+// errors than missing rights and resources into words.
+func (c *Controller) lackOf(one *part, say func(error) string) lack {
 	var forbidden, other []string
 	absent := map[string][]string{} // by what installs them
 	var user string
@@ -51,7 +52,7 @@ func (c *Controller) lackOf(one *part) lack {
 			case kube.IsNotFound(s.Err):
 				other = append(other, name+": the server does not have this resource; install its CRD")
 			case s.Err != nil:
-				other = append(other, name+": "+reason(s.Err))
+				other = append(other, name+": "+say(s.Err))
 			default:
 				other = append(other, name+": not listed yet")
 			}
@@ -69,7 +70,9 @@ func (c *Controller) lackOf(one *part) lack {
 }
 
 // problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does.
-func (c *Controller) problemOf(one *part) string { return c.describeLack(c.lackOf(one), one.namespace) }
+func (c *Controller) problemOf(one *part) string {
+	return c.describeLack(c.lackOf(one, reason), one.namespace)
+}
 
 // describeLack says what namespaces lack, and the next step.
 func (c *Controller) describeLack(l lack, namespaces ...string) string {
@@ -115,7 +118,7 @@ func (c *Controller) notWorking() (lines []string) {
 	var order []group
 	namespaces := map[group][]string{}
 	for _, one := range c.parts.list() {
-		l := c.lackOf(one)
+		l := c.lackOf(one, reason)
 		if l == (lack{}) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 
 	"skiff/internal/runtime/apply"
@@ -11,10 +12,12 @@ import (
 // Owner is an object that a controller works for: what its status says, and what the controller does about it.
 type Owner struct {
 	Kind       string
+	Resource   kube.Resource
 	Key        kube.Key
 	Created    time.Time
 	Deleting   bool
 	Conditions []conditions.Condition
+	Foreign    bool      // the conditions are about what others do with it
 	Failing    Failing   // its last run failed; the zero value: it did not
 	Next       time.Time // when its next run may start; zero: none is due
 }
@@ -27,6 +30,8 @@ type conditioned interface{ Shown() []conditions.Condition }
 type Shows struct {
 	Children func(owner kube.Object) []apply.Shown
 	Facts    func(owner kube.Object) []Fact
+	Works    func(owner kube.Object) bool // whether the controller does anything for it; nil: for each
+	Foreign  bool                         // the status of the objects is written by others
 }
 
 // Fact is one thing to know about an object that its conditions do not say.
@@ -56,7 +61,8 @@ func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) 
 	return children, facts
 }
 
-// Owners calls f for each object of the source made by For, without an order. The conditions must not be changed.
+// Owners calls f for each object of the source made by For that the controller works for, without an order. The
+// conditions must not be changed.
 func (c *Controller) Owners(f func(*Owner)) {
 	if c.keys == nil {
 		return
@@ -74,19 +80,31 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 		return Owner{}, false
 	}
 	object := c.object(k)
-	if object == nil {
+	if object == nil || c.shows.Works != nil && !c.shows.Works(object) {
 		return Owner{}, false
 	}
 	m := object.ObjectMeta()
-	o := Owner{Kind: c.kind, Key: k, Created: m.CreationTimestamp, Deleting: !m.DeletionTimestamp.IsZero()}
-	if s := c.streaks.get(k); s.failures > 0 {
-		o.Failing = Failing{Key: k, Failures: s.failures, Stalled: s.stalled, Reason: s.reason, Since: s.since}
+	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
+		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign}
+	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
+		o.Failing = Failing{Key: k, Failures: s.failures, Stalled: s.stalled, Reason: s.reason,
+			Since: cmp.Or(s.since, s.first)}
 	}
 	if says, ok := object.(conditioned); ok {
 		o.Conditions = says.Shown()
 	}
 	o.Next, _ = c.queue.Due(k)
 	return o, true
+}
+
+// Strays returns the keys that fail and name no object that is held: those of rules, or of what is gone.
+func (c *Controller) Strays() (out []Failing) {
+	for _, f := range c.streaks.all() {
+		if c.object == nil || c.object(f.Key) == nil {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // OldestDue is since when the key waits for a worker that has waited for longest; zero: none waits.

@@ -176,6 +176,7 @@ type Part struct {
 	Working   bool
 	Missing   map[string]bool // what keeps it from working, of MissingReasons
 	Problem   string          // the same in words, with the next step; "" if nothing does
+	Brief     string          // the same without the words of the server
 }
 
 // The keys of Part.Missing: a right (403), a resource (404), and a list or the server in another way.
@@ -193,7 +194,7 @@ func (c *Controller) Parts() []Part {
 	var out []Part
 	for _, one := range c.parts.list() {
 		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problem: c.problemOf(one),
-			Missing: map[string]bool{}}
+			Brief: c.describeLack(c.lackOf(one, brief), one.namespace), Missing: map[string]bool{}}
 		for _, m := range c.mirrors {
 			for _, s := range m.State() {
 				switch ours := s.Namespace == "" || s.Namespace == one.namespace; {

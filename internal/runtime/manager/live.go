@@ -29,14 +29,44 @@ func (m *Manager) standsBy() bool { return m.o.Elector != nil && !m.o.Elector.Le
 // PageLine is what the line of /readyz?verbose begins with that has the URL of the live page.
 const PageLine = "live page: "
 
-// troubles are the lines about the process as a whole that need attention.
-func (m *Manager) troubles() (lines []string) {
-	for _, line := range m.about() {
-		if line, ok := strings.CutPrefix(line, controller.Attention); ok {
-			lines = append(lines, line)
+// troubles are what concerns the process as a whole and needs attention. Errors are quoted in parentheses.
+func (m *Manager) troubles() (out []page.Trouble) {
+	if c := m.contact(); waited(c) >= lostAfter {
+		t := page.Trouble{Reason: missing(c) + " " + m.o.Client.Server(), Since: c.Since,
+			Step: "check the API server and the way to it; nothing can be changed meanwhile; waiting: " + c.Waiting}
+		if c.Err != nil {
+			t.Step += " (" + kube.Printable(c.Err.Error(), maxContactText) + ")"
+		}
+		out = append(out, t)
+	}
+	if m.o.Elector != nil {
+		if s := m.o.Elector.Standing(); !s.Leading && !s.Lost.IsZero() {
+			out = append(out, page.Trouble{Reason: "lost the lease", Since: s.Lost,
+				Step: "who leads now is unknown; the controllers work again when this process holds the lease"})
 		}
 	}
-	return lines
+	if m.o.Attention != nil {
+		for _, line := range m.o.Attention() {
+			reason, step := withStep(line)
+			out = append(out, page.Trouble{Reason: reason, Step: step})
+		}
+	}
+	return out
+}
+
+// withStep cuts a line before its next step, at a semicolon that is not in the error that it quotes.
+func withStep(line string) (reason, step string) {
+	at, quote := strings.Index(line, "; "), strings.Index(line, " (")
+	if at > quote && quote >= 0 {
+		end := strings.LastIndex(line, ")")
+		if at = strings.Index(line[max(end, 0):], "; "); at >= 0 {
+			at += max(end, 0)
+		}
+	}
+	if at < 0 {
+		return line, ""
+	}
+	return line[:at], line[at+len("; "):]
 }
 
 // sample adds to the history how the queues are, until ctx ends.

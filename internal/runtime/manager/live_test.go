@@ -38,7 +38,7 @@ func TestAStandbyServesTheLivePageAndSaysWhoLeads(t *testing.T) {
 		if leads.Standby || !strings.HasPrefix(leads.Leader, "this process leads; it renewed the lease at ") {
 			t.Errorf("the leader says %q, standby: %v", leads.Leader, leads.Standby)
 		}
-		if !stands.Standby || !strings.HasPrefix(stands.Leader, "this process stands by; the leader is a, which renewed") {
+		if !stands.Standby || !strings.HasPrefix(stands.Leader, "this process stands by; the leader is a, which ") {
 			t.Errorf("the standby says %q, standby: %v", stands.Leader, stands.Standby)
 		}
 		if due := stands.Queue[0].OldestDue; !due.IsZero() {
@@ -56,7 +56,7 @@ func TestAStandbyServesTheLivePageAndSaysWhoLeads(t *testing.T) {
 		time.Sleep(time.Minute)
 		lost, leads := stateOf(t, a.page), stateOf(t, b.page)
 		if leads.Standby || lost.Banner.Well || !lost.Standby ||
-			!strings.HasPrefix(lost.Attention[0].Reason, "lost the lease at ") {
+			lost.Attention[0].Reason != "lost the lease" || lost.Attention[0].Since.IsZero() {
 			t.Errorf("after a loss: %+v and %+v", lost, leads)
 		}
 		a.election.Blackhole(false)

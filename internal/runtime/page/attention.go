@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -84,30 +85,58 @@ func (f *first) add(t Trouble) {
 	if f.after != nil && t.compare(*f.after) <= 0 {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.list, t, Trouble.compare)
+	at := sort.Search(len(f.list), func(i int) bool { return t.compare(f.list[i]) < 0 }) // behind those alike
 	if at < f.limit {
 		f.list = slices.Insert(f.list, at, t)
 		f.list = f.list[:min(len(f.list), f.limit)]
 	}
 }
 
-// ofProcess adds what concerns no single object.
+// ofProcess adds what concerns no single object. What others have said, and may repeat an object, is only for readers
+// with the token.
 func (p *Page) ofProcess(add func(Trouble)) {
-	for _, line := range p.o.Process() {
-		if p.o.Token == nil { // the text of an error, which may have what a hook has printed, is quoted in parentheses
-			line, _, _ = strings.Cut(line, " (")
+	say := func(text string) string {
+		if p.o.Token == nil {
+			text = unquoted(text)
 		}
-		add(Trouble{State: process, Reason: kube.Printable(line, maxText)})
+		return kube.Printable(text, maxText)
+	}
+	for _, t := range p.o.Process() {
+		t.State, t.Reason, t.Step = process, say(t.Reason), say(t.Step)
+		add(t)
 	}
 	for _, c := range p.o.Controllers() {
 		for _, part := range c.Parts() {
 			if part.Problem == "" {
 				continue
 			}
+			step := part.Brief
+			if p.o.Token != nil {
+				step = part.Problem
+			}
 			add(Trouble{State: missing, Controller: c.Name(), Namespace: part.Namespace, Reason: reasonOf(part),
-				Step: kube.Printable(part.Problem, maxText)})
+				Step: kube.Printable(step, maxText)})
+		}
+		for _, f := range c.Faults(p.o.Token != nil) {
+			add(Trouble{State: missing, Controller: c.Name(), Reason: f.Reason, Since: f.Since,
+				Step: kube.Printable(f.Text, maxText)})
+		}
+		for _, f := range c.Strays() {
+			t := failed(Trouble{Controller: c.Name(), Kind: c.Kind(), Name: kube.Printable(f.Key.Name, maxText),
+				Namespace: kube.Printable(f.Key.Namespace, maxText)}, f)
+			t.Step = steps[t.State]
+			add(t)
 		}
 	}
+}
+
+// unquoted is a text without what is in parentheses in it.
+func unquoted(text string) string {
+	begin, end := strings.Index(text, " ("), strings.LastIndex(text, ")")
+	if begin < 0 {
+		return text
+	}
+	return text[:begin] + text[max(begin, end+1):]
 }
 
 // reasonOf is the word for what a part lacks.
@@ -137,27 +166,47 @@ var signs = []struct {
 
 func always(conditions.Condition, time.Time) bool { return true }
 
+// steps are what to do about an object in each state.
+var steps = map[string]string{
+	stalled:   "correct what its conditions and Events name: it is tried after a change, or every few minutes",
+	failing:   "skiff tries again; its Events say what failed",
+	degraded:  "its conditions say what is wrong",
+	contested: "another writer sets the same fields: stop that writer, or leave these fields to it",
+	waiting:   "its conditions say what it waits for",
+	paused:    "skiff changes nothing for it until the pause is removed",
+}
+
+// failed is a trouble whose object fails.
+func failed(t Trouble, f controller.Failing) Trouble {
+	t.State, t.Reason, t.Since, t.Failures = failing, f.Reason, f.Since, f.Failures
+	if f.Stalled {
+		t.State = stalled
+	}
+	return t
+}
+
 // troubleOf says what state an object is in. The messages of its conditions are not shown: they may repeat what is in
 // the object.
 func troubleOf(c *controller.Controller, o *controller.Owner, now time.Time) Trouble {
 	t := Trouble{State: well, Controller: c.Name(), Kind: o.Kind, Namespace: kube.Printable(o.Key.Namespace, maxText),
 		Name: kube.Printable(o.Key.Name, maxText), Failures: o.Failing.Failures, Next: o.Next}
 	for _, sign := range signs {
+		if o.Foreign {
+			break
+		}
 		got, ok := conditions.Get(o.Conditions, sign.conditionType)
 		if ok && got.Status == sign.status && sign.applies(got, now) {
 			t.State, t.Reason, t.Since = sign.state, kube.Printable(got.Reason, maxText), got.LastTransitionTime
 			break
 		}
 	}
-	switch f := o.Failing; {
-	case f.Failures == 0 || t.State == stalled:
-	case f.Stalled:
-		t.State, t.Reason, t.Since = stalled, f.Reason, f.Since
-	default:
-		t.State, t.Reason, t.Since = failing, f.Reason, f.Since
+	if o.Failing.Failures > 0 && t.State != stalled {
+		t = failed(t, o.Failing)
 	}
+	t.Step = steps[t.State]
 	if t.State != well && kube.ValidName(o.Key.Name) && (o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {
-		t.Command = "kubectl describe " + strings.ToLower(o.Kind) + " " + o.Key.Name
+		// Not the kind alone, which another group may have.
+		t.Command = "kubectl describe " + o.Resource.GroupResource() + " " + o.Key.Name
 		if o.Key.Namespace != "" {
 			t.Command += " -n " + o.Key.Namespace
 		}

@@ -26,7 +26,7 @@ type Options struct {
 	Controllers func() []*controller.Controller
 	Leader      func() string    // who leads, in words; "": there is no election
 	Standby     func() bool      // the controllers wait for the lease; nil: there is no election
-	Process     func() []string  // what is wrong with the process as a whole; errors are quoted in parentheses
+	Process     func() []Trouble // what is wrong with the process as a whole; errors are quoted in parentheses
 	Contact     func() time.Time // when the API server answered last; zero: it has not
 	History     *history.Log
 	Panicked    func(where string, problem any) // logs and counts what a panel did

@@ -69,12 +69,17 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 		w := &world{T: t, client: client, log: new(history.Log)}
 		store := cache.New[*thing](cache.Options{Resource: configMaps, Client: client,
 			Namespaces: []string{"default"}})
-		c := controller.New("things", f, controller.Options{History: w.log}, controller.For(store))
+		c := controller.New("things", func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+			if _, ok, err := store.Get(k); !ok || err != nil {
+				return controller.Done, err // it is gone
+			}
+			return f(ctx, k)
+		}, controller.Options{History: w.log}, controller.For(store))
 		c.Show(shown)
 		o.Controllers = func() []*controller.Controller { return []*controller.Controller{c} }
 		o.Leader = func() string { return "" }
 		if o.Process == nil {
-			o.Process = func() []string { return nil }
+			o.Process = func() []Trouble { return nil }
 		}
 		o.Panicked = func(where string, problem any) { t.Errorf("%s panicked: %v", where, problem) }
 		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
@@ -194,7 +199,7 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 			!strings.HasSuffix(s.Banner.Text, "; first: ConfigMap default/refused, Error") || s.Banner.Well {
 			t.Errorf("the banner is %+v", s.Banner)
 		}
-		if c := s.Attention[0].Command; c != "kubectl describe configmap refused -n default" {
+		if c := s.Attention[0].Command; c != "kubectl describe configmaps refused -n default" {
 			t.Errorf("the command is %q", c)
 		}
 		if strings.Contains(body, "canary") {
@@ -218,7 +223,9 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *testing.T) {
 	token := func() (string, error) { return "hush", nil }
 	const failed = "shop: the sync hook has failed"
-	process := func() []string { return []string{failed + " (canary); it gets one call at a time"} }
+	process := func() []Trouble {
+		return []Trouble{{Reason: failed + " (canary)", Step: "one call (canary) at a time"}}
+	}
 	for _, o := range []Options{{Process: process}, {Process: process, Token: token}} {
 		within(t, o, fails, func(w *world) {
 			time.Sleep(time.Second) // the first list is over

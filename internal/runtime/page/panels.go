@@ -41,7 +41,7 @@ func showState(w *writer, data any, _ *http.Request) {
 		}
 		step := text(t.Step)
 		if t.Command != "" {
-			step = command(t.Command)
+			step += `<br>` + command(t.Command)
 		}
 		since, next := "", ""
 		if !t.Since.IsZero() {

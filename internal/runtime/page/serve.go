@@ -85,13 +85,13 @@ func (p *Page) guard(next http.Handler) http.Handler {
 		case len(r.URL.RequestURI()) > maxURL:
 			http.Error(w, "the URL is too long", http.StatusRequestURITooLong)
 		case !p.known(r.Host):
-			http.Error(w, "the page is not served under this host name; name it with --debug-allowed-hosts",
-				http.StatusMisdirectedRequest)
+			http.Error(w, "the page is not served under this host name: ask for it by its IP address, or have the "+
+				"name allowed", http.StatusMisdirectedRequest)
 		case site == "cross-site" && mode != "navigate":
 			http.Error(w, "another site may only link to this page", http.StatusForbidden)
 		case !p.authorized(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="skiff"`)
-			http.Error(w, "the token of --debug-token-file is needed, as a bearer token or as the password",
+			http.Error(w, "the token of the page is needed, as a bearer token or as the password",
 				http.StatusUnauthorized)
 		default:
 			next.ServeHTTP(w, r)

@@ -169,7 +169,7 @@ func TestTheOldestOfTooManyStreamsMakesRoom(t *testing.T) {
 // Rules: LP-04, LP-19
 func TestTheNewsAreComputedOnceForAllTabsAndTheStateOnlyIfSomethingMoved(t *testing.T) {
 	states := 0
-	o := Options{Process: func() []string { states++; return nil }}
+	o := Options{Process: func() []Trouble { states++; return nil }}
 	within(t, o, fails, func(w *world) {
 		open, end := w.serve()
 		defer end()

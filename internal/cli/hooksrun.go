@@ -190,7 +190,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, History: setup.History,
 		Elector:     elector,
 		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
-		Attention: hooks.Attention, About: hooks.About, Scrape: hooks.Scrape, Log: log}))
+		Attention: hooks.Attention, About: hooks.About, Hooks: hooks.Shown, Scrape: hooks.Scrape, Log: log}))
 	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before
 	var running sync.WaitGroup
 	for _, c := range controllers {

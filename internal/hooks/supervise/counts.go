@@ -1,13 +1,17 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"skiff/internal/hooks/call"
+	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/metrics"
+	"skiff/internal/runtime/page"
 )
 
 // The families of hooks.
@@ -28,7 +32,27 @@ var hookBounds = metrics.Exponential(0.001, 2, 16)
 // counts are what became of the calls of a hook.
 type counts struct {
 	errors atomic.Uint64
+	last   atomic.Pointer[failure] // nil: none has failed
 	took   *metrics.Histogram
+}
+
+// failure is a call that failed.
+type failure struct {
+	kind string
+	at   time.Time
+}
+
+// The kinds of failures. The text of an error may repeat what a hook has printed or answered.
+const (
+	noAnswer  = "no answer"
+	badAnswer = "wrong answer"
+)
+
+func kindOf(err error) string {
+	if call.IsUnavailable(err) {
+		return noAnswer
+	}
+	return badAnswer
 }
 
 // describe returns the counts as a line for people.
@@ -60,6 +84,23 @@ func (s *Supervisor) About() (lines []string) {
 	return lines
 }
 
+// Shown is what the live page shows of the hooks.
+func (s *Supervisor) Shown() (out []page.Hook) {
+	s.each(func(controller string, h *hook) {
+		took := h.counts.took
+		half, _ := took.Within(0.5)
+		most, _ := took.Within(0.99)
+		one := page.Hook{Controller: controller, Hook: string(h.name), Calls: took.Count(),
+			Errors: h.counts.errors.Load(), P50: history.Millis(half), P99: history.Millis(most),
+			Parked: h.problem() != ""}
+		if last := h.counts.last.Load(); last != nil {
+			one.LastError, one.LastErrorAt = last.kind, last.at
+		}
+		out = append(out, one)
+	})
+	return out
+}
+
 // Scrape adds the counts of all hooks to a page of metrics.
 func (s *Supervisor) Scrape(p *metrics.Page) {
 	s.each(func(controller string, h *hook) {
@@ -71,10 +112,11 @@ func (s *Supervisor) Scrape(p *metrics.Page) {
 	})
 }
 
-// count takes in a call.
-func (c *counts) count(began time.Time, failed bool) {
+// count takes in a call. A request to be called again later is no failure.
+func (c *counts) count(began time.Time, err error) {
 	c.took.Observe(time.Since(began))
-	if failed {
+	if err != nil && !errors.As(err, new(*call.Later)) {
 		c.errors.Add(1)
+		c.last.Store(&failure{kindOf(err), time.Now()})
 	}
 }

@@ -123,7 +123,7 @@ func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]b
 	cause, failures := controller.CauseOf(ctx)
 	began := time.Now()
 	reply, err := h.caller.Call(ctx, call.Call{Cause: cause, Attempt: failures, ParentUID: parent.UID, Body: request})
-	h.counts.count(began, err != nil && !errors.As(err, new(*call.Later)))
+	h.counts.count(began, err)
 	h.changed(reply.Version, answersApart)
 	h.end(parent.Key(), err, ctx.Err() != nil)
 	return reply.Body, err

@@ -43,6 +43,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
+	c.Show(controller.Shows{Facts: r.facts})
 	c.OnLeave(statuses.Leave)
 	c.OnLeave(r.leave)
 	return c

@@ -20,7 +20,7 @@ func (m *Manager) livePage() http.Handler {
 		Standby: m.standsBy,
 		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
-		Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
+		Hooks: m.o.Hooks, Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
 }
 
 // standsBy says whether the controllers of this process wait until it leads.

@@ -32,6 +32,7 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/metrics"
+	"skiff/internal/runtime/page"
 )
 
 // DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
@@ -60,6 +61,7 @@ type Options struct {
 	WatchTimeout time.Duration          // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
 	Attention    func() []string        // what else needs attention, for /readyz?verbose; nil: nothing
 	About        func() []string        // what else there is to say there; nil: nothing
+	Hooks        func() []page.Hook     // that the controllers call, for the live page; nil: none
 	Scrape       func(*metrics.Page)    // adds what else is counted; nil: nothing
 	DrainTimeout time.Duration          // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger

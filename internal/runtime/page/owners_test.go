@@ -74,3 +74,23 @@ func TestARowSaysHowManyChildrenAreReadyAndUnfoldsWithoutAScript(t *testing.T) {
 		}
 	})
 }
+
+// Rules: LP-09, LP-16
+func TestHooksAreShownAsControllersAreThoseThatFailFirst(t *testing.T) {
+	hooks := []Hook{{Controller: "thing", Hook: "sync", Calls: 7, P50: 2, P99: 64},
+		{Controller: "other", Hook: "finalize", Calls: 9, Errors: 3, LastError: "no answer", LastErrorAt: time.Now(),
+			Parked: true}}
+	within(t, Options{Hooks: func() []Hook { return hooks }}, fails, func(w *world) {
+		var q QueueAnswer
+		w.read("/debug/queue?format=json", &q)
+		if len(q.Hooks) != 2 || !q.Hooks[0].Parked || q.Hooks[1].P99 != 64 {
+			t.Errorf("%+v", q.Hooks)
+		}
+		body := w.get("/debug/queue").Body.String()
+		_, rest, ok := strings.Cut(body, "finalize of other</td>")
+		if !ok || !strings.Contains(rest, "✖ fails, one call at a time") || !strings.Contains(rest, "no answer, ") ||
+			!strings.Contains(rest, "sync of thing</td>") {
+			t.Error(body)
+		}
+	})
+}

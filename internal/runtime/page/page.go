@@ -28,6 +28,7 @@ type Options struct {
 	Standby     func() bool      // the controllers wait for the lease; nil: there is no election
 	Process     func() []Trouble // what is wrong with the process as a whole; errors are quoted in parentheses
 	Contact     func() time.Time // when the API server answered last; zero: it has not
+	Hooks       func() []Hook    // that the controllers call; nil: none
 	History     *history.Log
 	Panicked    func(where string, problem any) // logs and counts what a panel did
 	Hosts       []string                        // names of the page, beside localhost and addresses
@@ -161,6 +162,34 @@ func (p *Page) queues() []Queue {
 		out = append(out, q)
 	}
 	return out
+}
+
+// Hook is a program or an endpoint that a controller calls. The times are bounds that hold.
+type Hook struct {
+	Controller  string    `json:"controller"`
+	Hook        string    `json:"hook"`
+	Calls       uint64    `json:"calls"`
+	Errors      uint64    `json:"errors"`
+	P50         float64   `json:"p50Ms"`
+	P99         float64   `json:"p99Ms"`
+	LastError   string    `json:"lastError,omitempty"` // its kind
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	Parked      bool      `json:"parked,omitempty"` // it fails for all, and gets one call at a time
+}
+
+// maxHooks bounds an answer.
+const maxHooks = 100
+
+func (p *Page) hooks() []Hook {
+	if p.o.Hooks == nil {
+		return nil
+	}
+	all := p.o.Hooks()
+	slices.SortStableFunc(all, func(a, b Hook) int { return -compareBool(a.Parked, b.Parked) })
+	for i := range all {
+		all[i].Controller = kube.Printable(all[i].Controller, maxText)
+	}
+	return all[:min(len(all), maxHooks)]
 }
 
 // Watch is one scope of a mirror.

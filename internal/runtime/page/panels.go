@@ -108,7 +108,8 @@ func unfold(one Owner, f filter, open bool) string {
 	if open {
 		symbol, next = "▾", ""
 	}
-	return fmt.Sprintf(`<a href="/debug/?%s#owners" aria-expanded="%t">%s %s</a>`, text(f.query(next)), open, symbol, words)
+	return fmt.Sprintf(`<a href="/debug/?%s#owners" aria-expanded="%t">%s %s</a>`, text(f.query(next)), open, symbol,
+		words)
 }
 
 func showTimeline(w *writer, data any, r *http.Request) {
@@ -192,9 +193,35 @@ func showQueue(w *writer, data any, _ *http.Request) {
 			number(c.Delayed), number(c.Failing), since, number(c.Longest))
 	}
 	w.end()
+	showHooks(w, q.Hooks)
 	sparkline(w, q.Samples, "due", "keys that are due", func(s history.Sample) float64 { return float64(s.Due) })
 	sparkline(w, q.Samples, "p99", "ms of the slowest hundredth of the runs",
 		func(s history.Sample) float64 { return s.RunP99 })
+}
+
+// showHooks shows what the controllers call.
+func showHooks(w *writer, hooks []Hook) {
+	if len(hooks) == 0 {
+		return
+	}
+	w.table("Their hooks, those that fail for all first.", "Hook", "State", "#Calls", "#p50, ms", "#p99, ms",
+		"#Errors", "Last error")
+	for _, h := range hooks {
+		state := `<span class="good">✔ answers</span>`
+		switch {
+		case h.Parked:
+			state = `<span class="bad">✖ fails, one call at a time</span>`
+		case h.Calls == 0:
+			state = `<span class="dim">not called yet</span>`
+		}
+		last := ""
+		if h.LastError != "" {
+			last = text(h.LastError) + ", " + moment(h.LastErrorAt)
+		}
+		w.keyed(h.Hook+" "+h.Controller, text(h.Hook+" of "+h.Controller), state, number(h.Calls), number(h.P50),
+			number(h.P99), number(h.Errors), last)
+	}
+	w.end()
 }
 
 // sparkline draws samples, and says what their maximum is.

@@ -168,6 +168,7 @@ func (p *Page) timeline(r *http.Request, object string) Timeline {
 type QueueAnswer struct {
 	Format      string           `json:"format"`
 	Controllers []Queue          `json:"controllers"`
+	Hooks       []Hook           `json:"hooks,omitempty"`
 	Keys        []Key            `json:"keys"`
 	Samples     []history.Sample `json:"samples"`
 }
@@ -182,7 +183,8 @@ type Key struct {
 }
 
 func (p *Page) queueAnswer() QueueAnswer {
-	out := QueueAnswer{Format: Format, Controllers: p.queues(), Keys: []Key{}, Samples: p.o.History.Samples()}
+	out := QueueAnswer{Format: Format, Controllers: p.queues(), Hooks: p.hooks(), Keys: []Key{},
+		Samples: p.o.History.Samples()}
 	for _, c := range p.o.Controllers() {
 		pending, _, _, _ := c.View(maxShownKeys)
 		for _, one := range pending {

@@ -116,6 +116,10 @@ figures: ## measure memory, CPU, requests and latencies on a real control plane 
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 120m -run '^(TestOneTenantNeverCostsAnother|TestTheHooksOfOneTenantNeverCostAnother)$$' -v . -attacks
 
+.PHONY: versions
+versions: ## compare skiff-dev as older versions of Kubernetes with their sources, and with a kube-apiserver that it builds
+	cd internal/tools/e2e && $(GO) test -count=1 -timeout 60m -run '^(TestVersionTable|TestOlderServers)' . -versions
+
 SOAK ?= 10m
 
 .PHONY: soak
@@ -170,6 +174,7 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) image
 	$(MAKE) outside
 	$(MAKE) e2e
+	$(MAKE) versions
 	$(MAKE) attacks
 	$(MAKE) soak
 

@@ -30,7 +30,8 @@ var functions = sync.OnceValue(func() map[string]func(scope) {
 		"admissionReviewVersions":  func(s scope) { reviewVersions(s, "admissionReviewVersions") },
 		"conversionReviewVersions": func(s scope) { reviewVersions(s, "conversionReviewVersions") },
 
-		"pullPolicy": func(s scope) { obj.Default(s.o, pullPolicy(obj.String(s.o, "image")), "imagePullPolicy") },
+		"volumePolicy": func(s scope) { obj.Default(s.o, pullPolicy(obj.String(s.o, "reference")), "pullPolicy") },
+		"pullPolicy":   func(s scope) { obj.Default(s.o, pullPolicy(obj.String(s.o, "image")), "imagePullPolicy") },
 		"limitsAsRequests": func(s scope) { // of pods, but not of templates
 			for name, v := range obj.Map(s.o, "resources", "limits") {
 				obj.Default(s.o, v, "resources", "requests", name)

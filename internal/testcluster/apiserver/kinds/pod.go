@@ -44,10 +44,14 @@ func addTolerations(s scope) {
 	}
 }
 
-// qosClass derives the QoS class from the resources of the containers (pkg/apis/core/helper/qos).
+// qosClass derives the QoS class from the resources of the pod or its containers (pkg/apis/core/helper/qos).
 func qosClass(spec Object) string {
 	guaranteed, any := true, false
-	for _, c := range obj.Maps(spec, "containers") {
+	sized := obj.Maps(spec, "containers")
+	if whole := obj.Map(spec, "resources"); len(whole) > 0 { // those of the pod decide alone
+		sized = []Object{spec}
+	}
+	for _, c := range sized {
 		limits, requests := obj.Map(c, "resources", "limits"), obj.Map(c, "resources", "requests")
 		any = any || len(limits) > 0 || len(requests) > 0
 		for _, r := range []string{"cpu", "memory"} {

@@ -108,6 +108,13 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 outside: ## run controller-runtime's own test suites (SUITES: some) and those of metacontroller (METACONTROLLER_SOURCE: a checkout)
 	cd internal/tools/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
+# BROWSER=-required fails where Chromium is missing, instead of skipping the tests. They wait most of the time.
+BROWSER ?=
+
+.PHONY: browser
+browser: ## test the live page in headless Chromium (skipped with a message where that is not installed)
+	cd internal/tools/browser && $(GO) test -vet=off -count=1 -timeout 10m -parallel 4 $(BROWSER)
+
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^$$' -bench . -benchtime 1x .
@@ -173,6 +180,7 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) reproducible
 	$(MAKE) image
 	$(MAKE) outside
+	$(MAKE) browser BROWSER=-required
 	$(MAKE) e2e
 	$(MAKE) versions
 	$(MAKE) attacks

@@ -82,6 +82,16 @@ const observer = new IntersectionObserver(entries => {
 })
 for (const section of sections) observer.observe(section)
 
+// steady makes a change that moves neither the focus nor, in a page that is scrolled, what is at the top of the screen.
+function steady(change) {
+  const focus = document.activeElement, topOf = element => element.getBoundingClientRect().top
+  const anchor = scrollY > 0 && [...document.querySelectorAll('main h2,main tr')].find(e => topOf(e) >= 0)
+  const before = anchor && topOf(anchor)
+  change()
+  if (focus !== document.activeElement && focus.isConnected) focus.focus({ preventScroll: true })
+  if (anchor?.isConnected) scrollBy(0, topOf(anchor) - before)
+}
+
 async function refresh() {
   if (fetching || !news) return
   fetching = true
@@ -93,9 +103,7 @@ async function refresh() {
       const answer = await fetch(src + (src.includes('?') ? '&' : '?') + 'fragment=1')
       if (!answer.ok && answer.status !== 404) continue
       const now = new DOMParser().parseFromString(await answer.text(), 'text/html').body
-      const focus = document.activeElement
-      morphChildren(section, now)
-      if (focus !== document.activeElement && focus.isConnected) focus.focus({ preventScroll: true })
+      steady(() => morphChildren(section, now))
       shown.set(section, version)
     } catch { // no answer: the stream says so
     }
@@ -119,10 +127,8 @@ function setState() {
   const symbol = { good: '✔ ', bad: '✖ ', warn: '? ' }[kind], banner = byId('banner')
   const text = problem ? problem + ' since ' + new Date(heard + skew).toISOString().slice(11, 19) + ' UTC' :
     news.banner.text
-  if (banner) {
-    banner.className = kind
-    setText(banner, symbol + text)
-  }
+  if (banner && banner.textContent !== symbol + text) steady(() => banner.replaceChildren(symbol + text))
+  if (banner) banner.className = kind
   document.title = symbol + (banner || problem ? text : ownTitle)
   if (byId('icon').href !== byId('icon').dataset[kind]) byId('icon').href = byId('icon').dataset[kind]
 }

@@ -1,0 +1,3 @@
+module skiff/internal/tools/browser
+
+go 1.26.0

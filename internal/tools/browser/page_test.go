@@ -1,0 +1,268 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Expressions that say what a tab shows.
+const (
+	well = `document.querySelector('#banner').className === 'good' && document.title.startsWith('✔ All is well.')`
+	live = `document.querySelector('#live').innerText === 'Live.'`
+	bad  = `document.querySelector('#banner').className === 'bad'`
+	lost = `document.querySelector('#banner').innerText.startsWith('? skiff does not answer since ') && ` +
+		`document.title.startsWith('? skiff does not answer') && document.querySelector('#icon').href.includes('7a4f00') && ` +
+		`/^Last update \d+ s ago: skiff does not answer\.$/.test(document.querySelector('#live').innerText)`
+)
+
+// shows is an expression that says whether a panel has a text.
+func shows(panel, text string) string {
+	return fmt.Sprintf(`document.querySelector('section[data-follows~=%s]').innerText.includes(%q)`, panel, text)
+}
+
+// Rules: LP-02, LP-10, LP-11, LP-19, LP-22
+func TestABrokenObjectAppearsWithinTwoSecondsAndGoesAgain(t *testing.T) {
+	c, w := newBrowser(t), newWorld(t)
+	w.create("good", false)
+	p := open(t, c, w.page(), options{})
+	p.await("all is well", well)
+	p.await("live", live)
+	w.create("broken", true)
+	took := p.awaitFor(2*time.Second, "the broken object", bad+` && document.title.includes('broken') && `+
+		`document.querySelector('#icon').href.includes('b3261e') && `+shows("state", "TemplateRefused")+` && `+
+		shows("owners", "broken"))
+	t.Logf("it took %s", took.Round(time.Millisecond))
+	if !strings.Contains(p.text("section"), "kubectl describe webserver broken -n default") {
+		t.Errorf("the command is missing in %s", p.text("section"))
+	}
+	p.eval(`document.querySelector('.copy').click()`, nil)
+	p.await("it is copied", `document.querySelector('.copy').innerText === 'copied' && `+
+		`getSelection().toString().startsWith('kubectl describe')`)
+	w.delete("broken")
+	p.awaitFor(2*time.Second, "it goes again", well)
+	p.clean(w.origin(), false)
+}
+
+// Names with characters that no name has are refused before they are shown; a reason is any text.
+//
+// Rules: LP-09, LP-22
+func TestHTMLOfALyingServerIsShownAsText(t *testing.T) {
+	c, w := newBrowser(t), newWorld(t)
+	const reason, lie = "TemplateRefused", `<svg/onload=xx>`
+	w.mu.Lock()
+	w.lie = [2]string{reason, lie}
+	w.mu.Unlock()
+	w.create("broken", true)
+	p := open(t, c, w.page(), options{})
+	p.await("the reason", shows("owners", lie))
+	p.call("Page.navigate", map[string]any{"url": w.page() + "?q=" + url.QueryEscape("<img src=x onerror=x()>")})
+	p.await("the search", `document.querySelector('#search')?.value === '<img src=x onerror=x()>' && `+
+		`document.querySelector('#live').innerText === 'Live.'`)
+	var elements int
+	p.eval(`document.querySelectorAll('img,[onload],[onerror]').length`, &elements)
+	if elements > 0 {
+		t.Error("a text became an element")
+	}
+	p.clean(w.origin(), false)
+}
+
+// Rules: LP-19, LP-26
+func TestAnUpdateMovesNeitherFocusNorSelectionNorTheScrollPosition(t *testing.T) {
+	c, w := newBrowser(t), newWorld(t)
+	for i := range 40 {
+		w.create(fmt.Sprintf("good-%02d", i), false)
+	}
+	p := open(t, c, w.page(), options{})
+	p.await("40 objects", `document.querySelectorAll('section[data-follows=owners] tr[data-key]').length === 40`)
+	p.await("live", live)
+	const row = `document.querySelector('tr[data-key$="good-20"] a')`
+	p.press("/")
+	for _, key := range "go" {
+		p.press(string(key))
+	}
+	p.eval(`(() => { const row = `+row+`; row.closest('tr').scrollIntoView(); scrollBy(0, -5); `+
+		`getSelection().selectAllChildren(row); window.before = row.getBoundingClientRect().top })()`, nil)
+	w.create("a-broken-one", true)
+	p.awaitFor(3*time.Second, "the broken object", bad+` && `+shows("owners", "a-broken-one"))
+	var state struct {
+		Focus, Value, Selection string
+		Moved                   float64
+	}
+	p.eval(`({focus: document.activeElement.id, value: document.querySelector('#search').value, `+
+		`selection: getSelection().toString(), moved: `+row+`.getBoundingClientRect().top - window.before})`, &state)
+	if state.Focus != "search" || state.Value != "go" || !strings.Contains(state.Selection, "good-20") ||
+		state.Moved < -2 || state.Moved > 2 {
+		t.Errorf("after the update: %+v", state)
+	}
+	p.mu.Lock()
+	for _, asked := range p.requests {
+		if strings.Contains(asked, "/debug/watches") {
+			t.Errorf("%s was asked for, and is not on screen", asked)
+		}
+	}
+	p.mu.Unlock()
+	p.clean(w.origin(), false)
+}
+
+// Rules: LP-26
+func TestThePageIsUsedWithTheKeyboardAlone(t *testing.T) {
+	c, w := newBrowser(t), newWorld(t)
+	w.create("broken", true)
+	w.create("good", false)
+	p := open(t, c, w.page(), options{})
+	p.await("the broken object", bad+` && `+shows("owners", "broken"))
+	focus := func(what, expression string) {
+		t.Helper()
+		p.await(what, `(e => `+expression+`)(document.activeElement)`)
+	}
+	p.press("j")
+	focus("j: the first row", `e.closest('tr')?.innerText.includes('broken') && e.matches(':focus-visible') && `+
+		`getComputedStyle(e).outlineStyle === 'solid'`)
+	p.press("j")
+	p.press("k")
+	focus("k: back", `e.closest('section').dataset.follows === 'state'`)
+	p.press("/")
+	focus("/: search", `e.id === 'search'`)
+	p.press("j") // is text here
+	focus("j in the search box", `e.value === 'j'`)
+	p.press("Escape")
+	p.press("?")
+	p.await("?: help", `document.querySelector('#help').open`)
+	p.press("Escape")
+	p.await("Escape: no help", `!document.querySelector('#help').open`)
+	p.press("j")
+	p.press("Enter")
+	p.await("Enter: the object's page", `location.pathname === '/debug/object/WebServer/default/broken' && `+
+		`document.querySelector('h1').innerText === 'WebServer default/broken'`)
+	p.await("its title", `document.title === '✖ WebServer default/broken'`)
+	p.eval(`history.back()`, nil)
+	p.await("the page again", `location.pathname === '/debug/' && `+bad)
+	p.press("f")
+	p.await("f: failed runs only", `location.search.includes('failed=1') && `+shows("timeline", "TemplateRefused"))
+	p.press("f")
+	p.await("f: all runs", `!location.search.includes('failed=1') && `+shows("timeline", "good"))
+	var captions int
+	p.eval(`document.querySelectorAll('main table:not(:has(caption)), main table:not(:has(th[scope=col]))').length`,
+		&captions)
+	if captions > 0 {
+		t.Errorf("%d tables have no caption or no header cells", captions)
+	}
+	p.clean(w.origin(), false)
+}
+
+// content is an expression of what a tab shows: times go on, and attributes that only the script uses do not count.
+const content = `(() => { const main = document.querySelector('main').cloneNode(true); ` +
+	`for (const e of main.querySelectorAll('time,svg,td.n,p.dim')) e.remove(); return main.innerText })()`
+
+// Rules: LP-20
+func TestThePageIsTheSameWithoutScripts(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t)
+	w.create("good", false)
+	plain := open(t, c, w.page(), options{noScript: true})
+	p := open(t, c, w.page(), options{})
+	w.create("broken", true)
+	for _, one := range []*tab{p, plain} { // one follows, the other reloads itself every ten seconds
+		one.await("the broken object", bad+` && `+shows("owners", "broken")+` && `+shows("timeline", "TemplateRefused"))
+	}
+	w.await("both are the same", func() bool {
+		var a, b string
+		p.eval(content, &a)
+		plain.eval(content, &b)
+		return a == b && strings.Contains(a, "TemplateRefused")
+	})
+	p.clean(w.origin(), false)
+}
+
+// Rules: LP-10, LP-19
+func TestThePageSaysThatSkiffIsGoneOrHangsAndRecovers(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t)
+	p, other := open(t, c, w.page(), options{}), open(t, c, w.page(), options{})
+	for _, one := range []*tab{p, other} {
+		one.await("all is well", well+" && "+live)
+	}
+	w.kill()
+	for _, one := range []*tab{p, other} { // one of them has the stream
+		one.awaitFor(15*time.Second, "skiff is gone", lost)
+	}
+	w.restart()
+	w.create("broken", true)
+	for _, one := range []*tab{p, other} {
+		one.awaitFor(15*time.Second, "skiff is back", bad+" && "+live+" && "+shows("state", "TemplateRefused"))
+	}
+	if err := w.skiff.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitFor(15*time.Second, "skiff hangs", lost)
+	if err := w.skiff.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitFor(15*time.Second, "skiff goes on", bad+" && "+live)
+	p.clean(w.origin(), true)
+}
+
+// Rules: LP-10
+func TestThePageSaysWithin30SecondsThatTheAPIServerHangs(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t)
+	p := open(t, c, w.page(), options{})
+	p.await("all is well", well+" && "+live)
+	if err := w.dev.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	took := p.awaitFor(30*time.Second, "the API server hangs", bad+` && `+shows("state", "no answer from"))
+	t.Logf("it took %s", took.Round(time.Second))
+	if err := w.dev.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitFor(30*time.Second, "it answers again", well)
+	p.clean(w.origin(), false)
+}
+
+// Rules: LP-19
+func TestSevenTabsFollowAndTheOldestOf21StreamsPolls(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t)
+	var tabs []*tab
+	for range 7 { // a browser has six connections to a server
+		tabs = append(tabs, open(t, c, w.page(), options{}))
+	}
+	for _, p := range tabs {
+		p.await("all is well", well+" && "+live)
+	}
+	w.create("broken", true)
+	began := time.Now()
+	for i, p := range tabs {
+		p.awaitFor(3*time.Second, fmt.Sprintf("the broken object in tab %d", i+1),
+			bad+" && "+shows("owners", "broken"))
+	}
+	t.Logf("seven tabs took %s", time.Since(began).Round(time.Millisecond))
+	for range 20 {
+		resp, err := http.Get(w.page() + "stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+	}
+	polls := 0
+	w.await("a tab polls, and the others hear of it", func() bool {
+		polls = 0
+		for _, p := range tabs {
+			if p.text("#live") == "Updated every 10 s." {
+				polls++
+			}
+		}
+		return polls > 0
+	})
+	w.delete("broken")
+	for i, p := range tabs {
+		p.awaitFor(12*time.Second, fmt.Sprintf("all is well again in tab %d", i+1), well)
+		p.clean(w.origin(), false)
+	}
+}

@@ -88,10 +88,15 @@ func TestTheLivePageShowsABrokenWebServerUntilItIsCorrectedAndNoContentOfIt(t *t
 	}
 }
 
-// Rules: LP-01, LP-23
+// Rules: LP-01, LP-04, LP-23
 func TestTheLivePageIsOffAndIsNotShownToOthersWithoutAToken(t *testing.T) {
 	if flag := newRun().Flags().Lookup("debug-bind-address"); flag.DefValue != "0" {
 		t.Errorf("the default is %s", flag.DefValue)
+	}
+	for _, off := range []string{"", "0"} {
+		if f := (servingFlags{page: off}); f.history() != nil {
+			t.Errorf("with %q, runs are remembered for nothing", off)
+		}
 	}
 	for _, address := range []string{"0.0.0.0:8082", "[::]:8082", "skiff.example.com:8082", "10.0.0.1:0"} {
 		r := skiff(t, "run", "--server", "http://127.0.0.1:1", "--debug-bind-address", address)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -20,7 +21,9 @@ import (
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	pagehistory "skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/page"
 )
 
 // cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures
@@ -152,9 +155,63 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// shown is a live page that is open in some tabs.
+type shown struct{ tabs int }
+
+// setup has the controller remember what the page shows.
+func (s *shown) setup(setup controller.Setup) controller.Setup {
+	if s != nil {
+		setup.History = new(pagehistory.Log)
+	}
+	return setup
+}
+
+// open opens the tabs, which fetch all that is on a page when they hear that something has changed. They end with ctx.
+func (s *shown) open(ctx context.Context, b *testing.B, c *controller.Controller, past *pagehistory.Log,
+	running *sync.WaitGroup) {
+	if s == nil {
+		return
+	}
+	server := httptest.NewServer(page.New(page.Options{Version: "bench", Started: time.Now(), Contact: time.Now,
+		Controllers: func() []*controller.Controller { return []*controller.Controller{c} }, History: past,
+		Leader: func() string { return "" }, Process: func() []page.Trouble { return nil }}).Handler())
+	get := func(path string, each func(line string)) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/debug/"+path, nil)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return // the benchmark is over
+		}
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			each(lines.Text())
+		}
+	}
+	for range s.tabs {
+		running.Go(func() {
+			get("stream", func(line string) {
+				if !strings.HasPrefix(line, "data:") {
+					return
+				}
+				for _, panel := range []string{"state", "owners", "timeline", "queue", "watches"} {
+					get(panel, func(string) {})
+				}
+			})
+		})
+	}
+	running.Go(func() {
+		<-ctx.Done()
+		server.CloseClientConnections()
+		server.Close()
+	})
+}
+
 // benchmark runs the controller on a canned server. After one WebServer to warm up it calls step as often as b wants;
 // reconciled gets a value at the end of each reconcile, and is to be emptied.
-func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan struct{})) {
+func benchmark(b *testing.B, live *shown, step func(s *cannedServer, n int, reconciled <-chan struct{})) {
 	s := &cannedServer{rv: 1, watches: map[string]net.Conn{}, settled: make(chan string, 1)}
 	client, err := kube.New(kube.Config{Server: "http://bench", DialContext: s.dial})
 	if err != nil {
@@ -172,7 +229,8 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 	}, funcr.Options{Verbosity: 1})
 	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench",
 		Log: log})
-	c := New(controller.Setup{Client: client, Workers: 1, Log: log}, recorder)
+	setup := live.setup(controller.Setup{Client: client, Workers: 1, Log: log})
+	c := New(setup, recorder)
 	ctx, cancel := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{c.Run, recorder.Run} {
@@ -185,6 +243,7 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 	for c.Ready() != nil {
 		runtime.Gosched()
 	}
+	live.open(ctx, b, c, setup.History, &running)
 	s.create("web-0")
 	<-s.settled
 	count := func() (runs, requests int64) {
@@ -214,26 +273,37 @@ func benchmark(b *testing.B, step func(s *cannedServer, n int, reconciled <-chan
 	client.Close()
 }
 
+// pages are a process without the live page, one with it, and one whose page is open in three tabs (LP-04).
+var pages = map[string]*shown{"plain": nil, "with a live page": {}, "with a live page in three tabs": {tabs: 3}}
+
 // BenchmarkWebServer is all that one new WebServer costs, from its watch event to the last of its requests: its
 // reconciles, those of the events of its children and of its status, the Event, and a log at its usual level.
 func BenchmarkWebServer(b *testing.B) {
-	benchmark(b, func(s *cannedServer, n int, _ <-chan struct{}) {
-		s.create("web-" + strconv.Itoa(n))
-		<-s.settled
-	})
+	for name, live := range pages {
+		b.Run(name, func(b *testing.B) {
+			benchmark(b, live, func(s *cannedServer, n int, _ <-chan struct{}) {
+				s.create("web-" + strconv.Itoa(n))
+				<-s.settled
+			})
+		})
+	}
 }
 
 // BenchmarkNothingToDo is a reconcile that finds all as it should be, from the watch event of a Deployment on. Most
 // are.
 func BenchmarkNothingToDo(b *testing.B) {
-	benchmark(b, func(s *cannedServer, _ int, reconciled <-chan struct{}) {
-		select {
-		case <-reconciled: // of the warm-up
-		default:
-		}
-		s.touch()
-		<-reconciled
-	})
+	for name, live := range pages {
+		b.Run(name, func(b *testing.B) {
+			benchmark(b, live, func(s *cannedServer, _ int, reconciled <-chan struct{}) {
+				select {
+				case <-reconciled: // of the warm-up
+				default:
+				}
+				s.touch()
+				<-reconciled
+			})
+		})
+	}
 }
 
 // BenchmarkHeapPerWebServer is what a WebServer, its children and all that is remembered of them take at rest.
@@ -247,7 +317,7 @@ func BenchmarkHeapPerWebServer(b *testing.B) {
 	const n = 2000
 	made := 0
 	var before uint64
-	benchmark(b, func(s *cannedServer, _ int, _ <-chan struct{}) {
+	benchmark(b, nil, func(s *cannedServer, _ int, _ <-chan struct{}) {
 		if made == 0 {
 			before = heap()
 		}

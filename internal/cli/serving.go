@@ -23,6 +23,7 @@ type servingFlags struct {
 	health, metrics, debug, page   string // addresses; "0": none
 	pageHosts                      []string
 	pageToken                      string // the file with it; "": none
+	pageOpened                     func(url string)
 	found                          bool   // no flag was given: the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
 }
@@ -59,6 +60,12 @@ func (f *servingFlags) add(cmd *cobra.Command) {
 
 // ServePage serves the live page, on a free port of this machine, unless a flag says otherwise. It is for before add.
 func (f *servingFlags) ServePage() { f.page = "127.0.0.1:0" }
+
+// OnPage has opened called with the URL of the live page as soon as that is served. It returns whether it will be.
+func (f *servingFlags) OnPage(opened func(url string)) bool {
+	f.pageOpened = opened
+	return f.page != "" && f.page != "0"
+}
 
 func (f *servingFlags) check() error {
 	for _, address := range []struct{ flag, value string }{
@@ -111,7 +118,7 @@ func (f *servingFlags) checkPage() error {
 // options returns what the manager needs of the flags.
 func (f *servingFlags) options(o manager.Options) manager.Options {
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
-	o.PageAddr, o.PageHosts = loopback(f.page), f.pageHosts
+	o.PageAddr, o.PageHosts, o.PageOpened = loopback(f.page), f.pageHosts, f.pageOpened
 	if f.pageToken != "" {
 		o.PageToken = func() (string, error) { return kubeconfig.ReadToken(f.pageToken) }
 	}

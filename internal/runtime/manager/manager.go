@@ -55,6 +55,7 @@ type Options struct {
 	Requests     *Requests              // what the clients of the process have sent; nil: not counted
 	DebugAddr    string                 // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
 	PageAddr     string                 // host:port of the live page, which shows History; "" or "0" = none
+	PageOpened   func(url string)       // called once it is served; nil: nothing is
 	PageHosts    []string               // names by which it may be asked for, beside localhost and addresses
 	PageToken    func() (string, error) // that its readers need; nil: none
 	History      *history.Log           // of the controllers' runs; nil without a page
@@ -126,6 +127,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		defer e.close()
 		if s.what == LivePage && e != nil {
 			m.page.Store(&e.url)
+			if m.o.PageOpened != nil {
+				m.o.PageOpened(e.url)
+			}
 		}
 	}
 	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -40,27 +41,55 @@ const (
 var demoPods = simulate.Options{PodStartDelay: demoPodDelay, PodStopDelay: demoPodDelay}
 
 func newDemo() *cobra.Command {
-	return &cobra.Command{
+	page := false
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what the controllers do, step by step, on an embedded API server",
 		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
 Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
-fails.`,
+fails.
+
+With --page it serves the live page, prints its URL first, and waits for Enter where there is something to see in a
+browser.`,
+		Example: `  skiff-dev demo
+  skiff-dev demo --page      # to be watched in a browser`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.MkdirTemp("", "skiff-demo-")
 			if err != nil {
 				return err
 			}
-			log := &actionLog{}
+			t := tour{out: cmd.OutOrStdout(), patience: demoPatience, log: &actionLog{}}
+			if page {
+				t.enter = linesOf(cmd.Context(), cmd.InOrStdin())
+			}
 			d, err := newDevCluster(devOptions{listen: "127.0.0.1:0", kubeconfig: filepath.Join(dir, "kubeconfig"),
-				log: log.logger(), simulate: demoPods})
+				log: t.log.logger(), simulate: demoPods})
 			if err == nil {
-				err = runDemo(cmd.Context(), cmd.OutOrStdout(), d, log, demoPatience, demoSteps())
+				err = runDemo(cmd.Context(), d, t, demoSteps())
 			}
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
+	cmd.Flags().BoolVar(&page, "page", false, "serve the live page, and wait for Enter where there is something to see")
+	return cmd
+}
+
+// linesOf returns a channel that receives for each line, and is closed at the end. A read of a terminal cannot be
+// cancelled: the goroutine ends with ctx and the next line, or with the process.
+func linesOf(ctx context.Context, in io.Reader) <-chan struct{} {
+	lines := make(chan struct{})
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(in); scan.Scan(); {
+			select {
+			case lines <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
 }
 
 // tour runs steps on a cluster and prints what happened.
@@ -70,21 +99,29 @@ type tour struct {
 	cluster  *devCluster
 	client   *kube.Client // the user's
 	log      *actionLog
+	enter    <-chan struct{} // receives when the user has looked at the live page; nil: none is served
+	page     string          // its URL
+	looked   time.Duration   // for how long the user has looked
 }
 
-// runDemo runs the steps on a new cluster. log gets what skiff logs. The error names the step that failed.
-func runDemo(ctx context.Context, out io.Writer, d *devCluster, log *actionLog, patience time.Duration,
-	steps []step) error {
-	began := time.Now()
-	return onDemoCluster(ctx, d, log, func(ctx context.Context, t *tour) error {
-		t.out, t.patience = out, patience
-		fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
-			apiserver.Version, strings.Join(cli.ControllerNames(), ", "))
-		if err := t.withControllers(ctx, func(ctx context.Context) error { return t.walk(ctx, steps) }); err != nil {
+// runDemo runs the steps on a new cluster, as a tour with an output, a patience, a log and, for a live page, enter. The
+// error names the step that failed.
+func runDemo(ctx context.Context, d *devCluster, as tour, steps []step) error {
+	began, out := time.Now(), as.out
+	return onDemoCluster(ctx, d, as.log, func(ctx context.Context, t *tour) error {
+		t.out, t.patience, t.enter = out, as.patience, as.enter
+		if err := t.withControllers(ctx, func(ctx context.Context) error {
+			if err := t.pause(ctx, ""); err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "An API server (Kubernetes %s, embedded) with simulated nodes, and controllers: %s.\n",
+				apiserver.Version, strings.Join(cli.ControllerNames(), ", "))
+			return t.walk(ctx, steps)
+		}); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintf(out, "\nAll %d steps passed in %.1f s. Try it: skiff-dev\n", len(steps),
-			time.Since(began).Seconds())
+			(time.Since(began) - t.looked).Seconds())
 		return err
 	})
 }
@@ -111,6 +148,10 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 	want := t.log.starts() + len(cli.ControllerNames())
 	return cli.During(ctx, func(ctx context.Context) error {
 		var flags cli.ControllerFlags
+		if t.enter != nil {
+			flags.ServePage()
+			flags.OnPage(func(url string) { t.page = url }) // before any controller has started
+		}
 		flags.Add(new(cobra.Command)) // the defaults of skiff run, the floors of a RestartTrigger among them
 		on := cli.Cluster{Client: client, Requests: &t.cluster.requests}
 		return cli.RunControllers(ctx, on, flags, t.log.logger())
@@ -129,6 +170,24 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 	})
 }
 
+// pause says what is to be seen in a browser, and waits until the user has looked at it.
+func (t *tour) pause(ctx context.Context, path string) error {
+	if t.enter == nil {
+		return nil
+	}
+	began := time.Now()
+	if _, err := fmt.Fprintf(t.out, "   page   %s%s   (Enter goes on)\n", t.page, path); err != nil {
+		return err
+	}
+	select {
+	case <-t.enter:
+		t.looked += time.Since(began)
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (t *tour) walk(ctx context.Context, steps []step) error {
 	for i, s := range steps {
 		text := fmt.Sprintf("\n%d  %s\n%s", i+1, s.title, labelled("you", []string{s.you}))
@@ -140,6 +199,12 @@ func (t *tour) walk(ctx context.Context, steps []step) error {
 		}
 		if err := t.take(ctx, s); err != nil {
 			return fmt.Errorf("demo: step %d, %s: %w", i+1, s.title, err)
+		}
+		if s.look == "" {
+			continue
+		}
+		if err := t.pause(ctx, s.look); err != nil {
+			return err
 		}
 	}
 	return nil

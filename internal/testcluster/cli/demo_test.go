@@ -61,13 +61,52 @@ func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 	}
 }
 
+// Rules: LP-01
+func TestDemoServesThePageAndPrintsItsURLFirst(t *testing.T) {
+	r := skiffDev(t, "demo", "--page") // whose input is empty: it waits for nothing
+	r.Want(t, cli.ExitDone)
+	url, _, ok := strings.Cut(strings.TrimPrefix(r.Stdout, "   page   "), "   (Enter goes on)\nAn API server")
+	if !ok || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("it begins with %.200s", r.Stdout)
+	}
+	for _, path := range []string{"object/WebServer/default/web", "object/Redis/default/cache",
+		"object/RestartTrigger/default/predixy"} {
+		if !strings.Contains(r.Stdout, "\n   page   "+url+path+"   (Enter goes on)\n") {
+			t.Errorf("it does not show %s: %s", path, r.Stdout)
+		}
+	}
+}
+
+func TestTheTourWaitsForEnterForTheEndOfItsInputOrForItsOwnEnd(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	in, enter := io.Pipe()
+	lines := linesOf(ctx, in)
+	tour := tour{out: io.Discard, enter: lines}
+	go func() { _, _ = enter.Write([]byte("\n")) }() // the pipe is closed below
+	if err := tour.pause(ctx, ""); err != nil {
+		t.Errorf("after Enter: %v", err)
+	}
+	stopped := errors.New("stopped")
+	cancel(stopped)
+	if err := tour.pause(ctx, ""); !errors.Is(err, stopped) {
+		t.Errorf("after its end: %v", err)
+	}
+	if err := enter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-lines // is closed
+	if err := tour.pause(t.Context(), ""); err != nil {
+		t.Errorf("after the end of its input: %v", err)
+	}
+}
+
 func nothing(context.Context, *kube.Client) error { return nil }
 
 func TestDemoFailsWithTheStepThatFails(t *testing.T) { synctest.Test(t, demoFails) }
 
 func demoFails(t *testing.T) {
 	run := func(ctx context.Context, s step) error {
-		return runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, time.Second, []step{s})
+		return runDemo(ctx, pipeCluster(), tour{out: io.Discard, log: &actionLog{}, patience: time.Second}, []step{s})
 	}
 
 	empty := []string{"nothing is left"}
@@ -136,7 +175,7 @@ func demoIsInterrupted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runDemo(ctx, io.Discard, pipeCluster(), &actionLog{}, demoPatience, steps)
+		ended <- runDemo(ctx, pipeCluster(), tour{out: io.Discard, log: &actionLog{}, patience: demoPatience}, steps)
 	}()
 	<-ctx.Done()
 	select {

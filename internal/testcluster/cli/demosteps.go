@@ -30,6 +30,7 @@ type step struct {
 	replaced []string
 	event    string // reason of a new Event; "" for none
 	proof    string // what is shown by that
+	look     string // what of the live page is worth a look then; "": nothing
 }
 
 // missing returns what a step still lacks, "" if it is done.
@@ -82,6 +83,7 @@ func webSteps() []step {
 		do:    apply(examples.Text("webserver.yaml")),
 		now:   webLines("nginx:1.23.1", 3, "-"),
 		proof: "it became a Deployment and a Service on node port 30010, and 3 pods are ready",
+		look:  "object/WebServer/default/web",
 	}, {
 		title: "Scale it",
 		you:   "kubectl scale webserver/web --replicas=5",
@@ -153,6 +155,7 @@ func redisSteps() []step {
 		now:      redisLines("redis:8-alpine", 2),
 		replaced: []string{"pod/cache-"},
 		proof:    "the highest number was replaced first, the next when it was ready",
+		look:     "object/Redis/default/cache",
 	}}
 }
 
@@ -172,6 +175,7 @@ func restartSteps() []step {
 		replaced: []string{"pod/cache-0", "pod/predixy-"},
 		event:    "Restarted",
 		proof:    "the pod came back at a new address, and once that was quiet, the pods of the proxy were replaced",
+		look:     "object/RestartTrigger/default/predixy",
 	}, {
 		title: "Delete the Redis",
 		you:   "kubectl delete redis/cache",

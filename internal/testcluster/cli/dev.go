@@ -308,7 +308,10 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 		return cli.RunControllers(ctx, cli.Cluster{Client: client, Requests: &d.requests}, f.controllers, log)
 	}
 	if len(f.command) == 0 {
-		printDevIntro(cmd.OutOrStdout(), d, f)
+		intro := func(page string) { printDevIntro(cmd.OutOrStdout(), d, f, page) }
+		if !f.controllers.OnPage(intro) || len(f.controllers.Names) == 0 {
+			intro("none")
+		}
 		return nil, controllers(ctx)
 	}
 	err = cli.During(ctx, controllers, func(ctx context.Context) error {

@@ -27,19 +27,20 @@ spec:
   targets: [{kind: Deployment, name: web}]
 `
 
-func printDevIntro(out io.Writer, d *devCluster, f *devFlags) {
+func printDevIntro(out io.Writer, d *devCluster, f *devFlags, page string) {
 	controllers := strings.Join(f.controllers.Names, ", ")
 	if controllers == "" {
 		controllers = "none"
 	}
 	fmt.Fprintf(out, `
+live page    %s
 API server   %s  (Kubernetes %s, embedded; ends with this process)
 controllers  %s
 
 In another terminal:
 
   export KUBECONFIG='%s'
-`, d.to.Server, d.o.api.Features.Version(), controllers, f.kubeconfig)
+`, page, d.to.Server, d.o.api.Features.Version(), controllers, f.kubeconfig)
 	if len(f.controllers.Names) < len(cli.ControllerNames()) {
 		fmt.Fprint(out, "  kubectl get all --all-namespaces\n\n")
 		return

@@ -127,6 +127,9 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 	default:
 		text = objectMeta().TypeError(meta)
 	}
+	if text == "" && k.Embedded != nil {
+		text = k.Embedded(o)
+	}
 	if text != "" {
 		return errors.New(text)
 	}

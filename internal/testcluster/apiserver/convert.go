@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -16,8 +17,9 @@ import (
 
 // family is what the versions of a definition have in common.
 type family struct {
-	webhook *admission.Converter // converts between the versions; nil: they differ by their apiVersion only
-	storage *shape               // of the version to store in
+	webhook  *admission.Converter // converts between the versions; nil: only apiVersion and schema differ
+	storage  *shape               // of the version to store in
+	versions map[string]*shape
 }
 
 // shape is the Shape of a custom resource: the schema and the version that it was stored in.
@@ -34,39 +36,36 @@ func (s *Server) newFamily(crd map[string]any) *family {
 		old.Close()
 		delete(s.converters, name)
 	}
-	if obj.String(how, "strategy") != "Webhook" {
-		return &family{}
+	f := &family{versions: map[string]*shape{}}
+	if obj.String(how, "strategy") == "Webhook" {
+		f.webhook = admission.NewConverter(obj.Map(how, "webhook"), s.network())
+		s.converters[name] = f.webhook
 	}
-	s.converters[name] = admission.NewConverter(obj.Map(how, "webhook"), s.network())
-	return &family{webhook: s.converters[name]}
+	return f
 }
 
-// convertedKind returns the shape of a kind whose versions a webhook converts, nil for any other.
+// convertedKind returns the shape of a kind that has other versions, which a webhook may convert, nil for any other.
 func convertedKind(k *kinds.Kind) *shape {
-	if sh, _ := k.Shape.(*shape); sh != nil && sh.webhook != nil {
+	if sh, _ := k.Shape.(*shape); sh != nil && (sh.webhook != nil || len(sh.versions) > 1) {
 		return sh
 	}
 	return nil
 }
 
-// versionOf returns the version that an object of a converted kind is stored in: without a webhook it was stored in
-// the storage version, also when it was written in another.
-func (sh *shape) versionOf(o *store.Object) kube.Resource {
-	switch stored, _ := o.Shape.(*shape); {
-	case stored == nil:
-		return sh.storage.Resource
-	case stored.webhook == nil:
-		return stored.storage.Resource
-	default:
-		return stored.Resource
+// storedIn returns the version that an object is stored in, as the definition has it now.
+func (sh *shape) storedIn(o *store.Object) *shape {
+	stored, _ := o.Shape.(*shape)
+	if stored == nil {
+		return sh.storage
 	}
+	return cmp.Or(sh.versions[stored.Version], stored)
 }
 
 // maxConverted is how much JSON a webhook is asked to convert at once, at least one object.
 const maxConverted = 1 << 20
 
-// converted returns objects (or nil) in the version of a kind. It calls a webhook for those that are stored in another
-// version, and must not be called within a transaction.
+// converted returns objects (or nil) in the version of a kind. It may call a webhook for those that are stored in
+// another version, and must not be called within a transaction.
 func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.Object) ([]*store.Object, error) {
 	sh := convertedKind(k)
 	if sh == nil {
@@ -89,7 +88,12 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 		return nil
 	}
 	for i, o := range objects {
-		if o == nil || sh.versionOf(o).Version == k.Version {
+		if o == nil || sh.storedIn(o).Version == k.Version {
+			continue
+		}
+		from := sh.storedIn(o)
+		if sh.webhook == nil {
+			out[i] = store.NewObject(o.Key, o.Revision, sh.pruned(from.read(o)), k.Shape)
 			continue
 		}
 		if bytes += o.Size(); bytes > maxConverted && len(ask) > 0 {
@@ -98,7 +102,7 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 			}
 			bytes = o.Size()
 		}
-		ask = append(ask, forms.Decoded(obj.Clone(forms.Typed(&kinds.Kind{Resource: sh.versionOf(o)}, o.Value()))))
+		ask = append(ask, forms.Decoded(obj.Clone(forms.Typed(&kinds.Kind{Resource: from.Resource}, from.read(o)))))
 		at = append(at, i)
 	}
 	return out, flush()
@@ -116,22 +120,33 @@ func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Objec
 // pruned returns a converted object without the fields that its schema does not know. As on the real server, it does
 // not get the defaults of its new version.
 func (sh *shape) pruned(o map[string]any) map[string]any {
-	forms.Untyped(o)
+	o = forms.Untyped(obj.Shallow(o))
 	if sh.schema != nil {
 		o, _ = sh.schema.Prune(o)
 	}
 	return o
 }
 
+// read returns what is stored as the schema has it now: without the fields that are gone, with new defaults.
+func (sh *shape) read(o *store.Object) map[string]any {
+	if o.Shape == any(sh) || sh.schema == nil {
+		return o.Value()
+	}
+	return sh.schema.Default(sh.pruned(o.Value()))
+}
+
 // encode returns the object of a write in the version to store it in.
 func (s *Server) encode(ctx context.Context, w *write) (map[string]any, any, error) {
 	sh := convertedKind(w.kind)
-	if sh == nil || sh == sh.storage || !w.changed || w.dryRun() {
+	if sh == nil || sh == sh.storage || !w.changed {
 		return w.next, w.kind.Shape, nil
 	}
-	values, err := sh.webhook.Convert(ctx, []map[string]any{forms.Typed(w.kind, w.next)}, sh.storage.Resource)
-	if err != nil {
-		return nil, nil, httpd.PlainError("%v", err)
+	values := []map[string]any{forms.Typed(w.kind, w.next)}
+	if sh.webhook != nil {
+		var err error
+		if values, err = sh.webhook.Convert(ctx, values, sh.storage.Resource); err != nil {
+			return nil, nil, httpd.PlainError("%v", err)
+		}
 	}
 	value := sh.storage.pruned(values[0])
 	if sh.storage.schema != nil { // the real server sets the defaults of this version when it reads the object

@@ -179,6 +179,7 @@ func (s *Server) customKinds(crd map[string]any) (out []*kinds.Kind) {
 		sh := &shape{family: of, schema: sc, Resource: kube.Resource{Group: obj.String(spec, "group"),
 			Version: obj.String(v, "name"), Plural: obj.String(names, "plural"), Kind: obj.String(names, "kind"),
 			ClusterScoped: obj.String(spec, "scope") == "Cluster"}}
+		of.versions[sh.Version] = sh
 		if obj.Bool(v, "storage") {
 			of.storage = sh
 		}
@@ -256,8 +257,12 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 		overwrite(o, pruned)
 		return unknown
 	}
+	k.Embedded = func(o map[string]any) string { return s.MetadataError(o, "") }
 	k.Defaults = func(o map[string]any) { overwrite(o, s.Default(o)) }
-	k.View = s.Default // defaults objects that were stored under an older schema
+	k.View = func(o map[string]any) map[string]any { // of what was stored under an older schema
+		o, _ = s.Prune(o)
+		return s.Default(o)
+	}
 	k.Validate = func(next, cur map[string]any) []kinds.Cause {
 		out := s.Validate(next, cur)
 		if k.Scale != nil {

@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -44,7 +45,7 @@ func (s *Server) delete(r *request) error {
 		}
 		return s.respond(r, code, last)
 	}
-	httpd.JSON(r.writer, http.StatusOK, deletedStatus(r.kind, last))
+	forms.WriteStatus(r.writer, http.StatusOK, r.accept, deletedStatus(r.kind, last))
 	return nil
 }
 

@@ -1,16 +1,17 @@
 package apiserver
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
@@ -18,19 +19,23 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// prefersProtobuf reports whether a list or watch is answered in protobuf. An answer that a fault rewrites is in JSON,
-// because that is what the fault expects.
-func prefersProtobuf(r *request) bool {
-	return (r.verb == "list" || r.verb == "watch") && forms.PrefersProtobuf(r.Request, r.kind) &&
-		!faults.Rewrites(r.Context())
+// prefersProtobuf reports whether a request is answered in protobuf, with something of a kind, or an error for nil. An
+// answer that a fault rewrites is in JSON, because that is what the fault expects.
+func prefersProtobuf(r *request, k *kinds.Kind) bool {
+	return forms.PrefersProtobuf(r.Request, k) && !faults.Rewrites(r.Context())
 }
 
-// negotiate is forms.Negotiate, also for lists and watches, which are served in protobuf, too.
+// negotiate is forms.Negotiate, also for clients that prefer protobuf.
 func negotiate(r *request) (forms.Accept, error) {
-	if prefersProtobuf(r) {
+	if prefersProtobuf(r, r.sent) {
 		return forms.Accept{Protobuf: true}, nil
 	}
-	return forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch")
+	return forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch", !posts(r))
+}
+
+// posts reports whether a request is a POST of what is not stored.
+func posts(r *request) bool {
+	return r.kind.Review != nil || r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub)
 }
 
 // get answers GET of one object. It waits until the server has reached a requested resourceVersion.
@@ -68,12 +73,15 @@ func (s *Server) respond(r *request, code int, o *store.Object) error {
 		if err != nil {
 			return err
 		}
-		httpd.JSON(r.writer, code, scale)
+		forms.Write(r.writer, code, r.accept, r.sent.Resource, scale)
 		return nil
 	}
 	body, err := encode(r.kind, o, r.accept, true)
 	if err != nil {
 		return err
+	}
+	if r.accept.Protobuf {
+		r.writer.Header().Set("Content-Type", forms.ProtobufType)
 	}
 	httpd.Bytes(r.writer, code, body)
 	return nil
@@ -143,7 +151,7 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 	head = append(head[:len(head)-1], `,"items":[`...)
 	length := len(head) + max(0, len(objects)-1) + len("]}")
 	if k.Custom { // only these items have kind and apiVersion
-		length += len(objects) * len(forms.AppendType(nil, k))
+		length += len(objects) * len(forms.AppendType(nil, k.Resource))
 	}
 	views := make([][]byte, len(objects))
 	for i, o := range objects {
@@ -173,14 +181,14 @@ func writeItems(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objec
 
 // readPage returns the page of a list that is asked for, and the metadata of the list.
 func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string]any, err error) {
-	at, after := int64(0), store.Key{}
+	at, start := int64(0), ""
 	switch {
 	case o.token != "":
 		t, err := s.openToken(o)
 		if err != nil {
 			return nil, nil, err
 		}
-		at, after = t.Revision, t.After
+		at, start = max(t.Revision, 0), t.Start // a negative one is newestState
 	case o.revision > 0:
 		if err := s.waitFor(o.Context(), o.revision); err != nil {
 			return nil, nil, err
@@ -195,7 +203,7 @@ func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string
 	all, cursor, err := s.store.ListAndWatch(o.kind.TableName(), o.namespace, at)
 	switch {
 	case errors.Is(err, store.ErrCompacted) && o.token != "":
-		return nil, nil, s.expiredToken(o, after)
+		return nil, nil, s.expiredToken(start)
 	case errors.Is(err, store.ErrCompacted):
 		return nil, nil, httpd.Expired("The resourceVersion for the provided list is too old.")
 	case err != nil:
@@ -208,18 +216,19 @@ func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string
 	}
 	meta = map[string]any{"resourceVersion": strconv.FormatInt(cursor.Revision(), 10)}
 	for i, ob := range all {
-		if o.token != "" && ob.Key.Compare(after) <= 0 || !o.selects(ob) {
+		if o.place(ob.Key) < start {
 			continue
 		}
 		if o.limit > 0 && int64(len(page)) == o.limit {
-			meta["continue"] = s.seal(continueToken{Revision: cursor.Revision(), After: page[len(page)-1].Key,
-				Query: o.listed})
+			meta["continue"] = seal(cursor.Revision(), o.place(page[len(page)-1].Key)+"\x00")
 			if !o.selective() {
 				meta["remainingItemCount"] = int64(len(all) - i)
 			}
-			break
+			break // as on the real server, also where nothing that follows is selected
 		}
-		page = append(page, ob)
+		if o.selects(ob) {
+			page = append(page, ob)
+		}
 	}
 	page, err = s.converted(o.Context(), o.kind, page)
 	return page, meta, err
@@ -231,53 +240,66 @@ const tokenExpired = "The provided continue parameter is too old to display a co
 	"were created, modified, or deleted between the time the first chunk was returned and now may show up " +
 	"in the list."
 
-func (s *Server) expiredToken(o *listOptions, after store.Key) error {
-	return &httpd.ExpiredPage{Status: httpd.Expired(tokenExpired),
-		Next: s.seal(continueToken{After: after, Query: o.listed})}
+func (s *Server) expiredToken(start string) error {
+	return &httpd.ExpiredPage{Status: httpd.Expired(tokenExpired), Next: seal(newestState, start)}
 }
 
-// continueToken is what a continue token says.
+// newestState is the revision of the token of an expired list: it continues with what there is now.
+const newestState = -1
+
+// tokenVersion is the one version of continue tokens.
+const tokenVersion = "meta.k8s.io/v1"
+
+// continueToken is what a continue token says, in the form of a real server. It does not name the list: a client may
+// go on with another selector.
 type continueToken struct {
-	Revision int64 // 0: continue with the newest state (the token of an expired list)
-	After    store.Key
-	Issued   time.Time
-	Query    string
+	Version  string    `json:"v"`
+	Revision int64     `json:"rv"`
+	Start    string    `json:"start"`  // of the names that follow, see listOptions.place
+	Issued   time.Time `json:"issued"` // what a real server does not say
 }
 
-// seal makes a token that is opaque to clients and signed, so that the server can refuse a modified one.
-func (s *Server) seal(t continueToken) string {
-	t.Issued = time.Now()
-	body, err := json.Marshal(t)
+func seal(revision int64, start string) string {
+	body, err := json.Marshal(continueToken{tokenVersion, revision, start, time.Now()})
 	if err != nil {
 		panic(err) // never: such a struct has a form in JSON
 	}
-	return base64.RawURLEncoding.EncodeToString(append(s.sign(body), body...))
+	return base64.RawURLEncoding.EncodeToString(body)
 }
 
-// sign returns the signature of a token, which precedes it.
-func (s *Server) sign(body []byte) []byte {
-	mac := hmac.New(sha256.New, []byte(s.tokenKey))
-	mac.Write(body)
-	return mac.Sum(nil)[:tokenSum]
+// place is where a list has an object: its name, with the namespace in a list of all.
+func (o *listOptions) place(k store.Key) string {
+	if o.namespace != "" || k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
 }
-
-const tokenSum = 8
 
 func (s *Server) openToken(o *listOptions) (t continueToken, err error) {
 	if o.revision > 0 {
 		return t, httpd.BadRequest("specifying resource version is not allowed when using continue")
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
+	body, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(o.token, "="))
+	if err == nil {
+		err = json.Unmarshal(body, &t)
+	}
+	switch {
+	case err != nil:
+	case t.Version != tokenVersion:
+		err = fmt.Errorf("server does not recognize this encoded version %s", patch.Short(t.Version))
+	case t.Revision == 0:
+		err = errors.New("incorrect encoded start resourceVersion (version " + tokenVersion + ")")
+	case t.Start == "":
+		err = errors.New("encoded start key empty (version " + tokenVersion + ")")
+	case path.Clean("/"+t.Start) != "/"+strings.TrimPrefix(t.Start, "/"):
+		err = errors.New(t.Start)
+	}
 	if err != nil {
 		return t, httpd.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
-	sum, body := raw[:min(tokenSum, len(raw))], raw[min(tokenSum, len(raw)):]
-	if !hmac.Equal(s.sign(body), sum) || json.Unmarshal(body, &t) != nil || t.Query != o.listed {
-		return t, httpd.BadRequest("invalid continue token: continue key is not valid: the token was not issued by " +
-			"this server for this list")
-	}
+	t.Start = strings.TrimPrefix(t.Start, "/")
 	if t.Revision > 0 && s.tokenExpired(t.Issued) {
-		return t, s.expiredToken(o, t.After)
+		return t, s.expiredToken(t.Start)
 	}
 	return t, nil
 }

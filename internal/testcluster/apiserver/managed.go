@@ -156,15 +156,12 @@ func (s *Server) applyConfig(r *request, config map[string]any, duplicates []str
 // checkApplied checks an applied configuration like any other body, except for unknown fields, which the merge
 // refuses. For the merge it keeps apiVersion, kind and empty values.
 func checkApplied(r *request, applied map[string]any) error {
-	version := applied["apiVersion"]
-	if applied["kind"] == nil {
-		return httpd.BadRequest("invalid object type: /, Kind=")
-	}
-	if version != any(r.kind.APIVersion()) { // the merge refuses it with its own message
-		return nil
-	}
-	if applied["kind"] != any(r.kind.Kind) {
-		return checkType(r.kind, applied, nil)
+	version, kind := obj.String(applied, "apiVersion"), obj.String(applied, "kind")
+	if version != r.kind.APIVersion() || kind != r.kind.Kind {
+		if !strings.Contains(version, "/") { // the group is empty
+			version = "/" + version
+		}
+		return httpd.BadRequest("invalid object type: %s, Kind=%s", version, kind)
 	}
 	if err := checkFieldTypes(r.kind, forms.Untyped(applied)); err != nil {
 		return undecodable(r.kind, err)

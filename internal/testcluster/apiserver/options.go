@@ -32,7 +32,6 @@ type listOptions struct {
 	initialSet bool
 	bookmarks  bool
 	timeout    time.Duration // 0 = not given
-	listed     string        // identifies the list, for continue tokens
 }
 
 // parseListOptions reads and checks the parameters in the real server's order: a value that cannot be parsed is a 400,
@@ -41,8 +40,7 @@ func (s *Server) parseListOptions(r *request) (*listOptions, error) {
 	q, labels, fields := r.query, r.query.Get("labelSelector"), r.query.Get("fieldSelector")
 	o := &listOptions{request: r, token: q.Get("continue"), version: q.Get("resourceVersion"),
 		match: q.Get("resourceVersionMatch"), initial: boolParam(q.Get("sendInitialEvents")),
-		initialSet: q.Has("sendInitialEvents"), bookmarks: boolParam(q.Get("allowWatchBookmarks")),
-		listed: r.kind.TableName() + "|" + r.namespace + "|" + labels + "|" + fields}
+		initialSet: q.Has("sendInitialEvents"), bookmarks: boolParam(q.Get("allowWatchBookmarks"))}
 	var inLabels, inFields, inLimit error
 	seconds, inTimeout := number(q, "timeoutSeconds")
 	o.limit, inLimit = number(q, "limit")

@@ -8,12 +8,14 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/jsonpatch"
+	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
@@ -121,17 +123,17 @@ func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicate
 	if !ok {
 		return nil, httpd.BadRequest("the patch leaves no object")
 	}
-	if t == kube.StrategicMergePatch { // which cannot change the kind
-		forms.Untyped(next)
-	} else if err := checkType(r.sent, next, nil); err != nil && r.kind.Custom {
-		return nil, err
-	} else if err != nil {
-		return nil, errors.New(kube.AsStatus(err).Message)
+	sent := r.sent
+	if t != kube.StrategicMergePatch { // which cannot change the kind
+		var err error
+		if sent, err = s.patchedKind(r, next); err != nil {
+			return nil, err
+		}
 	}
-	if err := checkFieldTypes(r.sent, next); err != nil {
+	if err := checkFieldTypes(sent, forms.Untyped(next)); err != nil {
 		return nil, err
 	}
-	complaints := complaintsOf(duplicates, prune(r.sent, next))
+	complaints := complaintsOf(duplicates, prune(sent, next))
 	if t == kube.JSONPatch {
 		for i := range duplicates {
 			complaints[i] = "json patch " + complaints[i]
@@ -147,7 +149,64 @@ func (s *Server) patchResult(r *request, t kube.PatchType, result any, duplicate
 	if ns := obj.String(meta, "namespace"); ns != r.namespace {
 		return nil, httpd.BadRequest(otherNamespace)
 	}
+	if sent != r.sent {
+		next = r.sent.ToServe(sent.ToStore(next))
+	}
 	return next, nil
+}
+
+// patchedKind returns the kind that a patch says its result is of: that of the request, or another version of it. The
+// error is as that of patchResult.
+func (s *Server) patchedKind(r *request, next map[string]any) (*kinds.Kind, error) {
+	if _, err := typed(nil, next, nil); err != nil {
+		return nil, err
+	}
+	if r.kind.Custom && r.sent == r.kind {
+		return r.sent, checkPatchedType(r.kind, next)
+	}
+	kind, version := cmp.Or(obj.String(next, "kind"), r.sent.Kind), obj.String(next, "apiVersion")
+	group, v, hasGroup := strings.Cut(version, "/")
+	switch {
+	case kind == r.sent.Kind && version == r.sent.APIVersion():
+		return r.sent, nil
+	case version == "": // which the real server takes for a type of its own, without fields
+		return nil, r.noName()
+	case strings.Contains(v, "/"):
+		return nil, fmt.Errorf("unexpected GroupVersion string: %s", version)
+	case !hasGroup:
+		group, v = "", version
+	}
+	of := s.registry.ofKind(group, v, kind)
+	switch {
+	case of == nil || of.Custom:
+		return nil, fmt.Errorf("no kind %q is registered for version %q in scheme \"pkg/runtime/scheme.go:111\"", kind,
+			version)
+	case of.TableName() == r.kind.TableName() && r.sub == "":
+		return of, nil
+	}
+	internal, _, _ := strings.Cut(cmp.Or(r.sent.Group, "core"), ".")
+	return nil, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", v, kind, internal, r.sent.Kind)
+}
+
+// checkPatchedType refuses another kind or version of a patched custom resource.
+func checkPatchedType(k *kinds.Kind, next map[string]any) error {
+	kind, version := obj.String(next, "kind"), obj.String(next, "apiVersion")
+	switch {
+	case kind == "":
+		return fmt.Errorf("Object 'Kind' is missing in '%s'", httpd.Encode(next))
+	case version == "":
+		return httpd.InternalError("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+	}
+	var causes []kinds.Cause
+	if kind != k.Kind {
+		causes = append(causes, obj.Invalid("kind", kind, "must be "+k.Kind))
+	}
+	if version != k.APIVersion() {
+		causes = append(causes, obj.Invalid("apiVersion", version, "must be "+k.APIVersion()))
+	}
+	group, _, _ := strings.Cut(version, "/")
+	return httpd.Invalid(kube.StatusDetails{Name: obj.String(next, "metadata", "name"), Group: group, Kind: kind},
+		causes...)
 }
 
 // patchError is the answer to a patch that cannot be applied, nil for nil.

@@ -21,6 +21,12 @@ func (s *Server) post(r *request) error {
 	if err != nil {
 		return err
 	}
+	if r.kind.Kind == "Binding" { // as a subresource of the pod that the body names
+		r.kind, r.sub, r.name = s.registry.find("", "v1", "pods"), "binding", obj.String(o, "metadata", "name")
+		if r.name == "" {
+			return httpd.BadRequest("Name parameter required.")
+		}
+	}
 	if o, err = s.admitPosted(r, o); err != nil {
 		return err
 	}
@@ -37,10 +43,11 @@ func (s *Server) post(r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case r.sub == "binding" || r.sub == "eviction":
-		httpd.Created(r.writer)
+	case r.sub == "binding" || r.sub == "eviction": // which leave no object of their own
+		forms.WriteStatus(r.writer, http.StatusCreated, r.accept, map[string]any{"metadata": map[string]any{},
+			"status": "Success", "code": int64(http.StatusCreated)})
 	default:
-		httpd.Bytes(r.writer, http.StatusCreated, forms.WithType(r.sent, httpd.Encode(o)))
+		forms.Write(r.writer, http.StatusCreated, r.accept, r.sent.Resource, o)
 	}
 	return nil
 }

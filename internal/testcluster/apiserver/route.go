@@ -160,6 +160,9 @@ func (r *request) enterBuiltin() error {
 	}
 	collection := slices.Contains([]string{"list", "watch", "create", "deletecollection"}, r.verb)
 	switch {
+	case r.kind.ReadOnly && r.verb == "watch":
+		httpd.Warn(r.writer, r.kind.Warning)
+		return httpd.NotSupported(r.kind.Resource, r.verb)
 	case r.sub == "proxy" && (r.Method == http.MethodHead || r.Method == http.MethodOptions):
 	case r.Method == http.MethodHead, r.prefix != "" && r.Method != http.MethodGet, !slices.Contains(allowed, r.verb),
 		sub == nil && r.prefix == "" && collection != (r.name == ""):
@@ -228,8 +231,6 @@ func (s *Server) serve(r *request) error {
 		httpd.Warn(r.writer, r.kind.Warning)
 	}
 	switch {
-	case r.kind.Review != nil, r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub):
-		return s.post(r)
 	case r.sub == "log":
 		return s.log(r)
 	case kinds.Connects(r.sub):
@@ -239,7 +240,13 @@ func (s *Server) serve(r *request) error {
 	if r.accept, err = negotiate(r); err != nil {
 		return err
 	}
+	if posts(r) {
+		return s.post(r)
+	}
 	r.accept.Ahead = faults.Ahead(r.Context())
+	if r.kind.ReadOnly {
+		return s.readComponents(r)
+	}
 	return handlers[r.verb](s, r)
 }
 

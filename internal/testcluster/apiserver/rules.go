@@ -51,9 +51,6 @@ func size(v any, depth int) int {
 // maxSubresource is how long the subresource of a field manager may be.
 const maxSubresource = 256
 
-// maxAnnotations is the limit of the total size of an object's annotations.
-const maxAnnotations = 256 << 10
-
 // metadataCauses validates an object's metadata (apimachinery's ValidateObjectMeta, and what pkg/apis/core/validation
 // adds for the built-in kinds).
 func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Cause {
@@ -62,23 +59,8 @@ func metadataCauses(k *kinds.Kind, next map[string]any, created bool) []kinds.Ca
 	if created {
 		out = nameCauses(k, meta)
 	}
-	for _, key := range obj.Keys(obj.Map(meta, "labels")) {
-		out = append(out, obj.InvalidAll("metadata.labels", key, obj.QualifiedName(key))...)
-		if v := obj.String(meta, "labels", key); obj.LabelValue(v) != "" {
-			out = append(out, obj.Invalid("metadata.labels", v, obj.LabelValue(v)))
-		}
-	}
-	total := 0
-	for _, key := range obj.Keys(obj.Map(meta, "annotations")) {
-		out = append(out, obj.InvalidAll("metadata.annotations", key, obj.QualifiedName(key))...)
-		total += len(key) + len(obj.String(meta, "annotations", key))
-	}
-	if total > maxAnnotations {
-		out = append(out, obj.TooLong("metadata.annotations", maxAnnotations))
-	}
-	out = append(out, ownerCauses(meta)...)
+	out = append(out, obj.MetadataCauses("metadata", meta)...)
 	for i, f := range obj.Texts(meta, "finalizers") {
-		out = append(out, obj.InvalidAll("metadata.finalizers", f, obj.QualifiedName(f))...)
 		if !k.Custom && k.Resource != kinds.CRDs && !qualifiedFinalizer(f) {
 			out = append(out, obj.Invalid(fmt.Sprintf("metadata.finalizers[%d]", i), f,
 				"name is neither a standard finalizer name nor is it fully qualified"))
@@ -172,38 +154,6 @@ func nameCauses(k *kinds.Kind, meta map[string]any) []kinds.Cause {
 		out = append(out, obj.Required("metadata.name", "name or generateName is required"))
 	} else if why := check(name); why != "" {
 		out = append(out, obj.Invalid("metadata.name", name, why))
-	}
-	return out
-}
-
-func ownerCauses(meta map[string]any) []kinds.Cause {
-	var out []kinds.Cause
-	const field = "metadata.ownerReferences"
-	var controllers []string
-	for _, ref := range obj.Maps(meta, "ownerReferences") {
-		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
-			if obj.String(ref, f) == "" {
-				why := "must not be empty"
-				if f == "apiVersion" {
-					why = "version must not be empty"
-				}
-				out = append(out, obj.Invalid(field+"."+f, "", why))
-			}
-		}
-		version := obj.String(ref, "apiVersion")
-		if strings.Count(version, "/") > 1 {
-			out = append(out, obj.Invalid(field+".apiVersion", version, "version must not be empty"))
-		}
-		if version == "v1" && obj.String(ref, "kind") == "Event" {
-			out = append(out, obj.Invalid(field, ref, "/v1, Kind=Event is disallowed from being an owner"))
-		}
-		if obj.Bool(ref, "controller") {
-			controllers = append(controllers, obj.String(ref, "kind")+"/"+obj.String(ref, "name"))
-		}
-	}
-	for i := 1; i < len(controllers); i++ {
-		out = append(out, obj.Invalid(field, obj.Slice(meta, "ownerReferences"), "Only one reference can have "+
-			"Controller set to true. Found \"true\" in references for "+controllers[0]+" and "+controllers[i]))
 	}
 	return out
 }

@@ -15,9 +15,8 @@ import (
 	"cmp"
 	"context"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -118,7 +117,6 @@ type Server struct {
 	registry *registry
 	faults   *faults.Injector
 	authn    *auth.Authenticator
-	tokenKey string // signs continue tokens, to detect modified ones
 
 	ctx    context.Context // cancelled by Close, which cancels all requests
 	cancel context.CancelFunc
@@ -137,7 +135,7 @@ type Server struct {
 	eventsChecked  time.Time // when it looked at all Events
 
 	mu       sync.Mutex // guards what follows
-	rand     *mathrand.Rand
+	rand     *rand.Rand
 	closed   bool
 	expired  time.Time     // continue tokens issued up to then are expired
 	restored chan struct{} // closed by Restore
@@ -160,11 +158,10 @@ func New(o Options) *Server {
 		registry: &registry{kinds: served(o.Features, o.Unserved), crds: map[string]int64{},
 			ends: map[kube.Resource]chan struct{}{}},
 		faults:     faults.New(o.Seed),
-		tokenKey:   rand.Text(),
 		wake:       make(chan struct{}, 1),
 		converters: map[string]*admission.Converter{},
 		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
-		rand: mathrand.New(mathrand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
+		rand: rand.New(rand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.authn = &auth.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,
@@ -268,7 +265,7 @@ func (s *Server) dispatch(r *request) {
 	err := s.answer(r)
 	switch {
 	case err == nil:
-	case r.kind != nil && prefersProtobuf(r):
+	case r.kind != nil && prefersProtobuf(r, nil):
 		forms.WriteProtobufError(r.writer, err)
 	default:
 		httpd.Error(r.writer, err)

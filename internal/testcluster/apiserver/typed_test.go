@@ -40,8 +40,18 @@ func TestProtobufThatCannotBeReadIsRefused(t *testing.T) {
 		}
 		w.must(415, "POST", widgetPath, configMapType, "Content-Type", forms.ProtobufType)
 		w.must(415, "PATCH", configMaps+"/abc", configMapType, "Content-Type", forms.ProtobufType)
-		// only lists and watches are in protobuf
-		w.must(406, "GET", configMaps+"/abc", "", "Accept", forms.ProtobufType)
+		for _, a := range []response{
+			w.must(200, "GET", configMaps+"/abc", "", "Accept", forms.ProtobufType+";q=0.1"),
+			w.must(200, "PATCH", configMaps+"/abc", `{"data":{"k":"v"}}`, "Accept", forms.ProtobufType, "Content-Type",
+				string(kube.MergePatch)),
+			w.must(200, "DELETE", configMaps+"/abc", "", "Accept", forms.ProtobufType),
+			w.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}", "Accept",
+				forms.ProtobufType),
+		} {
+			if !strings.HasPrefix(a.raw, "k8s\x00") || a.header.Get("Content-Type") != forms.ProtobufType {
+				t.Errorf("%s: %q", a.header.Get("Content-Type"), a.raw)
+			}
+		}
 	})
 }
 

@@ -248,7 +248,7 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 	if wt.accept.Protobuf {
 		return forms.ProtobufBookmark(wt.kind, kind, meta)
 	}
-	return forms.WithType(kind, httpd.Encode(map[string]any{"metadata": meta}))
+	return forms.WithType(kind.Resource, httpd.Encode(map[string]any{"metadata": meta}))
 }
 
 // send sends one object in the requested form.

@@ -64,7 +64,7 @@ func (s *Server) write(w *write) error {
 	}
 }
 
-// tryWrite makes a write in one transaction, or asks the webhook that converts the object and the plugins.
+// tryWrite makes a write in one transaction, or converts the object and asks the plugins.
 func (s *Server) tryWrite(w *write, deadline time.Time) (err error) {
 	ctx := w.Context()
 	if convertedKind(w.kind) != nil {
@@ -138,7 +138,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		return err
 	}
 	if w.dryRun() {
-		w.stored = store.NewObject(key, revision, w.next, w.kind.Shape)
+		w.stored = store.NewObject(key, revision, value, shape)
 		return nil
 	}
 	if size(value, 0) > maxObject {

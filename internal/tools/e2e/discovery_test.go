@@ -17,24 +17,13 @@ import (
 	"skiff/internal/testcluster/apiserver"
 )
 
-// missingKinds are what a real server lists in discovery and the embedded one does not, with the reasons.
-var missingKinds = map[string]string{
-	"v1 bindings":          "pods are bound through their subresource, as every scheduler does",
-	"v1 componentstatuses": "deprecated since v1.19; there are no components",
-}
-
 // The embedded server lists the kinds, names, scopes and verbs that a real one lists, and nothing else.
 func TestDiscoveryIsThatOfTheRealServer(t *testing.T) {
 	cluster := ownCluster(t)
 	want, fake := discovered(t, cluster.Admin), discovered(t, startFake(t))
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		switch why := missingKinds[name]; {
-		case fake[name] == "" && why == "":
-			t.Errorf("%s is missing", name)
-		case fake[name] != "" && why != "":
-			t.Errorf("%s is not missing any more", name)
-		case fake[name] != want[name] && why == "":
-			t.Errorf("%s: %s\nwant %s", name, fake[name], want[name])
+		if fake[name] != want[name] {
+			t.Errorf("%s: %q\nwant %q", name, fake[name], want[name])
 		}
 		delete(fake, name)
 	}

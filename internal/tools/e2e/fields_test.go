@@ -84,7 +84,7 @@ func tableKinds() []tableKind {
 	for _, k := range kinds.Builtin(features.Set{}) {
 		out = append(out, tableKind{k.APIVersion(), k.Kind})
 	}
-	return append(out, tableKind{"v1", "Binding"}, tableKind{"v1", "DeleteOptions"},
+	return append(out, tableKind{"v1", "DeleteOptions"},
 		tableKind{"autoscaling/v1", "Scale"}, tableKind{"policy/v1", "Eviction"},
 		tableKind{"authentication.k8s.io/v1", "TokenRequest"})
 }
@@ -140,6 +140,8 @@ func goTypes() map[string]reflect.Type {
 	}
 	//lint:ignore SA1019 a server still serves Endpoints, and so does the embedded one
 	endpoints := corev1.Endpoints{}
+	//lint:ignore SA1019 likewise
+	components := corev1.ComponentStatus{}
 	for _, root := range []any{corev1.ConfigMap{}, endpoints, corev1.Event{}, corev1.Namespace{}, corev1.Node{},
 		corev1.Pod{}, corev1.Secret{},
 		corev1.ServiceAccount{}, corev1.Service{}, appsv1.ControllerRevision{}, appsv1.DaemonSet{},
@@ -147,7 +149,8 @@ func goTypes() map[string]reflect.Type {
 		appsv1.StatefulSet{}, rbacv1.ClusterRoleBinding{}, rbacv1.ClusterRole{}, rbacv1.RoleBinding{}, rbacv1.Role{},
 		autoscalingv2.HorizontalPodAutoscaler{}, coordinationv1.Lease{}, eventsv1.Event{},
 		apiextensionsv1.CustomResourceDefinition{},
-		corev1.Binding{}, metav1.DeleteOptions{}, autoscalingv1.Scale{}, autoscalingv1.HorizontalPodAutoscaler{},
+		corev1.Binding{}, components, metav1.DeleteOptions{}, autoscalingv1.Scale{},
+		autoscalingv1.HorizontalPodAutoscaler{},
 		authenticationv1.SelfSubjectReview{}, authenticationv1.TokenRequest{}, authenticationv1.TokenReview{},
 		authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SelfSubjectRulesReview{},
 		corev1.PersistentVolumeClaim{}, batchv1.CronJob{}, batchv1.Job{}, networkingv1.Ingress{},

@@ -1,9 +1,11 @@
 package forms
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 
 // Accept is the form of answer that a client asks for.
 type Accept struct {
-	Protobuf     bool // only lists and watches
+	Protobuf     bool
 	Table        bool
 	MetadataOnly bool          // PartialObjectMetadata or its list
 	Include      string        // includeObject
@@ -29,22 +31,67 @@ func NoWatch() error {
 	return httpd.NotAcceptable("only the following media types are accepted: " + streams)
 }
 
-// Negotiate reads the Accept header. A client that accepts JSON gets JSON, even if it prefers protobuf. collection
-// says whether a list or a watch is asked for.
-func Negotiate(r *http.Request, k *kinds.Kind, collection bool) (Accept, error) {
-	header := strings.Join(r.Header.Values("Accept"), ",")
-	if header == "" {
+// clause is a media type that a client accepts.
+type clause struct {
+	mediaType string
+	params    map[string]string
+	weight    float64
+}
+
+func (c clause) isJSON() bool {
+	return c.mediaType == "application/json" || c.mediaType == "*/*" || c.mediaType == "application/*"
+}
+
+// clauses returns what a client accepts, what it likes best first.
+func clauses(r *http.Request) (out []clause) {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		c := clause{mt, params, 1}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			c.weight = q
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b clause) int { return cmp.Compare(b.weight, a.weight) })
+	return out
+}
+
+// PrefersProtobuf reports whether a client prefers protobuf, and the kind has that form. An error, for which k is nil,
+// always has it, and is never a Table or metadata alone.
+func PrefersProtobuf(r *http.Request, k *kinds.Kind) bool {
+	if k != nil && (k.Custom || protobufForm(k) == nil) {
+		return false
+	}
+	for _, c := range clauses(r) {
+		switch {
+		case k == nil && c.params["as"] != "":
+		case c.mediaType == ProtobufType && c.params["as"] == "":
+			return true
+		case c.isJSON(), c.mediaType == yamlType:
+			return false
+		}
+	}
+	return false
+}
+
+// Negotiate reads the Accept header of a client that does not prefer protobuf. collection says whether a list or a
+// watch is asked for, tables whether there is a Table of what is asked for.
+func Negotiate(r *http.Request, k *kinds.Kind, collection, tables bool) (Accept, error) {
+	if r.Header.Get("Accept") == "" {
 		return Accept{}, nil
 	}
 	isJSON := false
-	for part := range strings.SplitSeq(header, ",") {
-		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil || mt != "application/json" && mt != "*/*" && mt != "application/*" {
+	for _, c := range clauses(r) {
+		if !c.isJSON() {
 			continue
 		}
 		isJSON = true
-		as, version := params["as"], params["v"]
-		if as != "" && (params["g"] != "meta.k8s.io" || version != "v1" && version != "v1beta1") {
+		as, version := c.params["as"], c.params["v"]
+		if as != "" && (c.params["g"] != "meta.k8s.io" || version != "v1" && version != "v1beta1") ||
+			as == "Table" && !tables {
 			continue
 		}
 		a := Accept{Include: r.URL.Query().Get("includeObject"), Meta: "meta.k8s.io/" + version}

@@ -6,6 +6,7 @@ package forms
 import (
 	"strconv"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
@@ -33,7 +34,7 @@ func ViewOf(k *kinds.Kind, o *store.Object) ([]byte, error) {
 // AppendObject appends an object, which has metadata at least, with kind and apiVersion if typed is set.
 func AppendObject(out []byte, k *kinds.Kind, o *store.Object, view []byte, typed bool) []byte {
 	if typed {
-		out = AppendType(out, k)
+		out = AppendType(out, k.Resource)
 	}
 	start := len(out)
 	if view != nil {
@@ -51,7 +52,7 @@ func AppendObject(out []byte, k *kinds.Kind, o *store.Object, view []byte, typed
 const typeLength = 100
 
 // AppendType appends the start of an object of a kind.
-func AppendType(out []byte, k *kinds.Kind) []byte {
+func AppendType(out []byte, k kube.Resource) []byte {
 	out = append(out, `{"kind":`...)
 	out = strconv.AppendQuote(out, k.Kind)
 	out = append(out, `,"apiVersion":`...)
@@ -59,7 +60,7 @@ func AppendType(out []byte, k *kinds.Kind) []byte {
 }
 
 // WithType adds apiVersion and kind to the front of an object's JSON.
-func WithType(k *kinds.Kind, body []byte) []byte {
+func WithType(k kube.Resource, body []byte) []byte {
 	out := AppendType(make([]byte, 0, len(body)+typeLength), k)
 	if string(body) != "{}" {
 		out = append(out, ',')

@@ -1,28 +1,15 @@
 package forms
 
 import (
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
-
-// Lists and watches of the built-in kinds are answered in protobuf, to clients that prefer it; all else is in JSON.
-
-// PrefersProtobuf reports whether a client prefers protobuf, and the kind has that form.
-func PrefersProtobuf(r *http.Request, k *kinds.Kind) bool {
-	if k.Custom || protobufForm(k) == nil {
-		return false
-	}
-	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
-	mediaType, params, err := mime.ParseMediaType(first)
-	return err == nil && mediaType == ProtobufType && params["as"] == ""
-}
 
 // protobufForm is nil for a kind that has none, and for definitions of custom resources: their schemas are not
 // encoded.
@@ -107,8 +94,31 @@ func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any
 }
 
 // ProtobufStatus encodes a Status.
-func ProtobufStatus(status map[string]any) []byte {
-	return must(schema.For("v1", "Status").Encode("v1", "Status", httpd.Encode(status)))
+func ProtobufStatus(o map[string]any) []byte { return protobuf(status, o) }
+
+func protobuf(k kube.Resource, o map[string]any) []byte {
+	return must(schema.For(k.APIVersion(), k.Kind).Encode(k.APIVersion(), k.Kind, httpd.Encode(o)))
+}
+
+// Write answers with an object that is not stored, of a built-in kind.
+func Write(w http.ResponseWriter, code int, a Accept, k kube.Resource, o map[string]any) {
+	switch {
+	case a.MetadataOnly && k != status:
+		httpd.JSON(w, code, map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta,
+			"metadata": o["metadata"]})
+	case a.Protobuf:
+		w.Header().Set("Content-Type", ProtobufType)
+		httpd.Bytes(w, code, protobuf(k, o))
+	default:
+		httpd.Bytes(w, code, WithType(k, httpd.Encode(Untyped(o))))
+	}
+}
+
+var status = kube.Resource{Version: "v1", Kind: "Status"}
+
+// WriteStatus answers with a Status.
+func WriteStatus(w http.ResponseWriter, code int, a Accept, o map[string]any) {
+	Write(w, code, a, status, o)
 }
 
 // WriteProtobufError is writeError for a request that is answered in protobuf.

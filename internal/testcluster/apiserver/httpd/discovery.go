@@ -220,7 +220,7 @@ func resourceList(ks []*kinds.Kind) map[string]any {
 	for _, k := range ks {
 		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
 			"kind": k.Kind, "verbs": obj.Anys(k.Verbs())}
-		if k.Review == nil {
+		if k.Review == nil && !k.ReadOnly {
 			// StorageVersionHash in k8s.io/apiserver
 			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind))
 			entry["storageVersionHash"] = base64.StdEncoding.EncodeToString(sum[:8])

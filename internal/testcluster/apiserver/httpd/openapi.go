@@ -109,6 +109,10 @@ func schemasOf(docs map[string][]*kinds.Kind, path string) map[string]any {
 			paths[collection] = operations(k, "post")
 			continue
 		}
+		if k.ReadOnly {
+			paths[object], paths[collection] = operations(k, "get"), operations(k, "list")
+			continue
+		}
 		paths[object] = operations(k, "get", "put", "patch", "delete")
 		paths[collection] = operations(k, "list", "post")
 	}

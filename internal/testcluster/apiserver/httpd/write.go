@@ -47,12 +47,6 @@ func Warn(w http.ResponseWriter, text string) {
 // RouterNotAcceptable starts the 406 of the real server's router, which does not handle custom resources.
 const RouterNotAcceptable = "406: Not Acceptable"
 
-// Created answers a POST that leaves no object of its own, such as an eviction.
-func Created(w http.ResponseWriter) {
-	JSON(w, http.StatusCreated, map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{},
-		"status": "Success", "code": int64(http.StatusCreated)})
-}
-
 // ReadBody reads a request body of at most MaxBody.
 func ReadBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBody))

@@ -84,7 +84,7 @@ func (k *Kind) attribute(l *line) {
 func (k *Kind) flags(words []string) {
 	known := map[string]*bool{"cluster": &k.ClusterScoped, "status": &k.Status, "approval": &k.Approval,
 		"author": &k.Author, "needs-version": &k.NeedsVersion, "create-on-update": &k.CreateOnUpdate,
-		"delete-returns": &k.DeleteReturns, "status-alone": &k.Isolated}
+		"delete-returns": &k.DeleteReturns, "status-alone": &k.Isolated, "read-only": &k.ReadOnly}
 	for _, w := range words {
 		if w == "review" {
 			k.Review = reviews()[k.Kind]
@@ -163,15 +163,8 @@ func newStatuses() map[string]func(Object) any {
 		"newVolumeStatus": func(Object) any {
 			return Object{"phase": "Pending", "lastPhaseTransitionTime": timestamp()}
 		},
-		"newDefinitionStatus": func(o Object) any {
-			var stored []any
-			for _, v := range obj.Maps(o, "spec", "versions") {
-				if obj.Bool(v, "storage") {
-					stored = append(stored, obj.String(v, "name"))
-				}
-			}
-			return Object{"conditions": nil, "acceptedNames": Object{"plural": "", "kind": ""},
-				"storedVersions": stored}
+		"newDefinitionStatus": func(Object) any {
+			return Object{"conditions": nil, "acceptedNames": Object{"plural": "", "kind": ""}}
 		},
 	}
 }

@@ -114,6 +114,16 @@ func versionRules(s scope) {
 	}
 }
 
+// storedVersions notes in the status of a definition that objects are stored in its storage version from now on.
+func storedVersions(s scope) {
+	stored := obj.Slice(s.root, "status", "storedVersions")
+	for _, v := range obj.Maps(s.root, "spec", "versions") {
+		if name := v["name"]; obj.Bool(v, "storage") && !slices.Contains(stored, name) {
+			obj.Set(s.root, append(slices.Clone(stored), name), "status", "storedVersions")
+		}
+	}
+}
+
 var kubeVersion = regexp.MustCompile(`^v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?$`)
 
 // CompareVersions orders the versions of a group as discovery does: v2, v1, v1beta2, v1beta1, v1alpha1, then others.

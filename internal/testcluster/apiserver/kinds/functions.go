@@ -39,7 +39,7 @@ var functions = sync.OnceValue(func() map[string]func(scope) {
 		},
 		"podRequests": podRequests, "tolerations": addTolerations, "encodeStringData": encodeStringData,
 		"keepNodePorts": keepNodePorts, "limitDefaults": limitDefaults, "conditionTimes": conditionTimes,
-		"definition": crdDefaults,
+		"definition": crdDefaults, "storedVersions": storedVersions,
 	}
 })
 

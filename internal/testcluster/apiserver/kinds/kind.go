@@ -39,6 +39,7 @@ type Kind struct {
 	Isolated  bool             // the subresource status changes no metadata
 	Approval  bool             // it has the subresource approval
 	Author    bool             // its spec names the user who created it
+	ReadOnly  bool             // the server makes its objects: they are read only, and not watched
 	Refused   string           // what this server cannot do: objects of the kind are not accepted
 	NewStatus func(Object) any // the status of a new object; nil means none
 	Scale     *Scale           // it has the subresource scale
@@ -77,6 +78,8 @@ type Kind struct {
 	// answers a POST with a status; nothing is stored, and no other verb is served
 	Review  func(Object, User) (Object, []Cause)
 	Unknown func(Object) []string // prunes unknown fields and returns their paths; nil: none are unknown
+	// Embedded says what is wrong with the types in the metadata of embedded objects; nil: there are none
+	Embedded func(Object) string
 }
 
 // Scale has the paths of the fields that the scale subresource shows.
@@ -134,6 +137,8 @@ func (k *Kind) Verbs() []string {
 	switch {
 	case k.Review != nil:
 		return posting
+	case k.ReadOnly:
+		return []string{"get", "list"}
 	case k.TableName() == "namespaces":
 		return strings.Fields("create delete get list patch update watch")
 	}

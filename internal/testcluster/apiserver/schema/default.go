@@ -3,8 +3,10 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Default returns object with the defaults of its schema. A null that is not allowed is replaced by the default, or
@@ -55,15 +57,18 @@ func (s *Schema) ownDefault(left *int) any {
 // Prune returns object without the fields that the schema does not have, and their paths, which include unknown fields
 // of metadata.
 func (s *Schema) Prune(object map[string]any) (map[string]any, []string) {
-	root, unknown := *s, []string(nil)
+	root, unknown := *s, unknownFields{}
 	root.embeddedResource = true
 	out, _ := root.pruned(object, "", &unknown).(map[string]any)
-	slices.Sort(unknown)
-	return out, unknown
+	return out, slices.Concat(slices.Sorted(slices.Values(unknown.schema)),
+		slices.Sorted(slices.Values(unknown.metadata)))
 }
 
+// unknownFields are the paths of what a schema does not have, and those in the metadata of objects.
+type unknownFields struct{ schema, metadata []string }
+
 // pruned returns a copy of v.
-func (s *Schema) pruned(v any, path string, unknown *[]string) any {
+func (s *Schema) pruned(v any, path string, unknown *unknownFields) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -79,7 +84,7 @@ func (s *Schema) pruned(v any, path string, unknown *[]string) any {
 			case s.preserveUnknown || s.anyFields:
 				out[name] = patch.Copy(field)
 			default:
-				*unknown = append(*unknown, at)
+				unknown.schema = append(unknown.schema, at)
 			}
 		}
 		return out
@@ -97,23 +102,58 @@ func (s *Schema) pruned(v any, path string, unknown *[]string) any {
 	return v
 }
 
-// metadataFields are the fields of ObjectMeta.
-var metadataFields = []string{"annotations", "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp",
-	"finalizers", "generateName", "generation", "labels", "managedFields", "name", "namespace", "ownerReferences",
-	"resourceVersion", "selfLink", "uid"}
+// objectMeta is the type of metadata.
+var objectMeta = sync.OnceValue(func() *Type { return For("v1", "ConfigMap").Fields["metadata"].Type })
 
-func prunedMetadata(v any, path string, unknown *[]string) any {
+// prunedMetadata returns the metadata of an object as Go's type of it has it.
+func prunedMetadata(v any, path string, unknown *unknownFields) any {
 	meta, ok := v.(map[string]any)
-	if !ok {
+	if v != nil && !ok {
 		return v
 	}
-	out := make(map[string]any, len(meta))
-	for name, field := range meta {
-		if slices.Contains(metadataFields, name) {
-			out[name] = patch.Copy(field)
-		} else {
-			*unknown = append(*unknown, join(path, name))
+	meta, _ = patch.Copy(meta).(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	for _, name := range objectMeta().Prune(meta) {
+		unknown.metadata = append(unknown.metadata, join(path, name))
+	}
+	objectMeta().Drop(meta)
+	return meta
+}
+
+// MetadataError says what is wrong with the types in the metadata of objects within an object, "" if nothing is.
+func (s *Schema) MetadataError(v any, path string) string {
+	if s == nil || !s.embeds {
+		return ""
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range obj.Keys(v) {
+			text, at := "", join(path, name)
+			if path == "" || !s.embeddedResource || name != "metadata" {
+				text = s.field(name).MetadataError(v[name], at)
+			} else if why := typeErrorOfMetadata(v[name]); why != "" {
+				text = at + ": " + obj.Invalid(at, v[name], why).Message
+			}
+			if text != "" {
+				return text
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if text := s.items.MetadataError(item, fmt.Sprintf("%s[%d]", path, i)); text != "" {
+				return text
+			}
 		}
 	}
-	return out
+	return ""
+}
+
+func typeErrorOfMetadata(v any) string {
+	meta, ok := v.(map[string]any)
+	if v != nil && !ok {
+		return "json: cannot unmarshal " + JSONType(v) + " into Go value of type v1.ObjectMeta"
+	}
+	return objectMeta().TypeError(meta)
 }

@@ -65,6 +65,10 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 		}
 	}
 	p.below(s, f, at)
+	s.embeds = s.embeddedResource || s.items != nil && s.items.embeds || s.additional != nil && s.additional.embeds
+	for _, sub := range s.properties {
+		s.embeds = s.embeds || sub.embeds
+	}
 	p.combinators(s, f)
 	p.forbidden(s, f, at)
 	p.lists(s, f)

@@ -54,6 +54,7 @@ type Schema struct {
 	intOrString      bool
 	preserveUnknown  bool
 	embeddedResource bool
+	embeds           bool // it is an embedded resource, or has one below it
 
 	properties map[string]*Schema
 	additional *Schema // the values of a map; nil: none, or see anyFields
@@ -100,7 +101,7 @@ func (s *Schema) TypeAt(path []string) (string, bool) {
 
 // metadataNode is the node of metadata.
 var metadataNode = sync.OnceValue(func() *patch.Node {
-	n := *patch.SchemaFor("v1", "ConfigMap").Field("metadata")
+	n := *Close(patch.SchemaFor("v1", "ConfigMap"), For("v1", "ConfigMap")).Field("metadata")
 	n.Zero = patch.ZeroAbsent
 	return &n
 })

@@ -197,9 +197,9 @@ func (p *parser) defaults(s *Schema, path string) {
 	}
 	if s.defaultValue != nil {
 		at := path + ".default"
-		var unknown []string
+		var unknown unknownFields
 		pruned := s.pruned(s.defaultValue, "", &unknown)
-		if len(unknown) > 0 {
+		if len(unknown.schema)+len(unknown.metadata) > 0 {
 			p.invalid(at, s.defaultValue, "must not have unknown fields")
 		}
 		left := maxDefaults

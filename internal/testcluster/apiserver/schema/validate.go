@@ -181,7 +181,17 @@ func checkEmbedded(f *found, object map[string]any, path string) {
 		if name == "apiVersion" && strings.Count(text, "/") > 1 {
 			f.invalid(join(path, name), text, "unexpected GroupVersion string: %s", text)
 		}
+		if why := obj.Label1035(strings.ToLower(text)); name == "kind" && text != "" && why != "" {
+			f.invalid(join(path, name), text, "may have mixed case, but should otherwise match: %s", why)
+		}
 	}
+	meta, at := obj.Map(object, "metadata"), join(path, "metadata")
+	for _, name := range []string{"generateName", "name"} {
+		for _, why := range obj.PathSegment(obj.String(meta, name)) {
+			f.invalid(join(at, name), meta[name], "%s", why)
+		}
+	}
+	f.add(obj.MetadataCauses(at, meta)...)
 }
 
 // field is the schema of a field of an object, or nil if there is none.

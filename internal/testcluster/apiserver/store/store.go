@@ -8,7 +8,6 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"math/rand/v2"
@@ -22,9 +21,12 @@ import (
 // Key identifies an object in a table; Namespace is empty for cluster-scoped kinds.
 type Key struct{ Namespace, Name string }
 
-// Compare orders keys by namespace and then by name.
+// Compare orders keys as etcd does, by NAMESPACE/NAME: a-b/x comes before a/x.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(strings.Compare(k.Namespace, o.Namespace), strings.Compare(k.Name, o.Name))
+	if k.Namespace == o.Namespace {
+		return strings.Compare(k.Name, o.Name)
+	}
+	return strings.Compare(k.Namespace+"/", o.Namespace+"/")
 }
 
 // Errors of reads at a revision.
@@ -139,7 +141,7 @@ func (t *table) list(namespace string) []*Object {
 	order := t.order
 	if namespace != "" {
 		first, _ := t.place(Key{Namespace: namespace})
-		end, _ := t.place(Key{Namespace: namespace + "\x00"}) // the next that is possible
+		end, _ := t.place(Key{Namespace: namespace, Name: "\xff"}) // behind all names, which are UTF-8
 		order = order[first:end]
 	}
 	out := make([]*Object, len(order))

@@ -155,8 +155,8 @@ func TestListsStayInOrderWhileObjectsComeAndGo(t *testing.T) {
 		})
 	}
 	for _, step := range []struct{ namespace, name, all, a string }{
-		{"a", "m", "m", "m"}, {"a-b", "x", "mx", "m"}, {"a", "z", "mzx", "mz"}, {"", "c", "cmzx", "mz"},
-		{"a", "m", "czx", "z"}, {"b", "b", "czxb", "z"}, {"a", "a", "cazxb", "az"}, {"a-b", "x", "cazb", "az"},
+		{"a", "m", "m", "m"}, {"a-b", "x", "xm", "m"}, {"a", "z", "xmz", "mz"}, {"", "c", "cxmz", "mz"},
+		{"a", "m", "cxz", "z"}, {"b", "b", "cxzb", "z"}, {"a", "a", "cxazb", "az"}, {"a-b", "x", "cazb", "az"},
 	} {
 		write(step.namespace, step.name)
 		if all, a := names(s.List("t", "")), names(s.List("t", "a")); all != step.all || a != step.a {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/plan"
 )
@@ -124,7 +123,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	defer client.Close()
 	ctx := cmd.Context()
-	server, err := serverVersion(ctx, client)
+	server, err := discovery.ServerVersion(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -203,19 +202,4 @@ func (f *planFlags) print(cmd *cobra.Command, out *plan.Plan, server string) err
 	}
 	_, err := io.WriteString(w, out.Text(isTerminal(w) && os.Getenv("NO_COLOR") == ""))
 	return err
-}
-
-// serverVersion asks the server for its version: whether there is one at all is known then.
-func serverVersion(ctx context.Context, client *kube.Client) (string, error) {
-	body, err := client.Raw(ctx, "GET", "/version", nil)
-	if err != nil {
-		return "", err
-	}
-	var v struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	if err := json.Unmarshal(body, &v); err != nil {
-		return "", fmt.Errorf("read the version of the server: %w", err)
-	}
-	return kube.Text(v.GitVersion), nil
 }

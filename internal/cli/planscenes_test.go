@@ -22,62 +22,61 @@ func (c planCluster) planWeb() {
 	c.settle()
 }
 
-// Rules: PL-09
-func TestPlanLeavesOutFieldsThatKeepTheirValue(t *testing.T) {
-	c := newPlanCluster(t)
-	c.planWeb()
-	c.patch(webServers, "default", "web", object{"spec": object{"replicas": nil}})
-	c.want(ExitDiffer, `WebServer default/web
-  ~ Deployment web: no field changes; skiff notes what it declares
-Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.
-`, "webserver/web")
-}
-
-// A server drops hostNetwork: false. Each process sends it once; nothing comes of it.
+// Each WebServer is changed after skiff has run.
 //
-// Rules: PL-08
-func TestPlanLeavesOutWritesThatChangeNothing(t *testing.T) {
-	c := newPlanCluster(t)
-	c.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx:1",
-		"template": object{"spec": object{"hostNetwork": false}}}})
-	c.settle()
-	c.want(ExitDone, `No changes: 1 object of 1 controller is as declared.
-Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.
-`, "--controllers", "webserver")
-}
-
-// After a POST, the port that was is an item of our Update entry: an apply in a dry run would leave it beside the new
-// one, which has the same name, and be refused.
-//
-// Rules: PL-08, PL-10
-func TestPlanShowsAnItemOfAListThatGetsAnotherKey(t *testing.T) {
-	c := newPlanCluster(t)
-	c.planWeb()
-	c.patch(webServers, "default", "web", object{"spec": object{"port": 8080}})
-	c.want(ExitDiffer, `WebServer default/web
-  ~ Deployment web: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)
+// Rules: PL-08, PL-09, PL-10, PL-12, PL-15
+func TestPlanShowsWhatAChangeOfASpecComesTo(t *testing.T) {
+	scenes := map[string]struct {
+		before, change object
+		code           int
+		lines, summary string
+	}{
+		"fields that others take over keep their value": {object{"replicas": 3}, object{"replicas": nil}, ExitDiffer,
+			"  ~ Deployment web: no field changes; skiff notes what it declares\n",
+			"0 to create, 1 to change, 0 to delete, 0 blocked."},
+		// a server drops it, and each process sends it once
+		"a write that changes nothing": {object{"template": object{"spec": object{"hostNetwork": false}}}, object{},
+			ExitDone, "", "0 to create, 0 to change, 0 to delete, 0 blocked."},
+		// after a POST, the port is an item of our Update entry: an apply in a dry run would leave it beside the new
+		// one, which has the same name, and be refused
+		"an item of a list that gets another key": {object{"replicas": 3}, object{"port": 8080}, ExitDiffer,
+			`  ~ Deployment web: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)
       spec.template.spec.containers[webserver].ports[http].containerPort: 80 -> 8080
   ~ Service web-service
       spec.ports[http].port: 80 -> 8080
-Plan: 0 to create, 2 to change, 0 to delete, 0 blocked. 3 pods roll.
-`, "webserver/web")
-}
-
-// After a POST, our fields are an Update in the server's books: a dry run of an apply then shows nothing that goes.
-//
-// Rules: PL-10, PL-12
-func TestPlanShowsFieldsThatAreNoLongerDeclared(t *testing.T) {
-	c := newPlanCluster(t)
-	c.planWeb()
-	c.patch(webServers, "default", "web", object{"spec": object{"env": []any{object{"name": "B", "value": "c"}},
-		"template": nil}})
-	c.want(ExitDiffer, `WebServer default/web
-  ~ Deployment web: rolls 3 pods (RollingUpdate, 0 unavailable, 1 extra)
+`, "0 to create, 2 to change, 0 to delete, 0 blocked. 3 pods roll."},
+		// our fields are an Update in the server's books: a dry run of an apply shows nothing that goes
+		"fields that are no longer declared": {object{"env": []any{object{"name": "A", "value": "b"}},
+			"template": object{"metadata": object{"annotations": object{"x/y": "z"}}}},
+			object{"env": []any{object{"name": "B", "value": "c"}}, "template": nil}, ExitDiffer,
+			`  ~ Deployment web: rolls 1 pod (RollingUpdate, 0 unavailable, 1 extra)
       spec.template.metadata.annotations["x/y"]: "z" -> (removed)
       spec.template.spec.containers[webserver].env[A].value: "b" -> (removed)
       spec.template.spec.containers[webserver].env[B].value: "c" (added)
-Plan: 0 to create, 1 to change, 0 to delete, 0 blocked. 3 pods roll.
-`, "webserver/web")
+`, "0 to create, 1 to change, 0 to delete, 0 blocked. 1 pod rolls."},
+		"a spec that is wrong": {object{}, object{"nodePort": 30001, "serviceType": "ClusterIP"}, exitBlocked,
+			`  ! spec.nodePort: a Service of spec.serviceType ClusterIP has none; remove one of the two
+      next: correct the spec of WebServer NS/web
+`, "0 to create, 0 to change, 0 to delete, 1 blocked."},
+	}
+	c := newPlanCluster(t)
+	namespaceOf := func(name string) string { return strings.ReplaceAll(name, " ", "-") }
+	for name, one := range scenes {
+		ns := namespaceOf(name)
+		one.before["image"] = "nginx:1"
+		c.create(namespaces, "", named(ns, nil))
+		c.create(webServers, ns, object{"metadata": object{"name": "web"}, "spec": one.before})
+	}
+	c.settle()
+	for name, one := range scenes {
+		ns := namespaceOf(name)
+		c.patch(webServers, ns, "web", object{"spec": one.change})
+		text := "No changes: 1 object of 1 controller is as declared.\n"
+		if one.lines != "" {
+			text = "WebServer " + ns + "/web\n" + strings.ReplaceAll(one.lines, "NS", ns)
+		}
+		c.want(one.code, text+"Plan: "+one.summary+"\n", "--controllers", "webserver", "--watch-namespaces", ns)
+	}
 }
 
 // Rules: PL-11, PL-15
@@ -94,18 +93,6 @@ func TestPlanNamesTheManagerThatAValueIsTakenFrom(t *testing.T) {
 		"skiff.dev/paused": "true"}}})
 	c.want(ExitDone, "WebServer default/web\n  = Deployment web: its WebServer is paused\n"+field+
 		"Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.\n", "webserver/web")
-}
-
-// Rules: PL-15
-func TestPlanSaysWhatIsWrongWithASpec(t *testing.T) {
-	c := newPlanCluster(t)
-	c.planWeb()
-	c.patch(webServers, "default", "web", object{"spec": object{"nodePort": 30001, "serviceType": "ClusterIP"}})
-	c.want(exitBlocked, `WebServer default/web
-  ! spec.nodePort: a Service of spec.serviceType ClusterIP has none; remove one of the two
-      next: correct the spec of WebServer default/web
-Plan: 0 to create, 0 to change, 0 to delete, 1 blocked.
-`)
 }
 
 // Rules: PL-04, PL-12

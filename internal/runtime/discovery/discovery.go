@@ -38,6 +38,22 @@ func (r apiResource) is(name string) bool {
 		slices.Contains(r.ShortNames, name)
 }
 
+// ServerVersion asks a server for its version.
+func ServerVersion(ctx context.Context, c *kube.Client) (string, error) {
+	body, err := c.Raw(ctx, http.MethodGet, "/version", nil)
+	if err != nil {
+		return "", err
+	}
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil || v.GitVersion == "" {
+		return "", fmt.Errorf("%s/version: the response is not that of an API server: check the address, and whether "+
+			"a proxy answers instead", c.Server())
+	}
+	return kube.Text(v.GitVersion), nil
+}
+
 // Resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP". As
 // in kubectl, the core group comes first, then the other groups in the server's order, each in its preferred version.
 // A group that does not answer (an extension server that is down) does not hide the others.

@@ -122,19 +122,23 @@ func overlay(n *patch.Node, live, want any) any {
 func overlayItems(n *patch.Node, have, want []any) []any {
 	out := slices.Clone(have)
 	for _, item := range want {
-		at := slices.IndexFunc(out, func(other any) bool {
-			if n.ListType() == patch.ListSet {
-				return patch.Equal(item, other)
-			}
-			return patch.Equal(n.ItemKey(item), n.ItemKey(other))
-		})
-		if at < 0 {
+		if at := indexOf(n, out, item); at < 0 {
 			out = append(out, item)
 		} else {
 			out[at] = overlay(n.Item(), out[at], item)
 		}
 	}
 	return out
+}
+
+// indexOf returns where an item is in a set or a map, -1 if it is not.
+func indexOf(n *patch.Node, list []any, item any) int {
+	return slices.IndexFunc(list, func(other any) bool {
+		if n.ListType() == patch.ListSet {
+			return patch.Equal(item, other)
+		}
+		return patch.Equal(n.ItemKey(item), n.ItemKey(other))
+	})
 }
 
 // merged applies a merge patch (RFC 7386).

@@ -216,17 +216,17 @@ func comparable(object map[string]any, isOwner bool) map[string]any {
 	return out
 }
 
-// hashOf returns what package apply notes on a child of what is declared.
-func hashOf(object kube.Raw) string {
+// annotation returns an annotation of an object, "" if it has none or is none.
+func annotation(object kube.Raw, name string) string {
 	var o struct {
 		Metadata struct {
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 	}
-	if kube.Unmarshal(object, &o) != nil {
+	if len(object) == 0 || kube.Unmarshal(object, &o) != nil {
 		return ""
 	}
-	return o.Metadata.Annotations[apply.HashAnnotation]
+	return o.Metadata.Annotations[name]
 }
 
 // ownerNames are owner references without the uids.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -14,8 +15,10 @@ type fields struct {
 	line     *Line
 	child    *child
 	declared map[string]any // what was sent
-	manager  string         // who sent it
-	schema   *patch.Node
+}
+
+func (f *fields) schema() *patch.Node {
+	return patch.SchemaFor(f.child.resource.APIVersion(), f.child.resource.Kind)
 }
 
 // mostFields is how many fields of a new object are printed: enough to recognize it.
@@ -46,7 +49,7 @@ func (f *fields) created(after kube.Raw) {
 			f.line.Note = count(int(pods), "pod")
 		}
 	}
-	for _, c := range changesOf(f.schema, nil, comparable(f.declared, false)) {
+	for _, c := range changesOf(f.schema(), nil, comparable(f.declared, false)) {
 		switch {
 		case !f.o.Full && isIdentity(c.at, c.after):
 		case !f.o.Full && len(f.line.Fields) == mostFields:
@@ -59,9 +62,9 @@ func (f *fields) created(after kube.Raw) {
 	if err != nil {
 		return
 	}
-	for _, c := range changesOf(f.schema, comparable(f.declared, false), comparable(answer, false)) {
+	for _, c := range changesOf(f.schema(), comparable(f.declared, false), comparable(answer, false)) {
 		if c.before == nil && f.madeUp(c.at) && (f.o.Full || isNodePort(c.at)) {
-			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: unknown{}})
+			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: chosenByServer})
 		}
 	}
 }
@@ -69,20 +72,12 @@ func (f *fields) created(after kube.Raw) {
 // Differences returns the fields in which two versions of an object differ, without what each write changes, and
 // without secrets.
 func Differences(r kube.Resource, before, after kube.Raw) ([]Field, error) {
-	was, err := decoded(before)
-	if err != nil {
-		return nil, err
-	}
-	is, err := decoded(after)
-	if err != nil {
-		return nil, err
-	}
-	f := fields{builder: &builder{Planner: &Planner{}}, line: &Line{}, child: &child{resource: r}}
-	schema := patch.SchemaFor(r.APIVersion(), r.Kind)
-	for _, c := range changesOf(schema, comparable(was, false), comparable(is, false)) {
-		f.add(c, nil)
-	}
-	return f.line.Fields, nil
+	was, errWas := decoded(before)
+	is, errIs := decoded(after)
+	all := &Planner{o: Options{Full: true}}
+	f := fields{builder: &builder{Planner: all, owner: new(Owner)}, line: &Line{Op: Change}, child: &child{resource: r}}
+	f.differ(was, is, nil)
+	return f.line.Fields, errors.Join(errWas, errIs)
 }
 
 // isIdentity says whether a value only says which object or item it belongs to: labels, selectors and owners, and of
@@ -128,13 +123,13 @@ func (f *fields) changed(before, after kube.Raw) {
 // how many fields these are with those that are left out.
 func (f *fields) differ(was, is map[string]any, managers []entry) int {
 	owner := f.isOwner(f.child)
-	changes := changesOf(f.schema, comparable(was, owner), comparable(is, owner))
+	changes := changesOf(f.schema(), comparable(was, owner), comparable(is, owner))
 	rolls := false
 	for i, c := range changes {
 		path := c.at.names()
 		rolls = rolls || len(path) > 2 && path[0] == "spec" && path[1] == "template"
 		if c.before == nil && f.madeUp(c.at) && !f.declares(c.at) {
-			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: unknown{}})
+			f.line.Fields = append(f.line.Fields, Field{Path: c.at.String(), After: chosenByServer})
 			continue
 		}
 		labels := len(path) > 1 && path[0] == "metadata" && path[1] == "labels"
@@ -165,7 +160,7 @@ func repeatsItem(changes []change, i int) bool {
 
 // declares says whether a value is in what was sent.
 func (f *fields) declares(at *place) bool {
-	return slices.ContainsFunc(changesOf(f.schema, nil, comparable(f.declared, false)), func(c change) bool {
+	return slices.ContainsFunc(changesOf(f.schema(), nil, comparable(f.declared, false)), func(c change) bool {
 		return c.at.String() == at.String()
 	})
 }

@@ -10,24 +10,16 @@ const Format = "skiff-plan/1"
 
 // jsonLine is one write, as a line of JSON.
 type jsonLine struct {
-	Owner     string      `json:"owner"`
-	Op        Op          `json:"op"`
-	Resource  string      `json:"resource,omitempty"`
-	Namespace string      `json:"namespace,omitempty"`
-	Name      string      `json:"name,omitempty"`
-	Fields    []jsonField `json:"fields,omitempty"`
-	Pods      int         `json:"pods,omitempty"`
-	Note      string      `json:"note,omitempty"`
-	Error     string      `json:"error,omitempty"`
-	Next      string      `json:"next,omitempty"`
-}
-
-type jsonField struct {
-	Path    string `json:"path"`
-	Before  any    `json:"before,omitempty"`
-	After   any    `json:"after,omitempty"`
-	Manager string `json:"manager,omitempty"`
-	Hidden  bool   `json:"hidden,omitempty"`
+	Owner     string  `json:"owner"`
+	Op        Op      `json:"op"`
+	Resource  string  `json:"resource,omitempty"`
+	Namespace string  `json:"namespace,omitempty"`
+	Name      string  `json:"name,omitempty"`
+	Fields    []Field `json:"fields,omitempty"`
+	Pods      int     `json:"pods,omitempty"`
+	Note      string  `json:"note,omitempty"`
+	Error     string  `json:"error,omitempty"`
+	Next      string  `json:"next,omitempty"`
 }
 
 // JSON writes a plan as lines of JSON: one about the two programs, one for each write, and a summary.
@@ -49,32 +41,22 @@ func (out *Plan) JSON(w io.Writer, skiff, server string) error {
 			}
 		}
 	}
-	s := out.Summary()
 	type summary struct {
-		Create  int `json:"create"`
-		Change  int `json:"change"`
-		Delete  int `json:"delete"`
-		Blocked int `json:"blocked"`
-		Failed  int `json:"failed"`
-		Pods    int `json:"pods"`
-		Exit    int `json:"exit"`
+		Summary
+		Exit int `json:"exit"`
 	}
-	return e.Encode(map[string]summary{
-		"summary": {s.Create, s.Change, s.Delete, s.Blocked, s.Failed, s.Pods, s.Exit()}})
+	s := out.Summary()
+	return e.Encode(map[string]summary{"summary": {s, s.Exit()}})
 }
 
 func (l *Line) json(owner string) jsonLine {
-	out := jsonLine{Owner: owner, Op: l.Op, Namespace: l.Key.Namespace, Name: l.Key.Name, Pods: l.Pods,
-		Note:  join(l.Note, l.Detail),
-		Error: l.Error, Next: l.Next}
+	out := jsonLine{Owner: owner, Op: l.Op, Namespace: l.Key.Namespace, Name: l.Key.Name, Fields: l.Fields,
+		Pods: l.Pods, Note: join(l.Note, l.Detail), Error: l.Error, Next: l.Next}
 	if l.Resource.Plural != "" {
 		out.Resource = l.Resource.GroupResource()
 	}
 	if l.Local != "" {
 		out.Note = join(out.Note, "compared here, without a dry run: "+l.Local)
-	}
-	for _, f := range l.Fields {
-		out.Fields = append(out.Fields, jsonField(f))
 	}
 	return out
 }

@@ -2,16 +2,11 @@ package plan
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"skiff/internal/runtime/apply"
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 )
 
 // builder makes the lines of one owner.
@@ -106,73 +101,54 @@ func (b *builder) children(all []told) (out []*child) {
 func (b *builder) line(ctx context.Context, c *child) *Line {
 	l := &Line{Resource: c.resource, Key: c.key}
 	r := c.result
-	if r == nil {
+	switch {
+	case r == nil:
 		return b.written(l, c)
-	}
-	if r.Err != nil {
-		b.covered = true
-		if s := kube.AsStatus(r.Err); s == nil || s.Code >= 500 || kube.IsUnauthorized(s) { // it is not refused
-			b.owner.Failed = true
-		}
-		l.Op, l.Error = Blocked, b.said(c, kube.Explain(r.Err))
-		l.Next = b.nextOf(r.Err)
-		return l
+	case r.Err != nil, inTheWay(r.Outcome):
+		return b.blocked(l, c)
 	}
 	switch r.Outcome {
-	case apply.Foreign, apply.Contested, apply.Waiting, apply.Conflict, apply.PortTaken, apply.NoNodePort:
-		l.Op, l.Error, l.Next = Blocked, b.said(c, r.Message), b.nextStep(c)
-		return l
-	case apply.Paused, apply.Outdated:
-		l.Op = Held
-		l.Note = "its " + b.resource.Kind + " is paused"
-		if r.Outcome == apply.Outdated {
-			l.Note = "it changes when it is deleted (OnDelete)"
-		} else if r.Live == nil {
-			l.Note = "it does not exist, and its " + b.resource.Kind + " is paused"
+	case apply.Paused:
+		if l.Op, l.Note = Held, "its "+b.resource.Kind+" is paused"; r.Live == nil {
+			l.Note = "it does not exist, and " + l.Note
 		}
-		b.local(ctx, l, c)
-		return l
-	case apply.Later:
-		l.Op, l.Note = Change, r.Message
-		if r.Declared != "" {
-			l.Op = Replace
-			if c.resource.Kind == "Pod" {
-				l.Pods = 1
-			}
-		}
-		b.local(ctx, l, c)
-		return l
+	case apply.Outdated:
+		l.Op, l.Note = Held, "it changes when it is deleted (OnDelete)"
 	case apply.Released:
 		l.Op, l.Note = Change, "is released: "+r.Message
 		return l
 	case apply.Replaced:
 		l.Op, l.Note = Replace, r.Message
-		b.local(ctx, l, c)
-		return l
-	}
-	switch {
-	case c.body == nil && r.Live != nil && (!r.Deleting || r.Outcome == apply.Deleted):
-		l.Op, l.Note = Delete, "it is no longer declared"
-		if b.owner.deleting {
-			l.Note = "its " + b.resource.Kind + " is being deleted"
+	case apply.Later:
+		if l.Op, l.Note = Change, r.Message; r.Declared != "" {
+			l.Op = Replace
+		}
+	default:
+		gone := r.Deleting && r.Outcome != apply.Deleted && r.Outcome != apply.Rolled // before this run
+		switch {
+		case c.body == nil && r.Live != nil && !gone:
+			l.Op, l.Note = Delete, "it is no longer declared"
+			if b.owner.deleting {
+				l.Note = "its " + b.resource.Kind + " is being deleted"
+			}
+		case c.body != nil && r.Declared != "" && r.Live != nil && r.Revision != r.Declared && !gone:
+			l.Op, l.Note = Replace, "its template has changed"
+		default:
+			return b.written(l, c)
 		}
 		b.mark(l, c)
-		return l
-	case c.body != nil && r.Declared != "" && r.Live != nil && r.Revision != r.Declared &&
-		(!r.Deleting || r.Outcome == apply.Rolled):
-		l.Op, l.Pods, l.Note = Replace, 1, "its template has changed"
-		b.local(ctx, l, c)
-		b.mark(l, c)
-		return l
 	}
-	return b.written(l, c)
+	b.local(ctx, l, c)
+	if l.Op == Replace && r.Declared != "" && c.resource.Kind == "Pod" {
+		l.Pods = 1
+	}
+	return l
 }
 
 // written is the line about what was written.
 func (b *builder) written(l *Line, c *child) *Line {
 	var before, after kube.Raw
-	var declared map[string]any
-	var manager string
+	f := fields{builder: b, line: l, child: c}
 	for _, w := range c.writes {
 		switch {
 		case w.Err != nil && !w.Local, w.Subresource != "":
@@ -181,29 +157,25 @@ func (b *builder) written(l *Line, c *child) *Line {
 			l.Op = Delete
 		case w.Verb == "create":
 			l.Op = Create
-			declared, _ = decoded(w.Body)
 		case l.Op == "":
 			l.Op, before = Change, w.Before
 		}
-		if w.Verb == "apply" && !strings.HasSuffix(w.Manager, handover) {
-			declared, _ = decoded(w.Body)
+		if w.Verb == "create" || w.Verb == "apply" && !strings.HasSuffix(w.Manager, handover) {
+			f.declared, _ = decoded(w.Body)
 		}
-		if after = w.After; manager == "" {
-			manager = w.Manager
-		}
+		after = w.After
 	}
 	if l.Op == "" {
 		return nil
 	}
 	b.mark(l, c)
-	f := fields{builder: b, line: l, child: c, declared: declared, manager: manager,
-		schema: patch.SchemaFor(c.resource.APIVersion(), c.resource.Kind)}
 	switch l.Op {
 	case Create:
 		f.created(after)
 	case Change:
 		f.changed(before, after)
-		if len(l.Fields) == 0 && (b.isOwner(c) || hashOf(before) == hashOf(after)) {
+		noted := annotation(before, apply.HashAnnotation) != annotation(after, apply.HashAnnotation)
+		if len(l.Fields) == 0 && (b.isOwner(c) || !noted) {
 			return nil // its status or its finalizers; or the server stores what it has, whatever we send
 		}
 	}
@@ -242,81 +214,7 @@ func (b *builder) local(ctx context.Context, l *Line, c *child) {
 		l.Local = kube.Text(err.Error())
 		return
 	}
-	schema := patch.SchemaFor(c.resource.APIVersion(), c.resource.Kind)
-	want, _ := overlay(schema, have, c.body).(map[string]any)
-	f := fields{builder: b, line: l, child: c, declared: c.body, schema: schema}
+	f := fields{builder: b, line: l, child: c, declared: c.body}
+	want, _ := overlay(f.schema(), have, c.body).(map[string]any)
 	f.differ(have, want, managersOf(live))
-}
-
-// failed adds what kept the owner from being planned.
-func (b *builder) failed(err error) {
-	if b.covered {
-		return
-	}
-	blocks := controller.IsTerminal(err)
-	text := err.Error()
-	l := Line{Op: Blocked}
-	switch reason := controller.ReasonOf(err); {
-	case reason == "InvalidSpec":
-		l.Next = "correct the spec of " + b.owner.Name
-	case reason == "TemplateRefused":
-		l.Next = "correct spec.template of " + b.owner.Name
-	case calledHook.MatchString(text):
-		text, blocks = calledHook.ReplaceAllString(text, "hook $1$2: "), false
-		l.Detail = fmt.Sprintf("its %d children were not planned", b.left)
-		if b.left == 1 {
-			l.Detail = "its child was not planned"
-		}
-	case kube.AsStatus(err) != nil:
-		text = kube.Explain(err)
-	}
-	l.Error = b.secrets.cut(text)
-	b.owner.Failed = !blocks
-	b.owner.Lines = append(b.owner.Lines, l)
-}
-
-// calledHook is how the error of a hook that is a program begins: its name and where it is are said once.
-var calledHook = regexp.MustCompile(
-	`^call the (\w+) hook: hook \w+ (?:\([^)]*\)|at \S+): |^answer of the (sync|finalize|customize) hook: `)
-
-// said returns what is in the way of a child, without its name, which the line begins with.
-func (b *builder) said(c *child, text string) string {
-	return b.secrets.cut(strings.TrimPrefix(text, c.resource.Kind+" "+c.key.String()+" "))
-}
-
-// nextStep says what to do about a child that is in the way.
-func (b *builder) nextStep(c *child) string {
-	r := c.result
-	switch r.Outcome {
-	case apply.Foreign:
-		if strings.HasSuffix(r.Message, "is not managed by skiff") {
-			return fmt.Sprintf("delete it, or set %s: \"true\" on %s", apply.AdoptAnnotation, b.owner.Name)
-		}
-		return "delete it, or give " + b.owner.Name + " another name"
-	case apply.Contested:
-		return "stop what changes it"
-	case apply.Waiting:
-		return "plan again when it is gone"
-	case apply.PortTaken:
-		return "free the node port, or declare another one"
-	case apply.NoNodePort:
-		return "delete a Service that has a node port"
-	}
-	if strings.Contains(r.Message, "node port") {
-		return "free the node port, or declare another one"
-	}
-	return "plan again: it changed meanwhile"
-}
-
-// nextOf says what to do about a refusal.
-func (b *builder) nextOf(err error) string {
-	switch {
-	case kube.IsInvalid(err):
-		return "correct the spec of " + b.owner.Name
-	case kube.IsForbidden(err):
-		return "change " + b.owner.Name + ", or the policy or quota that refuses it"
-	case errors.As(err, new(*kube.NoAnswerError)):
-		return "plan again"
-	}
-	return ""
 }

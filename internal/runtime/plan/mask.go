@@ -11,30 +11,19 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// The values that stand for others in a plan.
-type (
-	unknown struct{}              // the server makes it up
-	moment  struct{}              // the time at which it is done
-	hidden  struct{ bytes int }   // a secret
-	masked  struct{ text string } // a value with a secret in it, which is cut out
+// placeholder is printed in the place of a value, without quotes.
+type placeholder string
+
+// The places of values that are not known yet.
+const (
+	chosenByServer placeholder = "(known after creation)"
+	restartTime    placeholder = "(the time of the restart)"
 )
 
-func (unknown) String() string  { return "(known after creation)" }
-func (moment) String() string   { return "(the time of the restart)" }
-func (h hidden) String() string { return fmt.Sprintf("(hidden, %d bytes)", h.bytes) }
-func (m masked) String() string { return m.text }
+func (p placeholder) String() string { return string(p) }
 
-// MarshalJSON writes it as a text.
-func (u unknown) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
-
-// MarshalJSON writes it as a text.
-func (m moment) MarshalJSON() ([]byte, error) { return json.Marshal(m.String()) }
-
-// MarshalJSON writes it as a text.
-func (h hidden) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
-
-// MarshalJSON writes it as a text.
-func (m masked) MarshalJSON() ([]byte, error) { return json.Marshal(m.text) }
+// hidden is that of a secret of some bytes.
+func hidden(bytes int) placeholder { return placeholder(fmt.Sprintf("(hidden, %d bytes)", bytes)) }
 
 // credential matches the name of a variable, a flag or an annotation whose value is one.
 var credential = regexp.MustCompile(
@@ -55,20 +44,16 @@ func shown(r kube.Resource, at *place, v any) (any, bool) {
 	last := path[len(path)-1]
 	secret := r.Group == "" && r.Kind == "Secret"
 	annotation := len(path) > 1 && path[len(path)-2] == "annotations"
-	switch {
-	case last == restartedAt:
-		return moment{}, false
-	case secret && (path[0] == "data" || path[0] == "stringData"):
-		return hidden{secretSize(path[0], v)}, true
-	case annotation && (secret && strings.HasSuffix(last, lastApplied) || credential.MatchString(last)):
-		return hidden{size(v)}, true
-	case last == "value" && at.up != nil && at.up.item != nil && credential.MatchString(at.up.name):
-		return hidden{size(v)}, true
-	}
 	list, isList := v.([]any)
 	switch {
-	case isList && (last == "env" || last == "containers" || last == "initContainers"):
-		return hidden{size(v)}, true // it could not be taken apart
+	case last == restartedAt:
+		return restartTime, false
+	case secret && (path[0] == "data" || path[0] == "stringData"):
+		return hidden(secretSize(path[0], v)), true
+	case annotation && (secret && strings.HasSuffix(last, lastApplied) || credential.MatchString(last)),
+		last == "value" && at.up != nil && at.up.item != nil && credential.MatchString(at.up.name),
+		isList && slices.Contains([]string{"env", "containers", "initContainers"}, last): // it could not be taken apart
+		return hidden(size(v)), true
 	case isList && (last == "args" || last == "command"):
 		return shownArgs(list)
 	}
@@ -101,11 +86,11 @@ func shownArgs(list []any) (shown any, hides bool) {
 		word, rest, several := strings.Cut(text, " ")
 		switch {
 		case next:
-			out[i], hides = masked{hidden{len(text)}.String()}, true
+			out[i], hides = hidden(len(text)), true
 		case assigned && strings.HasPrefix(name, "-") && credential.MatchString(name):
-			out[i], hides = masked{name + "=" + hidden{len(value)}.String()}, true
+			out[i], hides = placeholder(name+"=")+hidden(len(value)), true
 		case several && credential.MatchString(word): // as redis.conf has it: requirepass x
-			out[i], hides = masked{word + " " + hidden{len(rest)}.String()}, true
+			out[i], hides = placeholder(word+" ")+hidden(len(rest)), true
 		}
 		next = !next && strings.HasPrefix(text, "-") && !assigned && credential.MatchString(text)
 	}

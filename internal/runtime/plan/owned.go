@@ -38,43 +38,83 @@ func managersOf(object kube.Raw) []entry {
 	return out
 }
 
-// owns says whether a manager owns the value at a place.
-func (e *entry) owns(at *place) bool {
-	found, _ := e.find(at)
-	return found
+// ownership is who owns what is below a value: sets of fields, as FieldsV1 has them.
+type ownership struct{ ours, others []map[string]any }
+
+func owners(managers []entry, ours string, handed []map[string]any) ownership {
+	o := ownership{others: handed}
+	for _, e := range managers {
+		if e.Manager == ours {
+			o.ours = append(o.ours, e.fields)
+		} else {
+			o.others = append(o.others, e.fields)
+		}
+	}
+	return o
 }
 
-// find returns the fields that a manager owns below a place; whole says that it owns all there is.
-func (e *entry) find(at *place) (found bool, below map[string]any) {
+// below returns the ownership of a field or an item.
+func (o ownership) below(is func(name string) bool) ownership {
+	return ownership{setsBelow(o.ours, is), setsBelow(o.others, is)}
+}
+
+// goes says whether a value goes that is no longer declared: we own it as such, and others nothing in it.
+func (o ownership) goes() bool {
+	for _, set := range o.ours {
+		if _, itself := set["."]; itself || len(set) == 0 {
+			return len(o.others) == 0
+		}
+	}
+	return false
+}
+
+func setsBelow(sets []map[string]any, is func(string) bool) (out []map[string]any) {
+	for _, set := range sets {
+		for name, v := range set {
+			if below, ok := v.(map[string]any); ok && is(name) {
+				out = append(out, below)
+			}
+		}
+	}
+	return out
+}
+
+// field is what a set of fields calls a field.
+func field(name string) func(string) bool { return func(s string) bool { return s == "f:"+name } }
+
+// member is what it calls an item of a list: by its merge key after k:, by its value after v:.
+func member(prefix string, is any) func(string) bool {
+	return func(s string) bool {
+		text, ok := strings.CutPrefix(s, prefix)
+		v, err := patch.Decode([]byte(text))
+		return ok && err == nil && patch.Equal(v, is)
+	}
+}
+
+// setsAt returns the sets of fields below a place. An atomic value is owned as a whole: its set is empty.
+func setsAt(sets []map[string]any, at *place) []map[string]any {
 	if at == nil {
-		return true, e.fields
+		return sets
 	}
-	found, in := e.find(at.up)
-	if !found || at.up != nil && len(in) == 0 { // an atomic value is owned as a whole
-		return found, nil
+	is := field(at.name)
+	if at.item != nil {
+		is = member("k:", at.key())
 	}
-	if at.item == nil {
-		field, ok := in["f:"+at.name].(map[string]any)
-		return ok, field
-	}
-	key := at.key()
-	for name, v := range in {
-		text, ok := strings.CutPrefix(name, "k:")
-		if !ok || key == nil {
-			continue
+	var out []map[string]any
+	for _, above := range setsAt(sets, at.up) {
+		if at.up != nil && len(above) == 0 {
+			out = append(out, above)
 		}
-		if k, err := patch.Decode([]byte(text)); err == nil && patch.Equal(k, key) {
-			field, ok := v.(map[string]any)
-			return ok, field
-		}
+		out = append(out, setsBelow([]map[string]any{above}, is)...)
 	}
-	return false, nil
+	return out
 }
 
 // taken returns which of the managers, other than ours and those that we hand fields over to, owns a value.
 func taken(managers []entry, ours []string, at *place) string {
 	for _, e := range managers {
-		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, handover)) && e.owns(at) {
+		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, handover)) &&
+			len(setsAt([]map[string]any{e.fields}, at)) > 0 {
 			return e.Manager
 		}
 	}

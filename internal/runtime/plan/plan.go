@@ -37,10 +37,11 @@ const (
 
 // Field is one value that would change. Nil stands for none.
 type Field struct {
-	Path          string
-	Before, After any
-	Manager       string // another field manager, which the value is taken from
-	Hidden        bool
+	Path    string `json:"path"`
+	Before  any    `json:"before,omitempty"`
+	After   any    `json:"after,omitempty"`
+	Manager string `json:"manager,omitempty"` // another field manager, which the value is taken from
+	Hidden  bool   `json:"hidden,omitempty"`
 }
 
 // Line is one write, or why there is none.
@@ -273,48 +274,4 @@ func (p *Planner) plan(ctx context.Context, c *controller.Controller, k kube.Key
 		b.failed(err)
 	}
 	return o
-}
-
-// Summary counts the lines of a plan.
-type Summary struct {
-	Create, Change, Delete, Blocked, Failed, Pods int
-}
-
-// Summary counts.
-func (out *Plan) Summary() (s Summary) {
-	for _, o := range out.Owners {
-		if o.Failed {
-			s.Failed++
-		}
-		for _, l := range o.Lines {
-			s.Pods += l.Pods
-			switch l.Op {
-			case Create:
-				s.Create++
-			case Change:
-				s.Change++
-			case Delete:
-				s.Delete++
-			case Replace:
-				s.Create, s.Delete = s.Create+1, s.Delete+1
-			case Blocked:
-				s.Blocked++
-			}
-		}
-	}
-	return s
-}
-
-// Exit returns the exit code: 1 an owner could not be planned, 4 something is blocked, 3 there are writes, 0 there is
-// nothing to write.
-func (s Summary) Exit() int {
-	switch {
-	case s.Failed > 0:
-		return 1
-	case s.Blocked > 0:
-		return 4
-	case s.Create+s.Change+s.Delete > 0:
-		return 3
-	}
-	return 0
 }

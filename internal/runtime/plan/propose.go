@@ -52,7 +52,7 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 	}
 	fresh = live == nil
 	kind, body, err := kube.ApplyPatch, one.Object, error(nil)
-	if last := lastAppliedTo(live); last != nil {
+	if last, _ := decoded(kube.Raw(annotation(live, appliedAnnotation))); last != nil { // of text that is no JSON, none
 		kind = kube.MergePatch // as `kubectl apply` does with custom resources
 		if body, err = withoutDropped(last, one.Object); err != nil {
 			return nil, fresh, err
@@ -72,23 +72,6 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 		return nil, fresh, err
 	}
 	return answer, fresh, nil
-}
-
-// lastAppliedTo returns what `kubectl apply` has applied to an object, nil if it has not.
-func lastAppliedTo(live kube.Raw) map[string]any {
-	var o struct {
-		Metadata struct {
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	if live == nil || kube.Unmarshal(live, &o) != nil {
-		return nil
-	}
-	last, err := decoded(kube.Raw(o.Metadata.Annotations[appliedAnnotation]))
-	if err != nil {
-		return nil
-	}
-	return last
 }
 
 // withoutDropped returns a merge patch: an object, and null for what was applied before and is not in it any more.

@@ -56,47 +56,6 @@ func (p *Planner) handedOver(w *kube.Write) (sets []map[string]any) {
 	return sets
 }
 
-// ownership is who owns what is below a value: sets of fields, as FieldsV1 has them.
-type ownership struct{ ours, others []map[string]any }
-
-func owners(managers []entry, ours string, handed []map[string]any) ownership {
-	o := ownership{others: handed}
-	for _, e := range managers {
-		if e.Manager == ours {
-			o.ours = append(o.ours, e.fields)
-		} else {
-			o.others = append(o.others, e.fields)
-		}
-	}
-	return o
-}
-
-// below returns the ownership of a field or an item.
-func (o ownership) below(is func(name string) bool) ownership {
-	return ownership{setsBelow(o.ours, is), setsBelow(o.others, is)}
-}
-
-func setsBelow(sets []map[string]any, is func(string) bool) (out []map[string]any) {
-	for _, set := range sets {
-		for name, v := range set {
-			if below, ok := v.(map[string]any); ok && is(name) {
-				out = append(out, below)
-			}
-		}
-	}
-	return out
-}
-
-// goes says whether a value goes that is no longer declared: we own it as such, and others nothing in it.
-func (o ownership) goes() bool {
-	for _, set := range o.ours {
-		if _, itself := set["."]; itself || len(set) == 0 {
-			return len(o.others) == 0
-		}
-	}
-	return false
-}
-
 // pruned returns an object without what we alone own and do not declare any more, as server-side apply removes it;
 // without fields, only items of lists go.
 func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
@@ -108,7 +67,7 @@ func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
 		want, _ := sent.(map[string]any)
 		out := make(map[string]any, len(live))
 		for name, v := range live {
-			below := o.below(func(s string) bool { return s == "f:"+name })
+			below := o.below(field(name))
 			declared, ok := want[name]
 			if ok || !fields || !below.goes() {
 				out[name] = pruned(n.Field(name), v, declared, below, fields)
@@ -117,11 +76,8 @@ func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
 		return out
 	case []any:
 		want, _ := sent.([]any)
-		switch n.ListType() {
-		case patch.ListMap:
+		if n.ListType() != patch.ListAtomic {
 			return prunedItems(n, live, want, o, fields)
-		case patch.ListSet:
-			return prunedSet(live, want, o)
 		}
 	}
 	return live
@@ -130,39 +86,17 @@ func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
 func prunedItems(n *patch.Node, live, want []any, o ownership, fields bool) []any {
 	out := []any{}
 	for _, item := range live {
-		key := n.ItemKey(item)
-		below := o.below(func(s string) bool {
-			text, ok := strings.CutPrefix(s, "k:")
-			k, err := patch.Decode([]byte(text))
-			return ok && err == nil && patch.Equal(k, key)
-		})
+		is := member("v:", item)
+		if n.ListType() == patch.ListMap {
+			is = member("k:", n.ItemKey(item))
+		}
+		below := o.below(is)
 		var declared any
-		for _, w := range want {
-			if patch.Equal(n.ItemKey(w), key) {
-				declared = w
-			}
+		if i := indexOf(n, want, item); i >= 0 {
+			declared = want[i]
 		}
 		if declared != nil || !below.goes() {
 			out = append(out, pruned(n.Item(), item, declared, below, fields))
-		}
-	}
-	return out
-}
-
-func prunedSet(live, want []any, o ownership) []any {
-	out := []any{}
-	for _, v := range live {
-		below := o.below(func(s string) bool {
-			text, ok := strings.CutPrefix(s, "v:")
-			member, err := patch.Decode([]byte(text))
-			return ok && err == nil && patch.Equal(member, v)
-		})
-		declared := false
-		for _, w := range want {
-			declared = declared || patch.Equal(w, v)
-		}
-		if declared || !below.goes() {
-			out = append(out, v)
 		}
 	}
 	return out

@@ -9,8 +9,8 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // journal is what was written in a rehearsal.
@@ -63,24 +63,12 @@ func (j *journal) bookkeeping(w apiserver.Write) bool {
 	if w.UserAgent == apiserver.Simulation || w.Before == nil || w.After == nil {
 		return false
 	}
-	meta := []string{"managedFields", "resourceVersion", "generation"}
-	var rest []string
+	meta, rest := []string{"managedFields", "resourceVersion", "generation"}, []string{"metadata"}
 	if j.owners[w.Resource.GroupResource()] {
-		meta, rest = append(meta, "finalizers"), []string{"status"}
+		meta, rest = append(meta, "finalizers"), append(rest, "status")
 	}
-	return patch.Equal(without(w.Before, meta, rest), without(w.After, meta, rest))
-}
-
-// without returns a copy of an object without fields, and its metadata without some.
-func without(o map[string]any, meta, fields []string) map[string]any {
-	drop := func(from map[string]any, names []string) map[string]any {
-		out := maps.Clone(from)
-		maps.DeleteFunc(out, func(name string, _ any) bool { return slices.Contains(names, name) })
-		return out
-	}
-	out := drop(o, fields)
-	out["metadata"] = drop(metaOf(o), meta)
-	return out
+	return obj.EqualExcept(w.Before, w.After, rest...) &&
+		obj.EqualExcept(obj.Map(w.Before, "metadata"), obj.Map(w.After, "metadata"), meta...)
 }
 
 // begin notes that the controllers begin.
@@ -145,13 +133,12 @@ func (j *journal) ours() (lines []line, created, changed, deleted int) {
 		default:
 			changed++
 		}
-		meta := metaOf(of)
-		name, _ := meta["name"].(string)
-		owner := w.From
-		if ns, _ := meta["namespace"].(string); ns != "" && !strings.Contains(owner, " "+ns+"/") {
-			name = ns + "/" + name // of another namespace than the owner
+		key := keyOf(of)
+		name := key.String()
+		if strings.Contains(w.From, " "+key.Namespace+"/") {
+			name = key.Name // it is in the namespace of its owner
 		}
-		lines = append(lines, line{w.Time.Sub(j.began), owner, symbol + " " + w.Resource.Kind + " " + name})
+		lines = append(lines, line{w.Time.Sub(j.began), w.From, symbol + " " + w.Resource.Kind + " " + name})
 	}
 	return lines, created, changed, deleted
 }

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // exitBlocked is the exit code where something is in the way of a write, as that of skiff plan.
@@ -116,8 +117,9 @@ func (r *rehearsal) whatIsBlocked() (out []string) {
 		}
 		for _, o := range r.server.List(right.Resource, "") {
 			name := right.Resource.Kind + " " + keyOf(o).String()
-			if message, is := stalled(o); is && !said[name] {
-				said[name], out = true, append(out, name+": "+message)
+			c := condition(o, conditions.Stalled)
+			if c["status"] == string(conditions.True) && !said[name] { // there is no progress until a user changes something
+				said[name], out = true, append(out, name+": "+obj.String(c, "message"))
 			}
 		}
 	}
@@ -134,24 +136,16 @@ func (r *rehearsal) whatIsBlocked() (out []string) {
 	return out
 }
 
-// stalled returns the message of the condition that says that there is no progress until a user changes something.
-func stalled(o map[string]any) (message string, is bool) {
-	status, _ := o["status"].(map[string]any)
-	all, _ := status["conditions"].([]any)
-	for _, one := range all {
-		c, _ := one.(map[string]any)
-		if c["type"] == conditions.Stalled && c["status"] == string(conditions.True) {
-			message, _ = c["message"].(string)
-			return message, true
+// condition returns a condition of an object, nil if it has none of the type.
+func condition(o map[string]any, of string) map[string]any {
+	for _, c := range obj.Maps(o, "status", "conditions") {
+		if c["type"] == of {
+			return c
 		}
 	}
-	return "", false
+	return nil
 }
 
 func keyOf(o map[string]any) kube.Key {
-	meta := metaOf(o)
-	var k kube.Key
-	k.Namespace, _ = meta["namespace"].(string)
-	k.Name, _ = meta["name"].(string)
-	return k
+	return kube.Key{Namespace: obj.String(o, "metadata", "namespace"), Name: obj.String(o, "metadata", "name")}
 }

@@ -6,6 +6,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // cluster stands for the owner of what the simulation did.
@@ -30,19 +31,20 @@ func (r *rehearsal) rollouts() (out []line) {
 		if w.Resource != pods || w.After == nil {
 			continue
 		}
-		uid, _ := metaOf(w.After)["uid"].(string)
-		if w.Before == nil {
+		uid := obj.String(w.After, "metadata", "uid")
+		_, before := ready[uid]
+		switch {
+		case w.Before == nil:
 			made[uid] = true
-		} else if _, before := ready[uid]; !before && isReady(w.After) && w.UserAgent == apiserver.Simulation {
+		case !before && condition(w.After, "Ready")["status"] == "True" && w.UserAgent == apiserver.Simulation:
 			ready[uid] = w.Time
 		}
 	}
 	all := map[string]*rollout{}
 	var order []*rollout
 	for _, o := range r.server.List(pods, "") {
-		meta := metaOf(o)
-		uid, _ := meta["uid"].(string)
-		if !made[uid] || meta["deletionTimestamp"] != nil {
+		uid := obj.String(o, "metadata", "uid")
+		if !made[uid] || obj.Get(o, "metadata", "deletionTimestamp") != nil {
 			continue
 		}
 		owner := r.ownerOf(o)
@@ -83,31 +85,10 @@ func (r *rehearsal) ownerOf(o map[string]any) string {
 
 // controllerOf returns the owner of an object that is its controller; "" if there is none.
 func controllerOf(o map[string]any) (kind, name string) {
-	all, _ := metaOf(o)["ownerReferences"].([]any)
-	for _, one := range all {
-		ref, _ := one.(map[string]any)
+	for _, ref := range obj.Maps(o, "metadata", "ownerReferences") {
 		if ref["controller"] == true {
-			kind, _ = ref["kind"].(string)
-			name, _ = ref["name"].(string)
-			return kind, name
+			return obj.String(ref, "kind"), obj.String(ref, "name")
 		}
 	}
 	return "", ""
-}
-
-// isReady says whether a pod is.
-func isReady(o map[string]any) bool {
-	status, _ := o["status"].(map[string]any)
-	all, _ := status["conditions"].([]any)
-	for _, one := range all {
-		if c, _ := one.(map[string]any); c["type"] == "Ready" {
-			return c["status"] == "True"
-		}
-	}
-	return false
-}
-
-func metaOf(o map[string]any) map[string]any {
-	meta, _ := o["metadata"].(map[string]any)
-	return meta
 }

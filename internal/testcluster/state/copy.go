@@ -12,6 +12,7 @@ import (
 
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Scope is what is copied of a cluster.
@@ -48,17 +49,11 @@ var (
 
 // Copy reads what controllers see of a cluster.
 func Copy(ctx context.Context, c *kube.Client, scope Scope) (*State, error) {
-	b, err := c.Raw(ctx, "GET", "/version", nil)
+	version, err := discovery.ServerVersion(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	var version struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	if err := json.Unmarshal(b, &version); err != nil {
-		return nil, fmt.Errorf("read /version: %w", err)
-	}
-	s := &copying{State: &State{Server: kube.Text(version.GitVersion)}, client: c}
+	s := &copying{State: &State{Server: version}, client: c}
 	resources, err := s.resources(ctx, scope.Rights)
 	if err != nil {
 		return nil, err
@@ -167,12 +162,10 @@ func (s *copying) cluster(ctx context.Context, scope *Scope) error {
 			return err
 		}
 		for _, text := range s.Objects[before:] {
-			var o head
-			if err := read(text, &o); err != nil {
+			if o, err := decoded(text); err != nil {
 				return err
-			}
-			if scope.Selector != "" {
-				scope.Namespaces = append(scope.Namespaces, o.Metadata.Name)
+			} else if scope.Selector != "" {
+				scope.Namespaces = append(scope.Namespaces, obj.String(o, "metadata", "name"))
 			}
 		}
 	}
@@ -272,20 +265,11 @@ func (s *copying) copy(r kube.Resource, text []byte) error {
 
 // nodeOf keeps of a node what decides which pods it takes. The simulation says the rest.
 func nodeOf(o map[string]any) map[string]any {
-	pick := func(from any, names ...string) map[string]any {
-		m, _ := from.(map[string]any)
-		m = maps.Clone(m)
-		maps.DeleteFunc(m, func(name string, _ any) bool { return !slices.Contains(names, name) })
-		return m
+	pick := func(field string, names ...string) map[string]any {
+		of := obj.Map(o, field)
+		maps.DeleteFunc(of, func(name string, _ any) bool { return !slices.Contains(names, name) })
+		return of
 	}
-	return map[string]any{"metadata": pick(o["metadata"], "name", "uid", "labels", "creationTimestamp"),
-		"spec": pick(o["spec"], "taints", "unschedulable")}
-}
-
-// read reads a part of an object.
-func read(text kube.Raw, into any) error {
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read a copied object: %w", err)
-	}
-	return nil
+	return map[string]any{"metadata": pick("metadata", "name", "uid", "labels", "creationTimestamp"),
+		"spec": pick("spec", "taints", "unschedulable")}
 }

@@ -11,6 +11,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Redact replaces the values in the copy that may be secret, each by a text that is the same wherever the value is: of
@@ -78,10 +79,9 @@ const (
 
 // collect notes the hashes of an object.
 func (r *redaction) collect(o map[string]any) {
-	meta, _ := o["metadata"].(map[string]any)
-	for field, key := range map[string]string{"annotations": hashAnnotation, "labels": revisionLabel} {
-		of, _ := meta[field].(map[string]any)
-		if hash, _ := of[key].(string); hash != "" && r.marks[hash] == "" {
+	for _, hash := range []string{obj.String(o, "metadata", "annotations", hashAnnotation),
+		obj.String(o, "metadata", "labels", revisionLabel)} {
+		if hash != "" && r.marks[hash] == "" {
 			r.marks[hash] = ""
 		}
 	}
@@ -90,8 +90,7 @@ func (r *redaction) collect(o map[string]any) {
 // declare finds which hashes of the redacted object stand for which of the object as it was.
 func (r *redaction) declare(text kube.Raw, o map[string]any,
 	marks func(apiVersion, kind string, raw kube.Raw) ([]string, error)) error {
-	apiVersion, _ := o["apiVersion"].(string)
-	kind, _ := o["kind"].(string)
+	apiVersion, kind := obj.String(o, "apiVersion"), obj.String(o, "kind")
 	before, err := marks(apiVersion, kind, text)
 	if err != nil || before == nil {
 		return nil // a spec that the operator refuses has no children that are as declared

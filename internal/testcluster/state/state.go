@@ -18,11 +18,12 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/simulate"
 )
 
-// MaxBytes is how much JSON a copy may have: 30,000 pods. A rehearsal takes eight times as much memory (82 MB of pods:
-// 0.7 GB), and a laptop has that.
+// MaxBytes is how much JSON a copy may have: 30,000 pods. A rehearsal takes up to twelve times as much memory (31,740
+// pods of 8 KB: 3.1 GB), and a laptop has that.
 const MaxBytes = 256 << 20
 
 // MaxObjects is how many objects a copy may have: small ones, too, take some KB each in a server.
@@ -57,44 +58,6 @@ func (s *State) add(o map[string]any) error {
 	return nil
 }
 
-// head is what is read of every object.
-type head struct {
-	Kind     string `json:"kind"`
-	Metadata struct {
-		Name            string `json:"name"`
-		UID             string `json:"uid"`
-		OwnerReferences []struct {
-			UID string `json:"uid"`
-		} `json:"ownerReferences"`
-	} `json:"metadata"`
-}
-
-// pod is what is read of a pod besides.
-type pod struct {
-	Spec struct {
-		NodeName string `json:"nodeName"`
-	} `json:"spec"`
-	Status struct {
-		ContainerStatuses []struct {
-			State struct {
-				Waiting *struct {
-					Reason string `json:"reason"`
-				} `json:"waiting"`
-			} `json:"state"`
-		} `json:"containerStatuses"`
-	} `json:"status"`
-}
-
-// runs says whether a kubelet has begun with a pod: containers that only wait for their turn say nothing yet.
-func (p *pod) runs() bool {
-	for _, c := range p.Status.ContainerStatuses {
-		if w := c.State.Waiting; w == nil || w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			return true
-		}
-	}
-	return false
-}
-
 // Import puts the copy into a new server, and returns what a simulation on it has to know.
 func (s *State) Import(server *apiserver.Server) (o simulate.Options, err error) {
 	o.Copied = simulate.Copied{Pods: map[string]bool{}, Owners: map[string]bool{}}
@@ -104,34 +67,35 @@ func (s *State) Import(server *apiserver.Server) (o simulate.Options, err error)
 		if err != nil {
 			return o, fmt.Errorf("object %d: %w", i+1, err)
 		}
-		if err := server.Import(body); err != nil {
+		if err := server.Import(body); err != nil { // which has checked the types of the fields
 			return o, err
 		}
-		var of head
-		if err := read(text, &of); err != nil {
-			return o, fmt.Errorf("object %d: %w", i+1, err)
+		uid := obj.String(body, "metadata", "uid")
+		copied[uid] = true
+		for _, owner := range obj.Maps(body, "metadata", "ownerReferences") {
+			o.Copied.Owners[obj.String(owner, "uid")] = true
 		}
-		copied[of.Metadata.UID] = true
-		for _, owner := range of.Metadata.OwnerReferences {
-			o.Copied.Owners[owner.UID] = true
-		}
-		switch of.Kind {
+		switch body["kind"] {
 		case "Node":
-			nodes[of.Metadata.Name] = true
+			nodes[obj.String(body, "metadata", "name")] = true
 		case "Pod":
-			var p pod
-			if err := read(text, &p); err != nil {
-				return o, fmt.Errorf("object %d: %w", i+1, err)
-			}
-			o.Copied.Pods[of.Metadata.UID] = p.runs()
-			if p.Spec.NodeName != "" {
-				nodes[p.Spec.NodeName] = true
+			o.Copied.Pods[uid] = runs(body)
+			if node := obj.String(body, "spec", "nodeName"); node != "" {
+				nodes[node] = true
 			}
 		}
 	}
 	maps.DeleteFunc(o.Copied.Owners, func(uid string, _ bool) bool { return copied[uid] })
 	o.Nodes = slices.Sorted(maps.Keys(nodes))
 	return o, nil
+}
+
+// runs says whether a kubelet has begun with a pod: containers that only wait for their turn say nothing yet.
+func runs(pod map[string]any) bool {
+	return slices.ContainsFunc(obj.Maps(pod, "status", "containerStatuses"), func(c map[string]any) bool {
+		reason := obj.String(c, "state", "waiting", "reason")
+		return obj.Map(c, "state", "waiting") == nil || reason != "ContainerCreating" && reason != "PodInitializing"
+	})
 }
 
 // errNothing is a copy without an object.

@@ -25,11 +25,11 @@ const (
 func memoryOf(body []byte) int { return max(leastMemory, memoryPerByte*len(body)) }
 
 // Memory returns about how much memory an answer takes when it is decoded. The error is that of decoding it.
-func Memory(body []byte) (int, error) { return patch.Measure(body, memoryOf(body)) }
+func Memory(body []byte) (int, error) { return patch.Measure(body, memoryOf(body), patch.MaxDepth) }
 
 // decode reads the one JSON object that an answer is.
 func decode(body []byte, strict bool) (map[string]any, error) {
-	v, duplicates, err := patch.DecodeWithin(body, memoryOf(body))
+	v, duplicates, err := patch.DecodeWithin(body, memoryOf(body), patch.MaxDepth)
 	if err != nil {
 		return nil, err
 	}

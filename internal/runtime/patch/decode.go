@@ -24,7 +24,10 @@ const (
 // ErrTooComplex marks a value that is nested too deep or would take too much memory.
 var ErrTooComplex = errors.New("the object is too complex")
 
-var errTooDeep = fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, MaxDepth)
+// tooDeep is the error of a value that is nested deeper than limit.
+func tooDeep(limit int) error {
+	return fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, limit)
+}
 
 // Decode reads one JSON value (see the package comment for its form). Trailing data, invalid UTF-8 and an object with
 // a repeated field are errors, and so is a value that is too complex.
@@ -42,12 +45,12 @@ func Decode(data []byte) (any, error) {
 // DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
 // of the first MaxDuplicates such fields are returned in the order in which they were met.
 func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
-	return DecodeWithin(data, maxMemory)
+	return DecodeWithin(data, maxMemory, MaxDepth)
 }
 
-// DecodeWithin is DecodeLenient for a value that is no single object, with its own bound for the estimated memory.
-func DecodeWithin(data []byte, memory int) (v any, duplicates []string, err error) {
-	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, limit: memory}
+// DecodeWithin is DecodeLenient with other bounds for the estimated memory, and for how deep the value is nested.
+func DecodeWithin(data []byte, memory, depth int) (v any, duplicates []string, err error) {
+	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, limit: memory, depth: depth}
 	defer recently.Put(d.seen)
 	if v, err = d.value(); err != nil {
 		return nil, nil, fmt.Errorf("decode JSON: %w", err)
@@ -101,6 +104,7 @@ type decoder struct {
 	reader
 	stored     bool   // the text is ours: no limits
 	limit      int    // of memory
+	depth      int    // how deep it may be nested
 	at         []step // where in the value it is: its text is made only where there is something to report
 	memory     int    // estimate of what has been made so far
 	duplicates []string
@@ -126,8 +130,8 @@ func (d *decoder) value() (any, error) {
 		s, err := d.text()
 		return s, cmp.Or(err, d.uses(textMemory+len(s)))
 	case '{', '[':
-		if len(d.at) == MaxDepth && !d.stored {
-			return nil, errTooDeep
+		if len(d.at) == d.depth && !d.stored {
+			return nil, tooDeep(d.depth)
 		}
 		d.pos++
 		if c == '[' {

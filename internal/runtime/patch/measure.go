@@ -29,10 +29,10 @@ func memberUses(n int, name int) int {
 }
 
 // Measure returns about how much memory DecodeWithin takes for a value, without taking any itself, and an error for a
-// value that is nested too deep or takes more than limit. Of what is no JSON it says what DecodeWithin takes at most
-// before it finds that out.
-func Measure(data []byte, limit int) (bytes int, err error) {
-	m := measure{reader: reader{data: data}, limit: limit}
+// value that is nested deeper than depth or takes more than limit. Of what is no JSON it says what DecodeWithin takes
+// at most before it finds that out.
+func Measure(data []byte, limit, depth int) (bytes int, err error) {
+	m := measure{reader: reader{data: data}, limit: limit, deepest: depth}
 	if err := m.value(); err != nil {
 		return 0, fmt.Errorf("decode JSON: %w", err)
 	}
@@ -41,7 +41,7 @@ func Measure(data []byte, limit int) (bytes int, err error) {
 
 type measure struct {
 	reader
-	limit, memory, depth int
+	limit, memory, depth, deepest int
 }
 
 // tooMuch is the error of a value that would take more than limit.
@@ -65,8 +65,8 @@ func (m *measure) value() error {
 		}
 		return m.uses(textMemory + n)
 	case '{', '[':
-		if m.depth == MaxDepth {
-			return errTooDeep
+		if m.depth == m.deepest {
+			return tooDeep(m.deepest)
 		}
 		m.depth++
 		defer func() { m.depth-- }()

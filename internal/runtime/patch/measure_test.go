@@ -12,12 +12,12 @@ func FuzzMeasure(f *testing.F) {
 	f.Add([]byte(`{"a":[1,-2.5e3,true,null,"\"\\\u00e9",{}],"b":{"c":[[]]},"b":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const limit = 1 << 20
-		bytes, err := Measure(data, limit)
+		bytes, err := Measure(data, limit, MaxDepth)
 		d := decoder{reader: reader{data: data}, limit: limit}
 		if _, decoding := d.value(); decoding == nil && err == nil && d.memory > bytes {
 			t.Errorf("%q takes %d bytes, measured are %d", data, d.memory, bytes)
 		}
-		_, _, decoding := DecodeWithin(data, limit)
+		_, _, decoding := DecodeWithin(data, limit, MaxDepth)
 		if decoding == nil && err != nil && !errors.Is(err, ErrTooComplex) {
 			t.Errorf("%q: %v, but it can be decoded", data, err)
 		}
@@ -28,7 +28,7 @@ func TestMeasuringAHostileObjectTakesNoMemoryAndRefusesWhatDecodingDoes(t *testi
 	for name, text := range hostile() {
 		var measured int
 		var err error
-		cost := testing.AllocsPerRun(1, func() { measured, err = Measure([]byte(text), maxMemory) })
+		cost := testing.AllocsPerRun(1, func() { measured, err = Measure([]byte(text), maxMemory, MaxDepth) })
 		if cost > 20 {
 			t.Errorf("%s: %v allocations", name, cost)
 		}

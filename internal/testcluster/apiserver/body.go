@@ -22,7 +22,7 @@ func readObject(r *request) (map[string]any, error) {
 	if err := checkOptions(r, false); err != nil {
 		return nil, err
 	}
-	body, err := httpd.ReadBody(r.Request)
+	body, err := r.readBody()
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func readDeleteOptions(r *request) (deleteOptions, error) {
 
 // deleteBody returns the options in the body of a DELETE, or those in its query, which do not count with a body.
 func deleteBody(r *request) (map[string]any, error) {
-	body, err := httpd.ReadBody(r.Request)
+	body, err := r.readBody()
 	if err != nil {
 		return nil, err
 	}

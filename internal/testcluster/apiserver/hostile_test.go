@@ -2,17 +2,21 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/auth"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 func TestAHostileBodyCostsLittleMemory(t *testing.T) {
@@ -41,7 +45,7 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				a := w.do("POST", widgetPath, widget("a", spec), "Content-Type", contentType)
 				runtime.ReadMemStats(&after)
-				if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; cost > 100 || a.code == 201 {
+				if cost := (after.TotalAlloc - before.TotalAlloc) >> 20; cost > 200 || a.code == 201 {
 					t.Errorf("%s as %s: answer %d, %d MiB were allocated", name, contentType, a.code, cost)
 				}
 			})
@@ -49,24 +53,64 @@ func TestAHostileBodyCostsLittleMemory(t *testing.T) {
 	}
 }
 
-// A JSON patch adds below what is there, so that an object can become deeper than any body.
-func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
+// freeWidgets is withWidgets with a field of any content.
+func freeWidgets(t *testing.T, test func(w *testServer)) {
+	t.Helper()
 	withWidgets(t, func(w *testServer) {
 		w.must(200, "PATCH", crdPath+"/widgets.example.com", `[{"op":"add","value":{"type":"object",
 			"x-kubernetes-preserve-unknown-fields":true},
 			"path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/free"}]`,
 			"Content-Type", "application/json-patch+json")
 		synctest.Wait()
+		test(w)
+	})
+}
+
+func TestObjectsAreAsLargeAndDeepAsOnARealServer(t *testing.T) {
+	var items, numbers, members []string
+	for i := range 40_000 {
+		items = append(items, fmt.Sprintf(`{"n":"item-%05d"}`, i))
+		members = append(members, fmt.Sprintf(`"m%05d":{"a":%d}`, i, i))
+	}
+	for i := range 400_000 {
+		numbers = append(numbers, strconv.Itoa(i%10))
+	}
+	list := func(of []string) string { return `{"list":[` + strings.Join(of, ",") + `]}` }
+	for name, free := range map[string]string{
+		"40,000 small objects": list(items),
+		"400,000 numbers":      list(numbers),
+		"10,000 members":       `{` + strings.Join(members[:10_000], ",") + `}`,
+		"9,000 levels":         strings.Repeat(`{"a":`, 9_000) + `{}` + strings.Repeat("}", 9_000),
+	} {
+		freeWidgets(t, func(w *testServer) {
+			body := widget("a", `{"image":"i","free":`+free+`}`)
+			w.must(201, "POST", widgetPath, body)
+			one := widgetPath + "/a"
+			w.must(200, "PATCH", one, `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", string(kube.MergePatch))
+			w.must(200, "PATCH", one, `[{"op":"add","path":"/metadata/labels/c","value":"d"}]`, "Content-Type",
+				string(kube.JSONPatch))
+			w.must(200, "PATCH", one+"?fieldManager=m&force=true", body, "Content-Type", string(kube.ApplyPatch))
+			got := w.must(200, "GET", widgetPath+"?labelSelector=a%3Db", "").raw
+			if !strings.Contains(got, free) {
+				t.Errorf("%s: got %.1000s", name, got)
+			}
+		})
+	}
+}
+
+// A JSON patch adds below what is there, so that an object can become deeper than any body.
+func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
+	freeWidgets(t, func(w *testServer) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"i","free":{}}`))
-		const levels = 90
+		const levels = 4_000
 		value, path := strings.Repeat(`{"a":`, levels)+`{}`+strings.Repeat("}", levels), "/spec/free"
 		n, a := 0, response{code: 200}
-		for ; a.code == 200 && n < 100; n++ {
+		for ; a.code == 200 && n < 10; n++ {
 			a = w.do("PATCH", widgetPath+"/a", `[{"op":"add","path":"`+path+`/a","value":`+value+`}]`,
 				"Content-Type", "application/json-patch+json")
 			path += strings.Repeat("/a", levels+1)
 		}
-		if a.code != 500 || n > 2*maxStoredDepth/levels {
+		if a.code != 500 || n > obj.MaxDepth/levels+1 {
 			t.Errorf("patch %d was answered %d %v", n, a.code, a.body)
 		}
 		w.must(200, "GET", widgetPath+"/a", "")

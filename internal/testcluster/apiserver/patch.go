@@ -37,7 +37,7 @@ func (s *Server) patch(r *request) error {
 	default:
 		return httpd.UnsupportedMediaType("415: Unsupported Media Type")
 	}
-	body, err := httpd.ReadBody(r.Request)
+	body, err := r.readBody()
 	if err := cmp.Or(err, checkOptions(r, t == kube.ApplyPatch)); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Server) patch(r *request) error {
 
 // plainPatch applies a JSON, merge or strategic merge patch.
 func (s *Server) plainPatch(r *request, t kube.PatchType, body []byte) error {
-	p, duplicates, err := patch.DecodeLenient(body)
+	p, duplicates, err := obj.Decode(body)
 	_, isObject := p.(map[string]any)
 	_, isList := p.([]any)
 	switch null := err == nil && p == nil; {

@@ -36,6 +36,8 @@ type request struct {
 	accept          forms.Accept
 	warner          *httpd.Warner // made when admission needs it
 	keepBody        bool          // the body may be needed again, unchanged
+	bodies          *budget       // of the server
+	claimed         int           // of that
 	inYAML          bool          // writer turns the answer into YAML
 	user            kinds.User
 	noUser          error // why the credentials are not good

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -20,18 +21,17 @@ const (
 	requestTooLarge = "etcdserver: request is too large"
 )
 
-// maxStoredDepth is how deep a stored object is nested at most: a body has at most patch.MaxDepth levels, but JSON
-// patches can add to the depth.
-const maxStoredDepth = 1000
-
-// size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep.
+// size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep: JSON
+// patches can make objects deeper than any body.
 func size(v any, depth int) int {
-	if depth > maxStoredDepth {
+	if depth > obj.MaxDepth {
 		return maxObject + 1
 	}
 	switch v := v.(type) {
 	case string:
 		return len(v) + 2
+	case int64:
+		return len(strconv.FormatInt(v, 10))
 	case []any:
 		n := 2
 		for _, item := range v {

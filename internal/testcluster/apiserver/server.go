@@ -134,6 +134,8 @@ type Server struct {
 	serviceMissing time.Time // since when the API server's Service is missing
 	eventsChecked  time.Time // when it looked at all Events
 
+	bodies budget // has a lock of its own
+
 	mu       sync.Mutex // guards what follows
 	rand     *rand.Rand
 	closed   bool
@@ -262,6 +264,8 @@ func (s *Server) dispatch(r *request) {
 		defer y.Close()
 		r.writer, r.Request, r.inYAML = y, as, true
 	}
+	r.bodies = &s.bodies
+	defer func() { s.bodies.release(r.claimed) }()
 	err := s.answer(r)
 	switch {
 	case err == nil:

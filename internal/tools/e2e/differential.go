@@ -147,9 +147,9 @@ func runStep(ctx context.Context, api *API, step Step, vars Vars) (Answer, error
 // Vars are the values of ${NAME} in a script.
 type Vars map[string]string
 
-var variable = regexp.MustCompile(`\$\{\w+(\*\d+)?\}`)
+var variable = regexp.MustCompile(`\$\{(\w+|[^{}$]+\*\d+)\}`)
 
-// expand puts in the values that are known. ${x*100} is a hundred times the letter x.
+// expand puts in the values that are known. ${x*100} is a hundred times the text x.
 func (vars Vars) expand(text string) string {
 	return variable.ReplaceAllStringFunc(text, func(v string) string {
 		name, times, repeated := strings.Cut(v[2:len(v)-1], "*")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -102,7 +101,7 @@ func (r *conversionReview) objects(version, uid string) ([]map[string]any, error
 	}
 	var out []map[string]any
 	for i, text := range r.Response.ConvertedObjects {
-		v, err := patch.Decode(text)
+		v, _, err := obj.Decode(text)
 		o, ok := v.(map[string]any)
 		if err != nil || !ok {
 			return nil, fmt.Errorf("object %d of the response is no object", i)

@@ -147,7 +147,7 @@ func (w *Webhook) mutate(ctx context.Context, a, seen *Attributes) (map[string]a
 		return nil, err
 	}
 	var list jsonpatch.Patch
-	ops, err := patch.Decode(r.patch)
+	ops, _, err := obj.Decode(r.patch)
 	if decodeErr := json.Unmarshal(r.patch, &list); decodeErr != nil {
 		err = decodeErr
 	}

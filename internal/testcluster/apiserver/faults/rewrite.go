@@ -3,7 +3,6 @@ package faults
 import (
 	"strings"
 
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -57,7 +56,7 @@ func Stale() Rewrite {
 // rewriteObjects calls change on an object, or on each item of a list.
 func rewriteObjects(change func(map[string]any)) Rewrite {
 	return func(body []byte) []byte {
-		v, err := patch.Decode(body)
+		v, _, err := obj.Decode(body)
 		o, ok := v.(map[string]any)
 		if err != nil || !ok {
 			return body // not an object

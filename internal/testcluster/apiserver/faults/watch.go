@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -93,7 +92,7 @@ type event struct {
 
 // about names the object of an event.
 func (e *event) about() string {
-	v, _ := patch.Decode(e.body)
+	v, _, _ := obj.Decode(e.body)
 	o, _ := v.(map[string]any)
 	return obj.String(o, "metadata", "namespace") + "/" + obj.String(o, "metadata", "name")
 }

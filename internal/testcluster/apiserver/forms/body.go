@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
@@ -27,7 +26,7 @@ func ReadValue(r *http.Request, body []byte, expected kube.Resource) (value any,
 	}
 	switch mt {
 	case "application/json":
-		return patch.DecodeLenient(body)
+		return obj.Decode(body)
 	case yamlType:
 		if value, duplicates, err = obj.DecodeYAML(body); err != nil {
 			err = unrecognized(expected, errors.Unwrap(err), body)
@@ -62,15 +61,19 @@ func unrecognized(expected kube.Resource, why error, body []byte) error {
 		Excerpt(body))
 }
 
+const excerpt = 30 // bytes, as on the real server
+
 // Excerpt returns the part of a body that the server quotes in errors.
 func Excerpt(body []byte) string {
+	more := ""
+	if len(body) > excerpt {
+		more = " ..."
+	}
 	switch {
 	case len(body) == 0:
 		return "<empty>"
 	case body[0] != '{':
-		return hex.EncodeToString(body[:min(len(body), 32)])
-	case len(body) > 32:
-		return string(body[:32]) + " ..."
+		return hex.EncodeToString(body[:min(len(body), excerpt)]) + more
 	}
-	return string(body)
+	return string(body[:min(len(body), excerpt)]) + more
 }

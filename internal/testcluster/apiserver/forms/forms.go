@@ -88,7 +88,7 @@ func ServedCopy(k *kinds.Kind, o *store.Object) map[string]any { return obj.Clon
 func Decoded(o map[string]any) map[string]any {
 	for _, entry := range obj.Maps(o, "metadata", "managedFields") {
 		if text, ok := entry["fieldsV1"].(patch.Text); ok {
-			if v, err := patch.Decode([]byte(text.String())); err == nil { // always: package ssa wrote it
+			if v, _, err := obj.Decode([]byte(text.String())); err == nil { // always: package ssa wrote it
 				entry["fieldsV1"] = v
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 const yamlType = "application/yaml"
@@ -45,7 +45,7 @@ func (w *YAML) Write(b []byte) (int, error) { return w.body.Write(b) }
 // Close sends the answer.
 func (w *YAML) Close() {
 	body := w.body.Bytes()
-	if v, err := patch.Decode(body); err == nil {
+	if v, _, err := obj.Decode(body); err == nil {
 		var text bytes.Buffer
 		e := yaml.NewEncoder(&text)
 		e.SetIndent(2)

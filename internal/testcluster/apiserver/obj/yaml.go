@@ -2,8 +2,10 @@ package obj
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -23,8 +25,21 @@ func DecodeLines(text []byte) (out []map[string]any) {
 	return out
 }
 
-// DecodeYAML decodes one YAML document. Like patch.DecodeLenient for JSON, it returns the duplicate keys, but in
-// words: each with its line.
+const (
+	// MaxDepth is how deep a value may be nested, as in the real server's decoder of JSON.
+	MaxDepth = 10_000
+	// MaxMemory bounds the estimated memory of one decoded value. It is more than any body can take, which has 3 MiB:
+	// small objects take sixty times their JSON. How many of these there are at a time the server bounds.
+	MaxMemory = 256 << 20
+)
+
+// Decode is patch.DecodeLenient for values as large and as deep as the server takes them.
+func Decode(data []byte) (v any, duplicates []string, err error) {
+	return patch.DecodeWithin(data, MaxMemory, MaxDepth)
+}
+
+// DecodeYAML decodes one YAML document. Like Decode for JSON, it returns the duplicate keys, but in words: each with
+// its line.
 func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -33,44 +48,49 @@ func DecodeYAML(data []byte) (value any, duplicates []string, err error) {
 	if len(doc.Content) == 0 {
 		return nil, nil, nil
 	}
-	value, err = yamlValue(doc.Content[0], "", &duplicates, 0)
-	if err != nil {
+	var d yamlDecoder
+	if value, err = d.value(doc.Content[0], 0); err != nil {
 		return nil, nil, fmt.Errorf("decode YAML: %w", err)
 	}
-	return value, duplicates, nil
+	return value, d.duplicates, nil
 }
 
-func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any, error) {
-	if depth > patch.MaxDepth {
-		return nil, fmt.Errorf("line %d: nested more than %d deep", n.Line, patch.MaxDepth)
+// maxAliased bounds what aliases repeat, in bytes of memory: some bytes of them can mean billions ("billion laughs").
+const maxAliased = 8 << 20
+
+// valueMemory is what a value takes beside its text: mostly an object with one member.
+const valueMemory = 300
+
+type yamlDecoder struct {
+	duplicates []string
+	within     []*yaml.Node // what the aliases mean that the value is in
+	aliased    int          // what the values in aliases take
+}
+
+func (d *yamlDecoder) value(n *yaml.Node, depth int) (any, error) {
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("line %d: nested more than %d deep", n.Line, MaxDepth)
+	}
+	if len(d.within) > 0 {
+		if d.aliased += valueMemory + len(n.Value); d.aliased > maxAliased {
+			return nil, errors.New("yaml: document contains excessive aliasing")
+		}
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		// Refused, because an anchor may repeat a large value many times (a "billion laughs" body).
-		return nil, fmt.Errorf("line %d: YAML aliases are not supported", n.Line)
-	case yaml.MappingNode:
-		m := map[string]any{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			name := n.Content[i].Value
-			at := patch.Short(name)
-			if path != "" {
-				at = path + "." + at
-			}
-			v, err := yamlValue(n.Content[i+1], at, duplicates, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			if _, twice := m[name]; twice && len(*duplicates) < patch.MaxDuplicates {
-				*duplicates = append(*duplicates,
-					fmt.Sprintf("line %d: key %q already set in map", n.Content[i].Line, patch.Short(name)))
-			}
-			m[name] = v
+		if slices.Contains(d.within, n.Alias) {
+			return nil, fmt.Errorf("yaml: anchor '%s' value contains itself", patch.Short(n.Value))
 		}
-		return m, nil
+		d.within = append(d.within, n.Alias)
+		v, err := d.value(n.Alias, depth+1)
+		d.within = d.within[:len(d.within)-1]
+		return v, err
+	case yaml.MappingNode:
+		return d.mapping(n, depth+1)
 	case yaml.SequenceNode:
 		list := []any{}
-		for i, item := range n.Content {
-			v, err := yamlValue(item, fmt.Sprintf("%s[%d]", path, i), duplicates, depth+1)
+		for _, item := range n.Content {
+			v, err := d.value(item, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -79,6 +99,53 @@ func yamlValue(n *yaml.Node, path string, duplicates *[]string, depth int) (any,
 		return list, nil
 	}
 	return yamlScalar(n)
+}
+
+func (d *yamlDecoder) mapping(n *yaml.Node, depth int) (any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		v, err := d.value(n.Content[i+1], depth)
+		if err != nil {
+			return nil, err
+		}
+		if key.Tag == "!!merge" {
+			if err := merge(m, v); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		name := key.Value
+		if key.Kind == yaml.AliasNode {
+			name = key.Alias.Value
+		}
+		if _, twice := m[name]; twice && len(d.duplicates) < patch.MaxDuplicates {
+			d.duplicates = append(d.duplicates,
+				fmt.Sprintf("line %d: key %q already set in map", key.Line, patch.Short(name)))
+		}
+		m[name] = v
+	}
+	return m, nil
+}
+
+// merge adds the members of from, a mapping or a list of these, that m does not have.
+func merge(m map[string]any, from any) error {
+	list, several := from.([]any)
+	if !several {
+		list = []any{from}
+	}
+	for _, item := range list {
+		members, ok := item.(map[string]any)
+		if !ok {
+			return errors.New("yaml: map merge requires map or sequence of maps as the value")
+		}
+		for name, v := range members {
+			if _, own := m[name]; !own {
+				m[name] = v
+			}
+		}
+	}
+	return nil
 }
 
 func yamlScalar(n *yaml.Node) (any, error) {

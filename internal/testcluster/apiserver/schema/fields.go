@@ -306,6 +306,12 @@ func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
 		out := *n
 		out.Quantity = true
 		return &out
+	case Any:
+		if f.Type == nil { // free JSON is owned as one value
+			out := *n
+			out.Atomic = true
+			return &out
+		}
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"regexp/syntax"
+	"slices"
 
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -10,6 +11,9 @@ const (
 	// maxPatterns bounds the patterns of one definition, in compiled instructions of 40 bytes: ten bytes of text can
 	// be thousands of them.
 	maxPatterns = 500_000
+	// maxSchemaDepth bounds the nesting of a definition's schemas, of which each step makes a path: that is eight
+	// times as deep as the deepest in use.
+	maxSchemaDepth = 500
 	// maxWork bounds the validation of one object, in which no other client can write it, in steps of some
 	// nanoseconds. It is a hundred times what the largest useful object takes.
 	maxWork = 100_000_000
@@ -17,13 +21,32 @@ const (
 	maxDefaults = 200_000
 )
 
-// TooMuch returns a cause if the patterns in the versions of a definition take more memory than a server has to spare.
+// TooMuch returns a cause if the versions of a definition take more memory than a server has to spare.
 func TooMuch(versions any) []Cause {
 	if patternsIn(versions) > maxPatterns {
 		return []Cause{obj.Forbidden("spec.versions",
 			"the patterns of a definition may have no more than 500000 compiled instructions in all")}
 	}
+	if deeper(versions, maxSchemaDepth) {
+		return []Cause{obj.Forbidden("spec.versions",
+			"the schemas of a definition may be nested no more than 500 deep")}
+	}
 	return nil
+}
+
+// deeper reports whether a value is nested deeper than so many levels.
+func deeper(v any, levels int) bool {
+	switch v := v.(type) {
+	case []any:
+		return levels == 0 || slices.ContainsFunc(v, func(item any) bool { return deeper(item, levels-1) })
+	case map[string]any:
+		for _, member := range v {
+			if levels == 0 || deeper(member, levels-1) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func patternsIn(v any) (n int) {

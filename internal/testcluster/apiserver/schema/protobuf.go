@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Clients send protobuf as a magic number and a runtime.Unknown, an envelope of apiVersion and kind around the object.
@@ -175,7 +176,8 @@ func (f *Value) special(message []byte) (any, error) {
 	if len(m[1].data) == 0 { // free JSON
 		return nil, nil
 	}
-	return patch.Decode(m[1].data)
+	v, _, err := obj.Decode(m[1].data)
+	return v, err
 }
 
 // union decodes a type of which JSON has only the field that is set. If a zero value is sent, too, it has the lower

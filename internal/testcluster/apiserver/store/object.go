@@ -110,6 +110,13 @@ func (o *Object) Value() map[string]any {
 	if v := o.value.Load(); v != nil {
 		return *v
 	}
+	if o.store != nil && len(o.json) > largeObject {
+		o.store.large.Lock()
+		defer o.store.large.Unlock()
+		if v := o.value.Load(); v != nil {
+			return *v
+		}
+	}
 	v := patch.DecodeStored(o.JSON())
 	o.value.Store(&v)
 	if o.store != nil {
@@ -117,6 +124,10 @@ func (o *Object) Value() map[string]any {
 	}
 	return v
 }
+
+// largeObject is the length of JSON above which objects are decoded one at a time, because they can take sixty times
+// that: many readers of one share its value.
+const largeObject = 64 << 10
 
 // Note returns what Annotate attached, nil if nothing: what a reader wants to know about this version without
 // decoding it again.

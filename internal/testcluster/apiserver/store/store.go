@@ -59,8 +59,9 @@ type Store struct {
 	tables   map[string]*table
 	advanced chan struct{} // closed by the next commit, nil if nothing waits
 
-	decoded decoded   // has a lock of its own
-	encoded encodings // likewise
+	decoded decoded    // has a lock of its own
+	encoded encodings  // likewise
+	large   sync.Mutex // held while a large object is decoded, so that its readers do that once
 }
 
 // table is one resource. The log has the changes with revisions in (compacted, store.revision], oldest first.

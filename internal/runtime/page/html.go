@@ -37,7 +37,8 @@ func hashOf(text string) string {
 // writer builds HTML. All texts of others go through text; put is for what this package has written.
 type writer struct {
 	strings.Builder
-	title, class string // of the page as a whole: its name, and good or bad
+	title, class string   // of the page as a whole: its name, and good or bad
+	columns      []string // of the table that was begun last, without the #
 }
 
 func (w *writer) put(format string, args ...any) { fmt.Fprintf(&w.Builder, format, args...) }
@@ -173,11 +174,14 @@ func relative(d time.Duration) string {
 // table begins a table. A column that begins with # has numbers.
 func (w *writer) table(caption string, columns ...string) {
 	w.put(`<div class="wide"><table><caption>%s</caption><thead><tr>`, text(caption))
+	w.columns = nil
 	for _, c := range columns {
-		if name, number := strings.CutPrefix(c, "#"); number {
+		name, number := strings.CutPrefix(c, "#")
+		w.columns = append(w.columns, name)
+		if number {
 			w.put(`<th scope="col" class="n">%s</th>`, name)
 		} else {
-			w.put(`<th scope="col">%s</th>`, c)
+			w.put(`<th scope="col">%s</th>`, name)
 		}
 	}
 	w.put(`</tr></thead><tbody>`)
@@ -187,11 +191,16 @@ func (w *writer) table(caption string, columns ...string) {
 // before, so that an update moves neither focus nor selection.
 func (w *writer) keyed(key string, cells ...string) {
 	w.put(`<tr data-key="%s">`, text(key))
-	for _, c := range cells {
-		if number, ok := strings.CutPrefix(c, "#"); ok {
-			w.put(`<td class="n">%s</td>`, number)
+	for i, c := range cells {
+		if i > 0 { // a narrow window shows the name of the column beside the cell
+			w.put(`<td data-is="%s"`, w.columns[i])
 		} else {
-			w.put(`<td>%s</td>`, c)
+			w.WriteString(`<td`)
+		}
+		if number, ok := strings.CutPrefix(c, "#"); ok {
+			w.put(` class="n">%s</td>`, number)
+		} else {
+			w.put(`>%s</td>`, c)
 		}
 	}
 	w.put(`</tr>`)

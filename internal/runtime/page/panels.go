@@ -43,14 +43,17 @@ func showState(w *writer, data any, _ *http.Request) {
 		if t.Command != "" {
 			step += `<br>` + command(t.Command)
 		}
-		since, next := "", ""
+		since, next, failures := "", "", "#"
+		if t.Failures > 0 {
+			failures = number(t.Failures)
+		}
 		if !t.Since.IsZero() {
 			since = moment(t.Since)
 		}
 		if !t.Next.IsZero() {
 			next = moment(t.Next)
 		}
-		w.keyed(what+t.Reason, word(t.State), what, text(t.Reason), since, number(t.Failures), next, step)
+		w.keyed(what+t.Reason, word(t.State), what, text(t.Reason), since, failures, next, step)
 	}
 	w.end()
 	if s.Omitted > 0 {
@@ -84,9 +87,9 @@ func showOwners(w *writer, data any, r *http.Request) {
 		w.keyed(one.path(), word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
 			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), number(span(time.Since(one.Created))))
 		if open {
-			w.put(`<tr class="more"><td colspan="%d">`, len(columns))
-			showDetails(w, one)
-			w.put(`</td></tr>`)
+			var inner writer
+			showDetails(&inner, one)
+			w.put(`<tr class="more"><td colspan="%d">%s</td></tr>`, len(columns), inner.String())
 		}
 	}
 	w.end()
@@ -194,8 +197,8 @@ func showQueue(w *writer, data any, _ *http.Request) {
 	}
 	w.end()
 	showHooks(w, q.Hooks)
-	sparkline(w, q.Samples, "due", "keys that are due", func(s history.Sample) float64 { return float64(s.Due) })
-	sparkline(w, q.Samples, "p99", "ms of the slowest hundredth of the runs",
+	sparkline(w, q.Samples, "Keys that are due", "", func(s history.Sample) float64 { return float64(s.Due) })
+	sparkline(w, q.Samples, "Run time that 99 of 100 runs did not exceed (p99)", " ms",
 		func(s history.Sample) float64 { return s.RunP99 })
 }
 
@@ -235,18 +238,19 @@ func sparkline(w *writer, samples []history.Sample, name, unit string, value fun
 		most = max(most, value(s))
 	}
 	first := samples[0].At
-	span := max(samples[len(samples)-1].At.Sub(first), time.Second)
+	period := max(samples[len(samples)-1].At.Sub(first), time.Second)
 	var points strings.Builder
 	for _, s := range samples {
 		y := float64(height)
 		if most > 0 {
 			y -= value(s) / most * (height - 2)
 		}
-		fmt.Fprintf(&points, "%.1f,%.1f ", float64(s.At.Sub(first))/float64(span)*width, y)
+		fmt.Fprintf(&points, "%.1f,%.1f ", float64(s.At.Sub(first))/float64(period)*width, y)
 	}
-	w.put(`<p class="dim">%s: at most %g %s in the last %s</p><svg viewBox="0 0 %d %d" role="img" aria-label="%s">`+
-		`<polyline fill="none" stroke="currentColor" points="%s"/></svg>`, name, most, unit, span.Round(time.Second), width,
-		height, name, points.String())
+	w.put(`<p class="dim">%s: at most %g%s in the last %s.</p><svg class="spark" viewBox="0 0 %d %d" `+
+		`preserveAspectRatio="none" role="img" aria-label="%s"><polyline fill="none" stroke="currentColor" `+
+		`vector-effect="non-scaling-stroke" points="%s"/></svg>`, name, most, unit, brief(period), width, height, name,
+		points.String())
 }
 
 func showWatches(w *writer, data any, _ *http.Request) {

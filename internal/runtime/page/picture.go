@@ -86,26 +86,29 @@ func (p picture) leastWidth(t time.Time) (least float64) {
 // causeRow is a row of texts.
 type causeRow struct{ end float64 }
 
-// place finds the row in which a text of so many letters has room, and where it begins there: where it belongs, or
-// further to the left if it would not fit beside the edge. It may have fewer letters where no row has the room.
-func place(rows []causeRow, at float64, letters int) (row int, x float64, room int) {
-	for i := range rows {
-		width := float64(letters) * letter
-		x = min(at, rightEdge-width)
-		if x >= rows[i].end && x >= leftEdge {
-			rows[i].end = x + width + 2*letter
-			return i, x, letters
-		}
+// place finds the row in which a text of so many letters has room: it begins where it belongs, or ends at the right edge
+// if it would go beyond that. It may have fewer letters where no row has the room.
+func place(rows []causeRow, at float64, letters int) (row int, x float64, end bool, room int) {
+	width := float64(letters) * letter
+	from := at
+	if at+width > rightEdge {
+		from, end = max(leftEdge, rightEdge-width), true
 	}
 	for i := range rows {
+		if from >= rows[i].end {
+			rows[i].end = from + width + 2*letter
+			if end {
+				return i, rightEdge, true, letters
+			}
+			return i, at, false, letters
+		}
 		if rows[i].end < rows[row].end {
 			row = i
 		}
 	}
-	x = max(rows[row].end, leftEdge)
-	room = int((rightEdge - x) / letter)
+	from = max(rows[row].end, leftEdge)
 	rows[row].end = rightEdge
-	return row, x, min(room, letters)
+	return row, from, false, min(int((rightEdge-from)/letter), letters)
 }
 
 // drawRun draws one run: why, how long it waited and worked, and what it wrote.
@@ -113,8 +116,12 @@ func (p picture) drawRun(w *writer, a *axis, rows []causeRow, run history.Run) {
 	due, began, ended := a.x(run.Due), a.x(run.Began), a.x(run.Ended)
 	w.put(`<g><title>%s</title>`, text(p.words(run)))
 	why := cut(p.cause(run), 60)
-	row, x, room := place(rows, due, len([]rune(why)))
-	w.put(`<text x="%s" y="%d">%s</text><line class="flag" x1="%s" x2="%s" y1="%d" y2="%d"/>`, percent(x),
+	row, x, end, room := place(rows, due, len([]rune(why)))
+	anchor := ""
+	if end {
+		anchor = "end"
+	}
+	w.put(`<text class="%s" x="%s" y="%d">%s</text><line class="flag" x1="%s" x2="%s" y1="%d" y2="%d"/>`, anchor, percent(x),
 		causeLane+6+row*14, text(cut(why, room)), percent(due), percent(due), causeLane+10+row*14, waitLane+16)
 	w.put(`<rect class="waits" x="%s" width="%s" y="%d" height="8" rx="2"/><text x="%s" y="%d">%s</text>`, percent(due),
 		percent(max(began-due, 3)), waitLane+10, percent(due+4), waitLane+5, brief(run.Began.Sub(run.Due)))

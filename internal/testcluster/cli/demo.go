@@ -71,7 +71,8 @@ browser.`,
 			return errors.Join(err, os.RemoveAll(dir))
 		},
 	}
-	cmd.Flags().BoolVar(&page, "page", false, "serve the live page, and wait for Enter where there is something to see")
+	cmd.Flags().BoolVar(&page, "page", false,
+		"serve the live page, and wait for Enter where there is something to see")
 	return cmd
 }
 
@@ -104,8 +105,8 @@ type tour struct {
 	looked   time.Duration   // for how long the user has looked
 }
 
-// runDemo runs the steps on a new cluster, as a tour with an output, a patience, a log and, for a live page, enter. The
-// error names the step that failed.
+// runDemo runs the steps on a new cluster, as a tour with an output, a patience, a log and, for a live page, enter.
+// The error names the step that failed.
 func runDemo(ctx context.Context, d *devCluster, as tour, steps []step) error {
 	began, out := time.Now(), as.out
 	return onDemoCluster(ctx, d, as.log, func(ctx context.Context, t *tour) error {

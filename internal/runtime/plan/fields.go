@@ -75,7 +75,8 @@ func Differences(r kube.Resource, before, after kube.Raw) ([]Field, error) {
 	was, errWas := decoded(before)
 	is, errIs := decoded(after)
 	all := &Planner{o: Options{Full: true}}
-	f := fields{builder: &builder{Planner: all, owner: new(Owner)}, line: &Line{Op: Change}, child: &child{resource: r}}
+	f := fields{builder: &builder{Planner: all, owner: new(Owner)}, line: &Line{Op: Change},
+		child: &child{resource: r}}
 	f.differ(was, is, nil)
 	return f.line.Fields, errors.Join(errWas, errIs)
 }

@@ -52,7 +52,8 @@ func shown(r kube.Resource, at *place, v any) (any, bool) {
 		return hidden(secretSize(path[0], v)), true
 	case annotation && (secret && strings.HasSuffix(last, lastApplied) || credential.MatchString(last)),
 		last == "value" && at.up != nil && at.up.item != nil && credential.MatchString(at.up.name),
-		isList && slices.Contains([]string{"env", "containers", "initContainers"}, last): // it could not be taken apart
+		// a list that could not be taken apart:
+		isList && slices.Contains([]string{"env", "containers", "initContainers"}, last):
 		return hidden(size(v)), true
 	case isList && (last == "args" || last == "command"):
 		return shownArgs(list)

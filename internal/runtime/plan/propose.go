@@ -52,7 +52,8 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 	}
 	fresh = live == nil
 	kind, body, err := kube.ApplyPatch, one.Object, error(nil)
-	if last, _ := decoded(kube.Raw(annotation(live, appliedAnnotation))); last != nil { // of text that is no JSON, none
+	// What is no JSON was not written by kubectl apply.
+	if last, _ := decoded(kube.Raw(annotation(live, appliedAnnotation))); last != nil {
 		kind = kube.MergePatch // as `kubectl apply` does with custom resources
 		if body, err = withoutDropped(last, one.Object); err != nil {
 			return nil, fresh, err

@@ -117,8 +117,8 @@ func (r *rehearsal) whatIsBlocked() (out []string) {
 		}
 		for _, o := range r.server.List(right.Resource, "") {
 			name := right.Resource.Kind + " " + keyOf(o).String()
-			c := condition(o, conditions.Stalled)
-			if c["status"] == string(conditions.True) && !said[name] { // there is no progress until a user changes something
+			c := condition(o, conditions.Stalled) // there is no progress until a user changes something
+			if c["status"] == string(conditions.True) && !said[name] {
 				said[name], out = true, append(out, name+": "+obj.String(c, "message"))
 			}
 		}

@@ -162,4 +162,10 @@ spec:
       spec.containers[c].image: "old" -> "new"
 Plan: 3 to create, 3 to change, 3 to delete, 0 blocked. 4 pods roll.
 `, "--hooks", file)
+	c.patch(thingsResource, "default", "a", object{"metadata": object{"annotations": object{
+		"skiff.dev/paused": "true"}}})
+	c.want(ExitDone, `Thing default/a
+  = is paused: its hook is not called
+Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.
+`, "--hooks", file)
 }

@@ -82,11 +82,18 @@ func TestPlanShowsWhatAChangeOfASpecComesTo(t *testing.T) {
 // Rules: PL-11, PL-15
 func TestPlanNamesTheManagerThatAValueIsTakenFrom(t *testing.T) {
 	c := newPlanCluster(t)
+	c.webServer("scaled", "nginx")
 	c.planWeb()
 	noError(t, c.client.Patch(t.Context(), deployments, kube.Key{Namespace: "default", Name: "web"},
 		kube.StrategicMergePatch, object{"spec": object{"replicas": 7}}, nil,
 		kube.WriteOptions{FieldManager: "kubectl-edit"}))
 	const field = "      spec.replicas: 7 -> 3 (taken from kubectl-edit)\n"
+	noError(t, c.client.Patch(t.Context(), deployments, kube.Key{Namespace: "default", Name: "scaled"},
+		kube.MergePatch, object{"spec": object{"replicas": 9}}, nil,
+		kube.WriteOptions{FieldManager: "autoscaler", Subresource: "scale"}))
+	c.want(ExitDiffer, "WebServer default/scaled\n  ~ Deployment scaled\n"+
+		"      spec.replicas: 9 -> 3 (taken from autoscaler)\n"+
+		"Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.\n", "webserver/scaled")
 	c.want(ExitDiffer, "WebServer default/web\n  ~ Deployment web\n"+field+
 		"Plan: 0 to create, 1 to change, 0 to delete, 0 blocked.\n", "webserver/web")
 	c.patch(webServers, "default", "web", object{"metadata": object{"annotations": object{
@@ -195,7 +202,8 @@ Plan: 2 to create, 0 to change, 0 to delete, 1 blocked.
 
 	noError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"), 0o600))
 	skiff(t, "plan", "--server", c.url(), "-f", file).Want(t, ExitUsage,
-		"-f: Pod web of v1: want objects of the controllers: WebServer, Redis, RestartTrigger")
+		`-f: kind "Pod", apiVersion "v1", name "web": want objects of the controllers that are planned: WebServer, Redis, `+
+			"RestartTrigger")
 }
 
 // Rules: PL-21, PL-22

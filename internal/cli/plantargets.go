@@ -150,9 +150,8 @@ func proposal(text kube.Raw, controllers []*controller.Controller, namespace str
 	}
 	switch r := one.Resource; {
 	case r.Plural == "":
-		return one, fmt.Errorf("%s %s of %s: want objects of the controllers: %s", kube.Printable(kind, maxQuotedName),
-			kube.Printable(one.Key.Name, maxQuotedName), kube.Printable(apiVersion, maxQuotedName),
-			strings.Join(kinds, ", "))
+		return one, fmt.Errorf("kind %.100q, apiVersion %.100q, name %.100q: want objects of the controllers that "+
+			"are planned: %s", kind, apiVersion, one.Key.Name, strings.Join(kinds, ", "))
 	case one.Key.Name == "":
 		return one, fmt.Errorf("a %s has no metadata.name", r.Kind)
 	case r.ClusterScoped:
@@ -170,6 +169,3 @@ func proposal(text kube.Raw, controllers []*controller.Controller, namespace str
 	one.Object, err = patch.Encode(body)
 	return one, err
 }
-
-// maxQuotedName bounds a name that a stranger's file has.
-const maxQuotedName = 100

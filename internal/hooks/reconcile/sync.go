@@ -49,6 +49,8 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, nil
 	}
 	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
+		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, parent), nil,
+			apply.Report{Held: "is paused: its hook is not called"})
 		return controller.Wait(r.Resync), nil
 	}
 	if wait := r.holdBack(parent); wait > 0 {

@@ -225,6 +225,7 @@ type Report struct {
 	Children []Result // in the order in which they were declared
 	Pruned   []Result // what was done about those that are not declared any more
 	Err      error    // children that are replaced could not be read: of these nothing is known
+	Held     string   // why nothing was asked for, and so nothing is known
 }
 
 // All returns all results.

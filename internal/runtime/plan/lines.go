@@ -61,6 +61,9 @@ func (b *builder) children(all []told) (out []*child) {
 	var later []child
 	book := func(r kube.Resource) bool { return slices.Contains(b.o.Books, r) }
 	for _, t := range all {
+		if t.report.Held != "" {
+			b.owner.Lines = append(b.owner.Lines, Line{Op: Held, Note: t.report.Held})
+		}
 		t.report.Pruned = slices.DeleteFunc(slices.Clone(t.report.Pruned),
 			func(r apply.Result) bool { return book(r.Resource) })
 		b.owner.deleting = b.owner.deleting || t.want == nil && len(t.report.Pruned) > 0

@@ -93,7 +93,7 @@ func shownArgs(list []any) (shown any, hides bool) {
 		case several && credential.MatchString(word): // as redis.conf has it: requirepass x
 			out[i], hides = placeholder(word+" ")+hidden(len(rest)), true
 		}
-		next = !next && strings.HasPrefix(text, "-") && !assigned && credential.MatchString(text)
+		next = !next && strings.HasPrefix(text, "-") && !assigned && !several && credential.MatchString(text)
 	}
 	return out, hides
 }

@@ -18,7 +18,7 @@ type entry struct {
 	fields map[string]any // FieldsV1
 }
 
-// managersOf returns the managers of the fields of an object, but for those of subresources.
+// managersOf returns the managers of the fields of an object.
 func managersOf(object kube.Raw) []entry {
 	var o struct {
 		Metadata struct {
@@ -31,7 +31,7 @@ func managersOf(object kube.Raw) []entry {
 	var out []entry
 	for _, e := range o.Metadata.ManagedFields {
 		fields, err := patch.Decode(e.FieldsV1)
-		if e.fields, _ = fields.(map[string]any); err == nil && e.Subresource == "" {
+		if e.fields, _ = fields.(map[string]any); err == nil {
 			out = append(out, e)
 		}
 	}
@@ -44,7 +44,7 @@ type ownership struct{ ours, others []map[string]any }
 func owners(managers []entry, ours string, handed []map[string]any) ownership {
 	o := ownership{others: handed}
 	for _, e := range managers {
-		if e.Manager == ours {
+		if e.Manager == ours && e.Subresource == "" {
 			o.ours = append(o.ours, e.fields)
 		} else {
 			o.others = append(o.others, e.fields)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"testing"
 
 	"skiff/internal/runtime/kube"
@@ -8,6 +9,26 @@ import (
 )
 
 var deployments = kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+
+// Rules: PL-18
+func TestValuesOfFlagsThatLookLikeCredentialsAreHiddenAndNoOthers(t *testing.T) {
+	for args, want := range map[string]string{
+		`["--password=x"]`:                      `["--password=(hidden, 1 bytes)"]`,
+		`["--token","x","--v"]`:                 `["--token","(hidden, 1 bytes)","--v"]`,
+		`["requirepass x y"]`:                   `["requirepass (hidden, 3 bytes)"]`,
+		`["--requirepass a-pass","--port","1"]`: `["--requirepass (hidden, 6 bytes)","--port","1"]`,
+		`["--port","1","secret"]`:               `["--port","1","secret"]`,
+	} {
+		list, err := patch.Decode([]byte(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, _ := shownArgs(list.([]any))
+		if text, err := json.Marshal(shown); err != nil || string(text) != want {
+			t.Errorf("%s is shown as %s (%v), want %s", args, text, err, want)
+		}
+	}
+}
 
 // A live object and what is sent may hold anything. Nothing of it ends the process; and the merge patch that stands
 // for an apply makes the object that was meant.

@@ -23,7 +23,7 @@ func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 	handed := p.handedOver(w)
 	updates := false
 	for _, e := range managers {
-		updates = updates || e.Manager == w.Manager && e.Operation != "Apply"
+		updates = updates || e.Manager == w.Manager && e.Operation != "Apply" && e.Subresource == ""
 	}
 	if !updates && len(handed) == 0 {
 		return nil, false

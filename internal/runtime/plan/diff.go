@@ -62,39 +62,37 @@ type change struct {
 	before, after any
 }
 
-// differ collects the values in which two objects differ, each as low in the tree as the two have the same shape. An
-// object or list without anything in it is as good as none.
-type differ struct{ changes []change }
-
-// changesOf returns the values that differ between two objects of a kind, in the order of their paths.
+// changesOf returns the values in which two objects of a kind differ, in the order of their paths, each as low in the
+// tree as the two have the same shape. An object or list without anything in it is as good as none.
 func changesOf(n *patch.Node, before, after map[string]any) []change {
-	d := &differ{}
-	d.compare(n, before, after, nil)
-	return d.changes
+	return compare(n, before, after, nil)
 }
 
-func (d *differ) compare(n *patch.Node, before, after any, at *place) {
+func compare(n *patch.Node, before, after any, at *place) (out []change) {
 	if patch.IsEmpty(before) && patch.IsEmpty(after) {
-		return
+		return nil
 	}
 	if was, is, ok := both[map[string]any](before, after); ok {
-		for _, name := range slices.Sorted(maps.Keys(union(was, is))) {
-			d.compare(n.Field(name), was[name], is[name], &place{up: at, name: name})
+		for _, name := range union(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is))) {
+			out = append(out, compare(n.Field(name), was[name], is[name], &place{up: at, name: name})...)
 		}
-		return
+		return out
 	}
-	if was, is, ok := both[[]any](before, after); ok && d.compareItems(n, was, is, at) {
-		return
+	if was, is, ok := both[[]any](before, after); ok {
+		if changes, ok := compareItems(n, was, is, at); ok {
+			return changes
+		}
 	}
 	if n != nil && n.Quantity {
 		was, known := patch.CanonicalQuantity(before)
 		if is, too := patch.CanonicalQuantity(after); known && too && was == is {
-			return
+			return nil
 		}
 	}
-	if !patch.Equal(before, after) {
-		d.changes = append(d.changes, change{at, before, after})
+	if patch.Equal(before, after) {
+		return nil
 	}
+	return []change{{at, before, after}}
 }
 
 // both returns two values of one type, of which one may not be there.
@@ -104,43 +102,32 @@ func both[T map[string]any | []any](before, after any) (was, is T, ok bool) {
 	return was, is, (had || before == nil) && (has || after == nil)
 }
 
-func union(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	if all == nil {
-		return b
-	}
-	maps.Copy(all, b)
-	return all
+// union returns the names of two lists, each once and in order.
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // compareItems compares lists of objects item by item, where each can be called by a name. Other lists are one value.
-func (d *differ) compareItems(n *patch.Node, before, after []any, at *place) bool {
+func compareItems(n *patch.Node, before, after []any, at *place) (out []change, ok bool) {
 	was, is := itemNames(n, before, after)
 	if was == nil {
-		return false
+		return nil, false
 	}
-	var order []string
-	for _, name := range slices.Concat(was, is) {
-		if !slices.Contains(order, name) {
-			order = append(order, name)
-		}
-	}
-	slices.Sort(order)
 	find := func(names []string, list []any, name string) any {
 		if i := slices.Index(names, name); i >= 0 {
 			return list[i]
 		}
 		return nil
 	}
-	for _, name := range order {
+	for _, name := range union(was, is) {
 		old, now := find(was, before, name), find(is, after, name)
 		here := &place{up: at, name: name, item: old, list: n}
 		if now != nil {
 			here.item = now
 		}
-		d.compare(n.Item(), old, now, here)
+		out = append(out, compare(n.Item(), old, now, here)...)
 	}
-	return true
+	return out, true
 }
 
 // maxItems bounds the lists that are compared item by item.

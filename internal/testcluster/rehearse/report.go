@@ -31,13 +31,12 @@ func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
 	}
 	lines, created, changed, deleted := r.log.ours()
 	lines = append(lines, r.rollouts()...)
-	if r.ByOwner {
-		slices.SortStableFunc(lines, func(a, b line) int {
-			return cmp.Or(strings.Compare(a.owner, b.owner), cmp.Compare(a.at, b.at))
-		})
-	} else {
-		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
-	}
+	slices.SortStableFunc(lines, func(a, b line) int {
+		if r.ByOwner && a.owner != b.owner {
+			return strings.Compare(a.owner, b.owner)
+		}
+		return cmp.Compare(a.at, b.at)
+	})
 	for _, l := range lines {
 		if !r.ByOwner {
 			fmt.Fprintf(&text, "%.1fs ", l.at.Seconds())

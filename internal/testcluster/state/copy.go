@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -92,25 +93,18 @@ type copying struct {
 
 // resources finds what the controllers read, and copies the definitions of the custom ones.
 func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Resource, error) {
-	wanted := slices.Clone(makers)
-	seen := map[string]bool{}
-	for _, name := range never {
-		seen[name] = true
-	}
-	owners := 0
+	wanted, seen, owned := slices.Clone(makers), slices.Clone(never), false
 	for _, r := range makers {
-		seen[r.GroupResource()] = true
-		if owns(rights, r.GroupResource()) {
-			owners++
-		}
+		seen = append(seen, r.GroupResource())
+		owned = owned || owns(rights, r.GroupResource())
 	}
 	for _, right := range rights {
 		name := right.Resource.GroupResource()
 		reads := slices.Contains(right.Verbs, "get") || slices.Contains(right.Verbs, "list")
-		if seen[name] || !reads || right.Subresource != "" {
+		if slices.Contains(seen, name) || !reads || right.Subresource != "" {
 			continue
 		}
-		seen[name] = true
+		seen = append(seen, name)
 		found, ok, err := discovery.Find(ctx, s.client, right.Resource.Group, right.Resource.Version,
 			right.Resource.Plural)
 		if err != nil {
@@ -121,9 +115,7 @@ func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Re
 			continue
 		}
 		wanted = append(wanted, found.Resource)
-		if owns(rights, name) {
-			owners++
-		}
+		owned = owned || owns(rights, name)
 		if strings.Contains(found.Group, ".") { // others are built in, and so are some of these
 			err := s.get(ctx, definitions, kube.Key{Name: name})
 			if err != nil && !kube.IsNotFound(err) {
@@ -131,8 +123,9 @@ func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Re
 			}
 		}
 	}
-	if owners == 0 {
-		return nil, errNothing
+	if !owned {
+		return nil, errors.New("there is nothing to copy: the cluster has none of the custom resource definitions of " +
+			"the controllers; see skiff crds install")
 	}
 	return wanted, nil
 }

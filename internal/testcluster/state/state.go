@@ -10,7 +10,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,7 +96,3 @@ func runs(pod map[string]any) bool {
 		return obj.Map(c, "state", "waiting") == nil || reason != "ContainerCreating" && reason != "PodInitializing"
 	})
 }
-
-// errNothing is a copy without an object.
-var errNothing = errors.New("there is nothing to copy: the cluster has none of the custom resource definitions of " +
-	"the controllers; see skiff crds install")

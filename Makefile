@@ -115,6 +115,10 @@ BROWSER ?=
 browser: ## test the live page in headless Chromium (skipped with a message where that is not installed)
 	cd internal/tools/browser && $(GO) test -vet=off -count=1 -timeout 10m -parallel 4 $(BROWSER)
 
+.PHONY: pictures
+pictures: ## make the pictures of the live page in examples/page anew; needs Chromium
+	cd internal/tools/browser && $(GO) test -vet=off -count=1 -run '^TestThePicturesOfTheREADMEAreMade$$' -required -pictures ../../../examples/page
+
 .PHONY: figures
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^$$' -bench . -benchtime 1x .

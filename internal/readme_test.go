@@ -87,6 +87,23 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 }
 
+// maxPictures is how many bytes the pictures of the live page may have together: each clone has all versions of them.
+const maxPictures = 200 << 10
+
+func TestThePicturesAreSmallAndShown(t *testing.T) {
+	total := 0
+	for _, name := range []string{"overview.webp", "object.webp"} {
+		total += len(read(t, "examples/page/"+name))
+		if !strings.Contains(read(t, "README.md"), "](examples/page/"+name+")") ||
+			!strings.Contains(read(t, "examples/page/README.md"), "]("+name+")") {
+			t.Errorf("README.md and examples/page/README.md do not show %s", name)
+		}
+	}
+	if total > maxPictures {
+		t.Errorf("the pictures have %d bytes", total)
+	}
+}
+
 func TestTheMapNamesEachPackage(t *testing.T) {
 	text := section(t, codeMap, "The wings")
 	for _, f := range sources(t) {

@@ -24,7 +24,7 @@ type servingFlags struct {
 	pageHosts                      []string
 	pageToken                      string // the file with it; "": none
 	pageOpened                     func(url string)
-	found                          bool   // no flag was given: the probes are served where `skiff status` finds them
+	found                          bool // no flag was given: the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
 }
 

@@ -86,8 +86,8 @@ func (p picture) leastWidth(t time.Time) (least float64) {
 // causeRow is a row of texts.
 type causeRow struct{ end float64 }
 
-// place finds the row in which a text of so many letters has room: it begins where it belongs, or ends at the right edge
-// if it would go beyond that. It may have fewer letters where no row has the room.
+// place finds the row in which a text of so many letters has room: it begins where it belongs, or ends at the right
+// edge if it would go beyond that. It may have fewer letters where no row has the room.
 func place(rows []causeRow, at float64, letters int) (row int, x float64, end bool, room int) {
 	width := float64(letters) * letter
 	from := at

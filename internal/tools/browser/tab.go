@@ -215,3 +215,17 @@ func (p *tab) screenshot(file string) {
 	p.must(err)
 	p.must(os.WriteFile(file, data, 0o644))
 }
+
+// picture writes the top of the page, down to the last element that a selector selects, as a file that is small.
+func (p *tab) picture(file, selector string) {
+	p.Helper()
+	var bottom float64
+	p.eval(fmt.Sprintf(`[...document.querySelectorAll(%q)].at(-1).getBoundingClientRect().bottom`, selector), &bottom)
+	var shot struct{ Data string }
+	p.must(p.c.call(p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 90,
+		"captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": pictureWidth,
+			"height": bottom + 4, "scale": 1}}, &shot))
+	data, err := base64.StdEncoding.DecodeString(shot.Data)
+	p.must(err)
+	p.must(os.WriteFile(file, data, 0o644))
+}

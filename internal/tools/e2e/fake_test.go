@@ -28,7 +28,8 @@ func serveFake(t *testing.T, c *apiserver.CEL) (*apiserver.Server, *API) {
 // serveFakeWith starts an embedded server with options besides those that make it comparable with a real one.
 func serveFakeWith(t *testing.T, o apiserver.Options) (*apiserver.Server, *API) {
 	t.Helper()
-	o.Users = map[string]apiserver.User{admin.Token: {Name: admin.Name, UID: admin.Name, Groups: []string{admin.Groups}}}
+	o.Users = map[string]apiserver.User{admin.Token: {Name: admin.Name, UID: admin.Name,
+		Groups: []string{admin.Groups}}}
 	// No controller empties deleted namespaces on the control plane that it is compared with either.
 	o.KeepNamespaces, o.ProtectStorage = true, true
 	server := apiserver.New(o)

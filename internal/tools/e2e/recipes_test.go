@@ -15,7 +15,8 @@ func recipePath(t *testing.T) (env []string) {
 	t.Helper()
 	dir := t.TempDir()
 	bins := must(binaries())(t)
-	for name, path := range map[string]string{"skiff-dev": must(skiffDevBinary())(t), "kubectl": must(kubectlPath())(t),
+	for name, path := range map[string]string{
+		"skiff-dev": must(skiffDevBinary())(t), "kubectl": must(kubectlPath())(t),
 		"kube-controller-manager": bins.controllerManager, "kube-scheduler": bins.scheduler, "kwok": bins.kwok} {
 		noError(t, os.Symlink(must(filepath.Abs(path))(t), filepath.Join(dir, name)))
 	}

@@ -20,7 +20,8 @@ func TestOlderServersAnswerAsTheRealOnes(t *testing.T) {
 	newest := features.Set{}.Minor()
 	for _, test := range []struct{ version, gates string }{
 		{fmt.Sprint("1.", newest), ""},
-		{fmt.Sprint("1.", newest), "WatchList=false,HostnameOverride=false,MaxUnavailableStatefulSet=true,ComponentFlagz=false"},
+		{fmt.Sprint("1.", newest),
+			"WatchList=false,HostnameOverride=false,MaxUnavailableStatefulSet=true,ComponentFlagz=false"},
 		{"1.34", ""},
 		{"1.34", "HostnameOverride=true,ImageVolume=true,MaxUnavailableStatefulSet=true"},
 	} {
@@ -133,7 +134,8 @@ func versionScript(set features.Set) Script {
 	}
 	s.Steps = append(s.Steps,
 		Step{Name: "maxUnavailable", Method: "POST", Path: "/apis/apps/v1/${ns}/statefulsets", Body: stateful(2)},
-		Step{Name: "maxUnavailable changed", Method: "PUT", Path: "/apis/apps/v1/${ns}/statefulsets/a", Body: stateful(3)},
+		Step{Name: "maxUnavailable changed", Method: "PUT", Path: "/apis/apps/v1/${ns}/statefulsets/a",
+			Body: stateful(3)},
 		Step{Name: "tolerance", Method: "POST", Path: "/apis/autoscaling/v2/${ns}/horizontalpodautoscalers",
 			Body: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},"spec":{` +
 				`"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"},"behavior":{"scaleUp":{` +

@@ -124,8 +124,8 @@ func (s *copying) resources(ctx context.Context, rights []kube.Right) ([]kube.Re
 		}
 	}
 	if !owned {
-		return nil, errors.New("there is nothing to copy: the cluster has none of the custom resource definitions of " +
-			"the controllers; see skiff crds install")
+		return nil, errors.New("there is nothing to copy: the cluster has none of the custom resource definitions " +
+			"of the controllers; see skiff crds install")
 	}
 	return wanted, nil
 }

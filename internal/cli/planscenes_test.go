@@ -200,6 +200,20 @@ WebServer nowhere/web (new)
 Plan: 2 to create, 0 to change, 0 to delete, 1 blocked.
 `, "-f", file)
 
+	// What kubectl applied before, and the file does not have any more, goes.
+	c.create(webServers, "default", object{"metadata": object{"name": "web", "annotations": object{
+		"kubectl.kubernetes.io/last-applied-configuration": `{"spec":{"image":"nginx","replicas":3,"env":[]}}`}},
+		"spec": object{"image": "nginx", "replicas": 3}})
+	noError(t, os.WriteFile(file, []byte(one+"metadata: {name: web}\nspec: {image: nginx}\n"), 0o600))
+	c.want(ExitDiffer, `WebServer default/web
+  + Deployment web: 1 pod
+      spec.template.spec.containers[webserver].image: "nginx"
+  + Service web-service
+      spec.type: "NodePort"
+      spec.ports[http].nodePort: (known after creation)
+Plan: 2 to create, 0 to change, 0 to delete, 0 blocked.
+`, "-f", file)
+
 	noError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"), 0o600))
 	skiff(t, "plan", "--server", c.url(), "-f", file).Want(t, ExitUsage,
 		`-f: kind "Pod", apiVersion "v1", name "web": want objects of the controllers that are planned: WebServer, Redis, `+

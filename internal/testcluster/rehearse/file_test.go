@@ -137,15 +137,19 @@ func TestTheRehearsalOfAFileIsThatOfTheClusterAndTwoAreTheSameForDiff(t *testing
 		w.apply(webServers, "web", map[string]any{"image": "nginx:1.25.3", "replicas": 2})
 		w.apply(redises, "cache", map[string]any{"port": 6379, "num": 2,
 			"config": map[string]any{"requirepass": "another one", "maxclients": 100}})
+		w.apply(redises, "new", map[string]any{"port": 6379, "num": 1}) // its finalizer is bookkeeping
 		live, code := w.byOwner(c, w.copy(c))
 		want := `(cluster) Deployment default/web: 2 of 2 new pods ready
 (cluster) Redis default/cache: 2 of 2 new pods ready
+(cluster) Redis default/new: 1 of 1 new pods ready
 Redis default/cache - Pod cache-1
 Redis default/cache + Pod cache-1
 Redis default/cache - Pod cache-0
 Redis default/cache + Pod cache-0
+Redis default/new + Service new
+Redis default/new + Pod new-0
 WebServer default/web ~ Deployment web
-Rehearsal: 2 created, 1 changed, 2 deleted, 0 blocked.
+Rehearsal: 4 created, 1 changed, 2 deleted, 0 blocked.
 ` + lastLine
 		if live != want || code != cli.ExitDiffer {
 			t.Errorf("exit %d\n%s\nwant\n%s", code, live, want)

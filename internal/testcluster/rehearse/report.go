@@ -32,8 +32,11 @@ func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
 	lines, created, changed, deleted := r.log.ours()
 	lines = append(lines, r.rollouts()...)
 	slices.SortStableFunc(lines, func(a, b line) int {
-		if r.ByOwner && a.owner != b.owner {
+		switch {
+		case r.ByOwner && a.owner != b.owner:
 			return strings.Compare(a.owner, b.owner)
+		case r.ByOwner && a.owner == cluster: // they are about one owner each
+			return strings.Compare(a.text, b.text)
 		}
 		return cmp.Compare(a.at, b.at)
 	})

@@ -75,6 +75,22 @@ func TestAFileIsNewAndOfThisUserAlone(t *testing.T) {
 	}
 }
 
+// A child that was made from an older declaration has hashes that no owner in the copy has any more.
+//
+// Rules: RR-24
+func TestHashesOfOlderDeclarationsAreReplaced(t *testing.T) {
+	s := &State{Objects: []kube.Raw{kube.Raw(aPodWith(`"namespace":"n","labels":{"skiff.dev/revision":"0123abcd"},` +
+		`"annotations":{"skiff.dev/desired-hash":"4567cdef"}}`))}}
+	if err := s.Redact(func(string, string, kube.Raw) ([]string, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, hash := range []string{"0123abcd", "4567cdef"} {
+		if strings.Contains(string(s.Objects[0]), hash) {
+			t.Errorf("%s is in %s", hash, s.Objects[0])
+		}
+	}
+}
+
 // aPodWith returns a pod with more metadata, and more after that.
 func aPodWith(more string) string {
 	name := ""

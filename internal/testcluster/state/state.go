@@ -93,6 +93,6 @@ func (s *State) Import(server *apiserver.Server) (o simulate.Options, err error)
 func runs(pod map[string]any) bool {
 	return slices.ContainsFunc(obj.Maps(pod, "status", "containerStatuses"), func(c map[string]any) bool {
 		reason := obj.String(c, "state", "waiting", "reason")
-		return obj.Map(c, "state", "waiting") == nil || reason != "ContainerCreating" && reason != "PodInitializing"
+		return reason != "ContainerCreating" && reason != "PodInitializing"
 	})
 }

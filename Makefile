@@ -191,8 +191,8 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) soak
 
 .PHONY: conformance
-conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite for it, too)
-	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/tools/e2e && $(GO) test -json -count=1 -timeout 40m ./...;) ) | \
+conformance: ## print each protocol rule with its tests and their results (E2E=1: run the e2e suite and the browser for it, too)
+	@( $(GO) test $(RACE) -json ./...; $(if $(E2E),cd internal/tools/e2e && $(GO) test -json -count=1 -timeout 40m ./...; cd ../browser && $(GO) test -json -count=1;) ) | \
 		$(GO) run ./internal/tools/conformance
 
 # The modules that staticcheck reads. Those below internal/ need minutes when nothing is cached: it reads Kubernetes, too.

@@ -41,12 +41,12 @@ func showDetails(w *writer, o Owner) {
 		if c.Namespace != o.Namespace {
 			name += ` <span class="dim">in ` + text(c.Namespace) + `</span>`
 		}
-		age := ""
+		since := ""
 		if !c.Created.IsZero() {
-			age = span(time.Since(c.Created))
+			since = age(c.Created)
 		}
 		w.keyed(c.Kind+" "+c.Namespace+"/"+c.Name, childWord(c.State), name, text(c.Outcome),
-			lastWrite(c.LastWrite), inTheWay(c), number(age))
+			lastWrite(c.LastWrite), inTheWay(c), "#"+since)
 	}
 	w.end()
 	if o.Omitted > 0 {

@@ -171,6 +171,12 @@ func relative(d time.Duration) string {
 	return span(d) + " ago"
 }
 
+// age is for how long there has been something since t. The script counts on.
+func age(t time.Time) string {
+	at := t.UTC().Format(time.RFC3339)
+	return `<time class="age" datetime="` + at + `" title="since ` + at + `">` + span(time.Since(t)) + `</time>`
+}
+
 // table begins a table. A column that begins with # has numbers.
 func (w *writer) table(caption string, columns ...string) {
 	w.put(`<div class="wide"><table><caption>%s</caption><thead><tr>`, text(caption))

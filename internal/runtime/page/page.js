@@ -23,7 +23,7 @@ function setText(element, text) {
 function setTimes() {
   for (const time of document.querySelectorAll('time')) {
     const s = Math.floor((Date.now() + skew - Date.parse(time.dateTime)) / 1000)
-    setText(time, s < 0 ? 'in ' + span(-s) : span(s) + ' ago')
+    setText(time, s < 0 ? 'in ' + span(-s) : span(s) + (time.className ? '' : ' ago'))
   }
 }
 

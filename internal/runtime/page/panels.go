@@ -85,7 +85,7 @@ func showOwners(w *writer, data any, r *http.Request) {
 	for _, one := range o.Owners {
 		open := one.path() == f.Open
 		w.keyed(one.path(), word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
-			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), number(span(time.Since(one.Created))))
+			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), "#"+age(one.Created))
 		if open {
 			var inner writer
 			showDetails(&inner, one)

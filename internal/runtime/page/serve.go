@@ -54,7 +54,13 @@ func (p *Page) Handler() http.Handler {
 				writeJSON(w, part.data(p, r))
 				return
 			}
-			p.write(w, r, http.StatusOK, func(out *writer) { p.panel(out, name, r) })
+			p.write(w, r, http.StatusOK, func(out *writer) {
+				if fragment(r) {
+					out.WriteString(p.part(name, r))
+					return
+				}
+				p.panel(out, name, r)
+			})
 		})
 	}
 	mux.HandleFunc("GET /debug/stream", p.stream)

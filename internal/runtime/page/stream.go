@@ -20,13 +20,16 @@ const (
 	leastPause = time.Second
 	// mostPause bounds it where a look takes long: with 100,000 objects.
 	mostPause = 10 * time.Second
-	// shareOfTime is how many times as long as a look the pause after it is: looking takes 1 % of the time.
+	// shareOfTime is how many times as long as a look, with the panels that tabs fetched since the last one, the pause
+	// after it is: all of that takes 1 % of the time.
 	shareOfTime = 100
 	// aliveAfter is when an event is sent though nothing has changed. A tab that hears nothing for twice as long says
 	// that skiff does not answer.
 	aliveAfter = 5 * time.Second
 	// stateAge is how old the state gets while nothing moves: with time alone an object may have waited for too long.
 	stateAge = 10 * time.Second
+	// maxParts is how many panels are kept for other tabs: those of the page without a filter, and a few with one.
+	maxParts = 8
 	// maxStreams is for a team that looks at the same incident; more of them poll.
 	maxStreams = 20
 	// stallTimeout is for how long a reader may take nothing.
@@ -53,7 +56,14 @@ type feed struct {
 	moved   map[string]string // the versions in news but for the state's
 	stateAt time.Time         // when the state in news was computed
 	next    time.Time         // when to compute them anew
+	spent   time.Duration     // on parts since the last time
+	parts   map[string]part   // by the URL
+
+	making sync.Mutex // is held while a part is made, and taken before mu
 }
+
+// part is a panel as the script fetches it.
+type part struct{ version, html string }
 
 // open returns a channel that is closed when the stream has to make room for another.
 func (f *feed) open() chan struct{} {
@@ -74,6 +84,9 @@ func (f *feed) end(bye chan struct{}) {
 	defer f.mu.Unlock()
 	if i := slices.Index(f.streams, bye); i >= 0 {
 		f.streams = slices.Delete(f.streams, i, i+1)
+	}
+	if len(f.streams) == 0 {
+		f.parts = nil
 	}
 }
 
@@ -97,8 +110,36 @@ func (p *Page) latest() (News, time.Time) {
 	f.moved, f.news.Versions = versions, maps.Clone(versions)
 	f.news.Versions["state"], f.news.Time = state, began
 	ended := time.Now()
-	f.next = ended.Add(min(max(shareOfTime*ended.Sub(began), leastPause), mostPause))
+	f.next = ended.Add(min(max(shareOfTime*(ended.Sub(began)+f.spent), leastPause), mostPause))
+	f.spent = 0
 	return f.news, f.next
+}
+
+// part is a panel for the script. All tabs ask for it after the news that it has changed: it is made for the first one.
+func (p *Page) part(name string, r *http.Request) string {
+	f := &p.feed
+	f.making.Lock()
+	defer f.making.Unlock()
+	began, url := time.Now(), r.URL.String()
+	f.mu.Lock()
+	version, current := f.news.Versions[name], began.Before(f.next)
+	kept, ok := f.parts[url]
+	f.mu.Unlock()
+	if ok && current && kept.version == version {
+		return kept.html
+	}
+	var out writer
+	p.panel(&out, name, r)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spent += time.Since(began)
+	if f.parts == nil || len(f.parts) >= maxParts {
+		f.parts = map[string]part{}
+	}
+	if current {
+		f.parts[url] = part{version, out.String()}
+	}
+	return out.String()
 }
 
 // version is one of the content of the state panel: a time that is always the present one is no content.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -192,6 +193,41 @@ func TestTheNewsAreComputedOnceForAllTabsAndTheStateOnlyIfSomethingMoved(t *test
 		time.Sleep(59 * time.Second)
 		if states != 0 {
 			t.Errorf("within the pause it was asked about %d times", states)
+		}
+	})
+}
+
+// Rules: LP-04, LP-19
+func TestAPanelIsMadeOnceForTheTabsThatFetchItAfterTheSameNews(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		open, end := w.serve()
+		time.Sleep(time.Second)
+		one := open()
+		one.read()
+		const path = "/debug/owners?fragment=1&q=x"
+		first := w.get(path).Body.String()
+		if len(w.page.feed.parts) != 1 || !strings.Contains(first, "None: no object") {
+			w.Fatalf("%d parts are kept; %s", len(w.page.feed.parts), first)
+		}
+		w.page.feed.parts[path] = part{w.page.feed.parts[path].version, "kept"}
+		if again := w.get(path).Body.String(); again != "kept" {
+			t.Errorf("it was made again: %s", again)
+		}
+		w.create("x", nil)
+		one.read()
+		if news := w.get(path).Body.String(); !strings.Contains(news, "ConfigMap default/x") {
+			t.Errorf("after other news: %s", news)
+		}
+		for i := range 3 * maxParts {
+			w.get(fmt.Sprint(path, i))
+		}
+		if n := len(w.page.feed.parts); n > maxParts {
+			t.Errorf("%d parts are kept", n)
+		}
+		end()
+		synctest.Wait()
+		if w.page.feed.parts != nil {
+			t.Error("parts are kept without a tab")
 		}
 	})
 }

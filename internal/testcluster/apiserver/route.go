@@ -101,7 +101,7 @@ var verbs = map[string]string{http.MethodPost: "create", http.MethodGet: "get", 
 
 // serveDocument answers a request whose path is not that of a resource.
 func (s *Server) serveDocument(r *request) error {
-	err := httpd.Discovery(r.writer, r.Request, s.opts.Features, s.registry.all())
+	err := httpd.Discovery(r.writer, r.Request, s.opts.Features, &s.openAPI, s.registry.all())
 	if err == httpd.NoSuchPath {
 		err = s.authn.ServeOpenID(r.writer, r.Request)
 	}

@@ -117,6 +117,7 @@ type Server struct {
 	registry *registry
 	faults   *faults.Injector
 	authn    *auth.Authenticator
+	openAPI  httpd.OpenAPI
 
 	ctx    context.Context // cancelled by Close, which cancels all requests
 	cancel context.CancelFunc

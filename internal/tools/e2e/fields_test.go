@@ -110,7 +110,7 @@ const tableHead = `# The fields of the built-in kinds as a Kubernetes v1.36 serv
 # A type of value is []T, a list, with what server-side apply and ;strategic merge patches make of it; map:T, an object whose names are data; a type; or string, time, micro-time, bytes (base64), bool, int32, int64,
 # double, quantity, int-or-string, any (free JSON), any:T (one of the fields of T, without its name).
 # What Go does with the field's zero value is marked: name! is always shown, name* is a pointer and shown if it is set, name!* is a
-# pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty.
+# pointer and shown as null if it is not set; any other field is not shown when it is "", 0, false or empty. name+ is required.
 # name=4 is the number of the field in protobuf; name=2.4 is field 4 of field 2, a struct that JSON does not show.
 `
 
@@ -252,6 +252,9 @@ func (s schemas) table(roots []string, types map[string]reflect.Type) (string, e
 			if err != nil && unions[short(name)] == nil {
 				return "", fmt.Errorf("%s: %w", short(name), err)
 			}
+			if required, _ := s[name]["required"].([]any); slices.Contains(required, any(field)) {
+				mark += "+"
+			}
 			byType[word] = append(byType[word], field+mark+numbers[field])
 		}
 		text := short(name)
@@ -319,7 +322,7 @@ func (s schemas) word(v Object) (word, refers string) {
 func listType(v Object) string {
 	out := ""
 	switch kind := v.Str("x-kubernetes-list-type"); kind {
-	case "set":
+	case "set", "atomic":
 		out = kind
 	case "map":
 		var keys []string
@@ -329,8 +332,8 @@ func listType(v Object) string {
 		}
 		out = "map:" + strings.Join(keys, ",")
 	}
-	if strings.Contains(v.Str("x-kubernetes-patch-strategy"), "merge") {
-		out += ";merge"
+	if strategy := v.Str("x-kubernetes-patch-strategy"); strings.HasPrefix(strategy, "merge") {
+		out += ";" + strategy
 		if key := v.Str("x-kubernetes-patch-merge-key"); key != "" {
 			out += ":" + key
 		}

@@ -16,7 +16,7 @@ import (
 
 // serveKinds answers discovery requests: the aggregated form, the older form of one document per group and version,
 // and the OpenAPI schemas.
-func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kinds.Kind) error {
+func serveKinds(w http.ResponseWriter, r *http.Request, path string, docs *OpenAPI, all []*kinds.Kind) error {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	core := func(k *kinds.Kind) bool { return k.Group == "" }
 	named := func(k *kinds.Kind) bool { return k.Group != "" }
@@ -39,7 +39,7 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, all []*kind
 			return document(w, r, group)
 		}
 	case parts[0] == "openapi":
-		return serveOpenAPI(w, r, parts[1:], all)
+		return docs.serve(w, r, parts[1:], all)
 	}
 	return NoSuchPath
 }

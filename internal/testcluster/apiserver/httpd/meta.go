@@ -16,9 +16,9 @@ import (
 // Version is that of OpenAPI documents.
 var Version = features.Set{}.Version()
 
-// Discovery answers a request that is not for a resource, given the served kinds. The error is NoSuchPath for a path
+// Discovery answers a request that is not for a resource, given the served kinds and the documents about them. The error is NoSuchPath for a path
 // that is none of its own.
-func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, all []*kinds.Kind) error {
+func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, docs *OpenAPI, all []*kinds.Kind) error {
 	path := r.URL.Path
 	if strings.HasPrefix(path, "/api") || path == "/version/" {
 		path = strings.TrimSuffix(path, "/")
@@ -45,7 +45,7 @@ func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, all []*
 	case pages[path] != "" && set.On(pages[path]):
 		return pageOf(w, r, of)
 	case !slices.Contains(health, of):
-		return serveKinds(w, r, path, all)
+		return serveKinds(w, r, path, docs, all)
 	case single && !slices.Contains(checks(of), check):
 		return NoSuchPath
 	default:

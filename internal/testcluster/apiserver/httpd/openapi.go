@@ -5,19 +5,64 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
-// serveOpenAPI answers /openapi/v3 and its documents: enough for `kubectl explain`, and for kubectl to find out that
-// the server validates fields, by the parameters of PATCH. The fields of built-in kinds have no descriptions.
-func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) error {
+// OpenAPI answers /openapi: the documents that clients read fields from, such as `kubectl explain`, and find out by the
+// parameters of PATCH that the server validates fields. The fields of built-in kinds have no descriptions. A document is
+// made when it is first asked for.
+type OpenAPI struct {
+	mu   sync.Mutex        // guards what follows, and lets one document be made at a time
+	of   []*kinds.Kind     // the kinds that the documents are about
+	docs map[string][]byte // by version and path, those in protobuf behind a *
+	size int               // of all
+}
+
+// maxDocuments is how much is kept of documents: those of the built-in kinds take 2 MiB, and those of 140 large
+// definitions 20.
+const maxDocuments = 32 << 20
+
+// document returns a document, which build makes if it is not kept.
+func (o *OpenAPI) document(all []*kinds.Kind, key string, build func() []byte) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Equal(all, o.of) {
+		o.of, o.docs, o.size = all, map[string][]byte{}, 0
+	}
+	doc := o.docs[key]
+	if doc == nil {
+		if doc = build(); o.size+len(doc) <= maxDocuments {
+			o.docs[key] = doc
+			o.size += len(doc)
+		}
+	}
+	return doc
+}
+
+// v3 returns a document of OpenAPI v3, in JSON or protobuf.
+func (o *OpenAPI) v3(all []*kinds.Kind, docs map[string][]*kinds.Kind, path string, inProtobuf bool) []byte {
+	if !inProtobuf {
+		return o.document(all, "v3/"+path, func() []byte { return Encode(documentV3(docs, path)) })
+	}
+	return o.document(all, "v3/"+path+"*", func() []byte { return encodeOpenAPI("v3", documentV3(docs, path)) })
+}
+
+// serve answers a path below /openapi.
+func (o *OpenAPI) serve(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) error {
 	version, path, hasPath := strings.Cut(strings.Join(parts, "/"), "/")
 	switch {
 	case version == "v2" && !hasPath:
-		serveOpenAPIV2(w, r)
+		o.answer(w, r, "v2", func(inProtobuf bool) []byte {
+			if !inProtobuf {
+				return o.document(all, "v2", func() []byte { return Encode(documentV2(all)) })
+			}
+			return o.document(all, "v2*", func() []byte { return encodeOpenAPI("v2", documentV2(all)) })
+		})
 		return nil
 	case version != "v3", hasPath && path == "":
 		return NoSuchPath
@@ -27,7 +72,7 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		paths := map[string]any{}
 		for path := range docs {
 			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(Encode(schemasOf(docs, path)))}
+				hash(o.v3(all, docs, path, false))}
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		JSON(w, http.StatusOK, map[string]any{"paths": paths})
@@ -37,32 +82,26 @@ func serveOpenAPI(w http.ResponseWriter, r *http.Request, parts []string, all []
 		w.WriteHeader(http.StatusNotFound)
 		return nil
 	}
-	w.Header().Set("Vary", "Accept")
-	if !accepts(r, "application/json") {
-		w.WriteHeader(http.StatusNotAcceptable)
-		return nil
-	}
-	body := Encode(schemasOf(docs, path))
-	w.Header().Set("ETag", `"`+hash(body)+`"`)
-	Bytes(w, http.StatusOK, body)
+	o.answer(w, r, "v3", func(inProtobuf bool) []byte { return o.v3(all, docs, path, inProtobuf) })
 	return nil
 }
 
-// serveOpenAPIV2 answers without definitions: kubectl asks here only about what has no endpoint, such as a List in a
-// file.
-func serveOpenAPIV2(w http.ResponseWriter, r *http.Request) {
-	const title = "Kubernetes"
-	if !strings.Contains(r.Header.Get("Accept"), "protobuf") {
-		JSON(w, http.StatusOK, map[string]any{"swagger": "2.0", "paths": map[string]any{},
-			"info": map[string]any{"title": title, "version": Version}, "definitions": map[string]any{}})
+// answer answers with a document in the form that the client asks for.
+func (o *OpenAPI) answer(w http.ResponseWriter, r *http.Request, version string, doc func(inProtobuf bool) []byte) {
+	w.Header().Set("Vary", "Accept")
+	const family = "application/com.github.proto-openapi.spec."
+	inProtobuf := strings.Contains(r.Header.Get("Accept"), family+version+"@v1.0+protobuf") ||
+		strings.Contains(r.Header.Get("Accept"), family+version+".v1.0+protobuf")
+	if !inProtobuf && !accepts(r, "application/json") {
+		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-	field := func(number byte, text string) string {
-		return string([]byte{number<<3 | 2, byte(len(text))}) + text
+	body := doc(inProtobuf)
+	w.Header().Set("ETag", `"`+hash(body)+`"`)
+	if inProtobuf {
+		w.Header().Set("Content-Type", family+version+".v1.0+protobuf")
 	}
-	info := field(1, title) + field(2, Version)
-	Bytes(w, http.StatusOK, []byte(field(1, "2.0")+field(2, info)+field(8, "")))
+	Bytes(w, http.StatusOK, body)
 }
 
 // documentsOf returns the kinds by the paths of their OpenAPI documents; some documents have none.
@@ -87,28 +126,48 @@ func accepts(r *http.Request, mediaType string) bool {
 	return a == "" || strings.Contains(a, mediaType) || strings.Contains(a, "*/*") || strings.Contains(a, family+"/*")
 }
 
-// objectMetaSchema describes the common fields of metadata, for `kubectl explain`.
+// objectMetaTexts has the descriptions of the common fields of metadata, for `kubectl explain`.
 //
 //go:embed objectmeta.json
-var objectMetaSchema string
+var objectMetaTexts []byte
 
-const objectMetaRef = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+const refPrefix = "#/components/schemas/"
 
-// schemasOf returns the document of one path: of its kinds, or of discovery alone.
-func schemasOf(docs map[string][]*kinds.Kind, path string) map[string]any {
-	schemas := map[string]any{objectMetaRef: patch.NewText(objectMetaSchema)}
-	paths, ks := map[string]any{}, docs[path]
-	if ks == nil {
-		paths["/"+path+"/"] = map[string]any{"get": map[string]any{
-			"responses": map[string]any{"200": map[string]any{"description": "OK"}}}}
+// objectMeta adds the schema of metadata to schemas, and returns its name.
+func objectMeta(schemas map[string]any) string {
+	meta := schema.For("v1", "ConfigMap").Fields["metadata"].Type
+	if name := meta.SchemaName(); schemas[name] != nil {
+		return name
 	}
+	meta.Schemas(schemas)
+	texts, err := patch.Decode(objectMetaTexts)
+	if err != nil {
+		panic(err) // never: it is embedded
+	}
+	for name, text := range obj.Map(texts.(map[string]any), "properties") {
+		field := obj.Map(schemas, meta.SchemaName(), "properties", name)
+		field["description"] = text.(map[string]any)["description"]
+	}
+	return meta.SchemaName()
+}
+
+// describe returns the schemas and paths of kinds, as OpenAPI v3 has them.
+func describe(ks []*kinds.Kind) (schemas, paths map[string]any) {
+	schemas, paths = map[string]any{}, map[string]any{}
+	objectMeta(schemas)
 	for _, k := range ks {
 		schemas[schemaName(k)] = kindSchema(k, schemas)
+		for _, sub := range k.Subresources() {
+			if sent := sub.Sent(k); sent != k && sent.Type != nil {
+				schemas[schemaName(sent)] = kindSchema(sent, schemas)
+			}
+		}
 		object, collection := pathTemplate(k)
 		if k.Review != nil {
 			paths[collection] = operations(k, "post")
 			continue
 		}
+		schemas[listName(k)] = listSchema(k, schemas)
 		if k.ReadOnly {
 			paths[object], paths[collection] = operations(k, "get"), operations(k, "list")
 			continue
@@ -116,8 +175,34 @@ func schemasOf(docs map[string][]*kinds.Kind, path string) map[string]any {
 		paths[object] = operations(k, "get", "put", "patch", "delete")
 		paths[collection] = operations(k, "list", "post")
 	}
+	return schemas, paths
+}
+
+// documentV3 returns the document of one path: of its kinds, or of discovery alone.
+func documentV3(docs map[string][]*kinds.Kind, path string) map[string]any {
+	schemas, paths := describe(docs[path])
+	if docs[path] == nil {
+		paths["/"+path+"/"] = map[string]any{"get": map[string]any{
+			"responses": map[string]any{"200": map[string]any{"description": "OK"}}}}
+	}
 	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
 		"paths": paths, "components": map[string]any{"schemas": schemas}}
+}
+
+func listName(k *kinds.Kind) string { return strings.TrimSuffix(schemaName(k), k.Kind) + k.List() }
+
+// listSchema returns the schema of lists of a kind.
+func listSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
+	schema.For("v1", "ListMeta").Schemas(schemas)
+	ref := func(name string) map[string]any {
+		return map[string]any{"allOf": []any{map[string]any{"$ref": refPrefix + name}}}
+	}
+	text := map[string]any{"type": "string"}
+	return map[string]any{"type": "object", "required": []any{"items"}, "properties": map[string]any{
+		"apiVersion": text, "kind": text, "metadata": ref(schema.ListMetaName),
+		"items": map[string]any{"type": "array", "items": ref(schemaName(k))}},
+		"x-kubernetes-group-version-kind": []any{map[string]any{"group": k.Group, "version": k.Version,
+			"kind": k.List()}}}
 }
 
 // schemaName returns the reversed group, the version and the kind: com.example.v1.Widget. For a built-in kind it
@@ -156,8 +241,10 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 		"kind":       "Kind is a string value representing the REST resource this object represents."} {
 		obj.Set(out, map[string]any{"type": "string", "description": text}, "properties", field)
 	}
-	obj.Set(out, map[string]any{"description": "Standard object's metadata.",
-		"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + objectMetaRef}}}, "properties", "metadata")
+	if k.Type == nil || k.Type.Fields["metadata"].Value != nil {
+		obj.Set(out, map[string]any{"description": "Standard object's metadata.",
+			"allOf": []any{map[string]any{"$ref": refPrefix + objectMeta(schemas)}}}, "properties", "metadata")
+	}
 	out["x-kubernetes-group-version-kind"] = []any{kindRef(k.Resource)}
 	return out
 }
@@ -170,7 +257,7 @@ var parameters = map[string][]string{"delete": {"dryRun"}, "post": {"dryRun", "f
 // operations describes some verbs. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
 // declared, so that kubectl computes such patches from its own types.
 func operations(k *kinds.Kind, actions ...string) map[string]any {
-	ref := map[string]any{"$ref": "#/components/schemas/" + schemaName(k)}
+	ref := map[string]any{"$ref": refPrefix + schemaName(k)}
 	out := map[string]any{}
 	for _, action := range actions {
 		operation := map[string]any{"operationId": action + k.Kind, "x-kubernetes-action": action,

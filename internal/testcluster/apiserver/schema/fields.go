@@ -88,7 +88,9 @@ type Field struct {
 	*Value
 	Always  bool // it is encoded even if it is zero
 	Pointer bool // a zero value differs from a missing one, and is kept
-	off     bool // it is dropped from objects: its feature gate is off
+	// Required is what OpenAPI documents say: a real server's validation says more.
+	Required bool
+	off      bool // it is dropped from objects: its feature gate is off
 }
 
 // GoName is the name of the Go type.
@@ -128,13 +130,14 @@ func parse(set features.Set) map[string]*Type {
 			v := parseValue(words[0], typeNamed)
 			for _, word := range words[1:] {
 				word, number, numbered := strings.Cut(word, "=")
+				word, required := strings.CutSuffix(word, "+")
 				name := strings.TrimRight(word, "!*")
 				if !set.Declares(current.Name, name) {
 					continue
 				}
 				off := set.Drops(current.Name, name)
 				current.Fields[name] = Field{Value: v, Always: strings.Contains(word, "!"),
-					Pointer: strings.HasSuffix(word, "*"), off: off}
+					Pointer: strings.HasSuffix(word, "*"), Required: required, off: off}
 				current.drops = current.drops || off
 				if numbered {
 					current.numbers.add(number, name, v)
@@ -179,53 +182,6 @@ func parseValue(word string, typeNamed func(string) *Type) *Value {
 		}
 	}
 	return &Value{Form: Struct, Word: word, Type: typeNamed(word)}
-}
-
-// SchemaName is the name of the type in OpenAPI documents.
-func (t *Type) SchemaName() string {
-	switch group, rest, _ := strings.Cut(t.Name, "."); group {
-	case "meta":
-		return "io.k8s.apimachinery.pkg.apis.meta." + rest
-	case "apiextensions":
-		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + rest
-	default:
-		return "io.k8s.api." + group + "." + rest
-	}
-}
-
-// Schemas adds the OpenAPI schema of the type and of all types that it is made of to schemas, by name. They have no
-// prose.
-func (t *Type) Schemas(schemas map[string]any) {
-	if schemas[t.SchemaName()] != nil {
-		return
-	}
-	properties := map[string]any{}
-	schemas[t.SchemaName()] = map[string]any{"type": "object", "properties": properties}
-	for name, f := range t.Fields {
-		properties[name] = f.schema(schemas)
-	}
-}
-
-func (f *Value) schema(schemas map[string]any) map[string]any {
-	switch f.Form {
-	case List:
-		return map[string]any{"type": "array", "items": f.Elem.schema(schemas)}
-	case Map:
-		return map[string]any{"type": "object", "additionalProperties": f.Elem.schema(schemas)}
-	case Struct:
-		f.Type.Schemas(schemas)
-		return map[string]any{"allOf": []any{map[string]any{"$ref": "#/components/schemas/" + f.Type.SchemaName()}}}
-	}
-	form, out := forms[f.Form], map[string]any{}
-	if form.format != "" {
-		out["format"] = form.format
-	}
-	if one, other, several := strings.Cut(form.openAPI, "|"); several {
-		out["oneOf"] = []any{map[string]any{"type": one}, map[string]any{"type": other}}
-	} else {
-		out["type"] = one
-	}
-	return out
 }
 
 // Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply
@@ -317,7 +273,7 @@ func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
 }
 
 // own sets how a list is owned and merged: "set", "map:KEYS" for server-side apply, and behind a semicolon "merge" or
-// "merge:KEY" for a strategic merge patch.
+// "merge:KEY" for a strategic merge patch; "merge,retainKeys:KEY" is the same to a server.
 func (f *Value) own(n *patch.Node) {
 	apply, merge, _ := strings.Cut(f.List, ";")
 	switch kind, keys, _ := strings.Cut(apply, ":"); kind {
@@ -327,7 +283,7 @@ func (f *Value) own(n *patch.Node) {
 		n.List, n.Keys = patch.ListMap, strings.Split(keys, ",")
 		slices.Sort(n.Keys)
 	}
-	if kind, key, _ := strings.Cut(merge, ":"); kind == "merge" {
+	if kind, key, _ := strings.Cut(merge, ":"); kind != "" {
 		n.Merge, n.MergeKey = true, key
 	}
 }

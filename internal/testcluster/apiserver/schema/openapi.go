@@ -1,0 +1,150 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"skiff/internal/testcluster/apiserver/obj"
+)
+
+// The OpenAPI documents of the built-in kinds are made of the table of fields, which has no prose.
+
+const (
+	refPrefix = "#/components/schemas/"
+	machinery = "io.k8s.apimachinery.pkg."
+	// ListMetaName is the name of the metadata of lists in OpenAPI documents.
+	ListMetaName = machinery + "apis.meta.v1.ListMeta"
+)
+
+// namedForms are the types of Go with a JSON form of their own, which documents refer to by name.
+var namedForms = map[Form]string{Quantity: machinery + "api.resource.Quantity",
+	IntOrString: machinery + "util.intstr.IntOrString", Time: machinery + "apis.meta.v1.Time",
+	MicroTime: machinery + "apis.meta.v1.MicroTime"}
+
+// merged says how fields that are no lists are owned and merged, which the table of fields does not.
+var merged = map[string][2]string{
+	"apps.v1.DeploymentSpec.strategy":                               {patchStrategy, "retainKeys"},
+	"policy.v1.PodDisruptionBudgetSpec.selector":                    {patchStrategy, "replace"},
+	"core.v1.PodSpec.nodeSelector":                                  {mapType, "atomic"},
+	"core.v1.ReplicationControllerSpec.selector":                    {mapType, "atomic"},
+	"core.v1.ServiceSpec.selector":                                  {mapType, "atomic"},
+	"node.v1.Scheduling.nodeSelector":                               {mapType, "atomic"},
+	"core.v1.PersistentVolumeSpec.claimRef":                         {mapType, "granular"},
+	"core.v1.PersistentVolumeClaimStatus.allocatedResourceStatuses": {mapType, "granular"},
+}
+
+const (
+	patchStrategy = "x-kubernetes-patch-strategy"
+	mapType       = "x-kubernetes-map-type"
+)
+
+// SchemaName is the name of the type in OpenAPI documents.
+func (t *Type) SchemaName() string {
+	switch group, rest, _ := strings.Cut(t.Name, "."); group {
+	case "meta":
+		return machinery + "apis.meta." + rest
+	case "apiextensions":
+		return "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions." + rest
+	case "apiregistration":
+		return "io.k8s.kube-aggregator.pkg.apis.apiregistration." + rest
+	default:
+		return "io.k8s.api." + group + "." + rest
+	}
+}
+
+// Schemas adds the OpenAPI schema of the type and of all types that it is made of to schemas, by name.
+func (t *Type) Schemas(schemas map[string]any) {
+	if schemas[t.SchemaName()] != nil {
+		return
+	}
+	properties, out := map[string]any{}, map[string]any{"type": "object"}
+	schemas[t.SchemaName()] = out
+	var required []string
+	for name, f := range t.Fields {
+		field := f.schema(schemas)
+		switch {
+		case f.Form == Any && f.Type == nil:
+			field = t.free(name, schemas)
+		case f.Form == List && f.Elem.Form == Any:
+			field["items"] = t.free(name, schemas)
+		}
+		if how := merged[t.Name+"."+name]; how[0] != "" {
+			field[how[0]] = how[1]
+		}
+		if properties[name] = field; f.Required {
+			required = append(required, name)
+		}
+	}
+	if slices.Sort(required); required != nil {
+		out["required"] = obj.Anys(required)
+	}
+	if len(properties) > 0 {
+		out["properties"] = properties
+	}
+	if t.Atomic {
+		out[mapType] = "atomic"
+	}
+}
+
+// free returns the schema of a field of free JSON, for which Go has several types.
+func (t *Type) free(field string, schemas map[string]any) map[string]any {
+	name, of := machinery+"runtime.RawExtension", map[string]any{"type": "object"}
+	switch {
+	case field == "fieldsV1":
+		name = machinery + "apis.meta.v1.FieldsV1"
+	case strings.HasPrefix(t.Name, "apiextensions."): // a value of any type
+		name, of = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", map[string]any{}
+	}
+	schemas[name] = of
+	return refTo(name)
+}
+
+func (f *Value) schema(schemas map[string]any) map[string]any {
+	switch {
+	case f.Form == List:
+		out := map[string]any{"type": "array", "items": f.Elem.schema(schemas)}
+		f.describeList(out)
+		return out
+	case f.Form == Map:
+		return map[string]any{"type": "object", "additionalProperties": f.Elem.schema(schemas)}
+	case f.Form == Struct:
+		f.Type.Schemas(schemas)
+		return refTo(f.Type.SchemaName())
+	case f.Form == Any && f.Type != nil: // any of several forms
+		schemas[f.Type.SchemaName()] = map[string]any{}
+		return refTo(f.Type.SchemaName())
+	}
+	form, out := forms[f.Form], map[string]any{}
+	if form.format != "" {
+		out["format"] = form.format
+	}
+	if one, other, several := strings.Cut(form.openAPI, "|"); several {
+		out["oneOf"] = []any{map[string]any{"type": one}, map[string]any{"type": other}}
+	} else {
+		out["type"] = one
+	}
+	if name := namedForms[f.Form]; name != "" {
+		schemas[name] = out
+		return refTo(name)
+	}
+	return out
+}
+
+func refTo(name string) map[string]any {
+	return map[string]any{"allOf": []any{map[string]any{"$ref": refPrefix + name}}}
+}
+
+// describeList says how the list is owned and merged.
+func (f *Value) describeList(out map[string]any) {
+	apply, merge, _ := strings.Cut(f.List, ";")
+	if kind, keys, _ := strings.Cut(apply, ":"); kind != "" {
+		if out["x-kubernetes-list-type"] = kind; kind == "map" {
+			out["x-kubernetes-list-map-keys"] = obj.Anys(strings.Split(keys, ","))
+		}
+	}
+	if strategy, key, _ := strings.Cut(merge, ":"); strategy != "" {
+		if out[patchStrategy] = strategy; key != "" {
+			out["x-kubernetes-patch-merge-key"] = key
+		}
+	}
+}

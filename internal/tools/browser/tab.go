@@ -206,16 +206,6 @@ func (p *tab) press(key string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key})
 }
 
-// screenshot writes a picture of the whole page.
-func (p *tab) screenshot(file string) {
-	p.Helper()
-	var shot struct{ Data string }
-	p.must(p.c.call(p.session, "Page.captureScreenshot", map[string]any{"captureBeyondViewport": true}, &shot))
-	data, err := base64.StdEncoding.DecodeString(shot.Data)
-	p.must(err)
-	p.must(os.WriteFile(file, data, 0o644))
-}
-
 // picture writes the top of the page, down to the last element that a selector selects, as a file that is small.
 func (p *tab) picture(file, selector string) {
 	p.Helper()

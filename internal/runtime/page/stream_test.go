@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,30 +170,32 @@ func TestTheOldestOfTooManyStreamsMakesRoom(t *testing.T) {
 
 // Rules: LP-04, LP-19
 func TestTheNewsAreComputedOnceForAllTabsAndTheStateOnlyIfSomethingMoved(t *testing.T) {
-	states := 0
-	o := Options{Process: func() []Trouble { states++; return nil }}
+	var states atomic.Int64
+	o := Options{Process: func() []Trouble { states.Add(1); return nil }}
 	within(t, o, fails, func(w *world) {
 		open, end := w.serve()
 		defer end()
 		time.Sleep(time.Minute)
-		if states != 0 {
-			t.Errorf("the process was asked about %d times without a tab", states)
+		if n := states.Load(); n != 0 {
+			t.Errorf("the process was asked about %d times without a tab", n)
 		}
 		for range 10 {
 			open()
 		}
-		states = 0
+		states.Store(0)
 		time.Sleep(time.Minute)
 		// Once a second for its version, and every ten seconds for the state.
-		if states < 60 || states > 72 {
-			t.Errorf("the process was asked about %d times within a minute by ten tabs", states)
+		if n := states.Load(); n < 60 || n > 72 {
+			t.Errorf("the process was asked about %d times within a minute by ten tabs", n)
 		}
 		time.Sleep(time.Hour)
-		states = 0
+		states.Store(0)
+		w.page.feed.mu.Lock()
 		w.page.feed.next = time.Now().Add(time.Minute) // as after news that took 600 ms
+		w.page.feed.mu.Unlock()
 		time.Sleep(59 * time.Second)
-		if states != 0 {
-			t.Errorf("within the pause it was asked about %d times", states)
+		if n := states.Load(); n != 0 {
+			t.Errorf("within the pause it was asked about %d times", n)
 		}
 	})
 }
@@ -205,11 +208,14 @@ func TestAPanelIsMadeOnceForTheTabsThatFetchItAfterTheSameNews(t *testing.T) {
 		one := open()
 		one.read()
 		const path = "/debug/owners?fragment=1&q=x"
+		feed := &w.page.feed
 		first := w.get(path).Body.String()
-		if len(w.page.feed.parts) != 1 || !strings.Contains(first, "None: no object") {
-			w.Fatalf("%d parts are kept; %s", len(w.page.feed.parts), first)
+		feed.mu.Lock()
+		if len(feed.parts) != 1 || !strings.Contains(first, "None: no object") {
+			w.Errorf("%d parts are kept; %s", len(feed.parts), first)
 		}
-		w.page.feed.parts[path] = part{w.page.feed.parts[path].version, "kept"}
+		feed.parts[path] = part{feed.parts[path].version, "kept"}
+		feed.mu.Unlock()
 		if again := w.get(path).Body.String(); again != "kept" {
 			t.Errorf("it was made again: %s", again)
 		}
@@ -221,12 +227,16 @@ func TestAPanelIsMadeOnceForTheTabsThatFetchItAfterTheSameNews(t *testing.T) {
 		for i := range 3 * maxParts {
 			w.get(fmt.Sprint(path, i))
 		}
-		if n := len(w.page.feed.parts); n > maxParts {
+		feed.mu.Lock()
+		if n := len(feed.parts); n > maxParts {
 			t.Errorf("%d parts are kept", n)
 		}
+		feed.mu.Unlock()
 		end()
 		synctest.Wait()
-		if w.page.feed.parts != nil {
+		feed.mu.Lock()
+		defer feed.mu.Unlock()
+		if feed.parts != nil {
 			t.Error("parts are kept without a tab")
 		}
 	})

@@ -25,11 +25,13 @@ func TestOpenAPIV3IsCompleteAndV2IsThere(t *testing.T) {
 	withWidgets(t, func(w *testServer) {
 		v2 := w.must(200, "GET", "/openapi/v2", "", "Accept",
 			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-		if !strings.HasSuffix(v2.raw, "\n\x032.0") || !strings.Contains(v2.raw, "\x15com.example.v1.Widget\x12") {
+		if !strings.HasSuffix(v2.raw, "\n\x032.0") ||
+			!strings.Contains(v2.raw, "\x15com.example.v1.Widget\x12") {
 			t.Errorf("%d bytes: %q", len(v2.raw), v2.raw[:min(len(v2.raw), 100)])
 		}
 		plain := w.must(200, "GET", "/openapi/v2", "")
-		if d := obj.Map(plain.body, "definitions"); plain.at("swagger") != "2.0" || d["com.example.v1.Widget"] == nil ||
+		d := obj.Map(plain.body, "definitions")
+		if plain.at("swagger") != "2.0" || d["com.example.v1.Widget"] == nil ||
 			d["io.k8s.api.apps.v1.DeploymentList"] == nil {
 			t.Errorf("%d definitions", len(d))
 		}

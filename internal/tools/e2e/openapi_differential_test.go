@@ -160,13 +160,14 @@ func TestOpenAPIInProtobufIsReadByKubectl(t *testing.T) {
 	noError(t, proto.Unmarshal(openAPIOf(t, fake, "/openapi/v2", family+"v2@v1.0+protobuf"), v2))
 	resources := must(openapi.NewOpenAPIData(v2))(t)
 	check := validation.NewSchemaValidation(readV2{resources})
+	const noPort = `missing required field "port"`
 	for text, wrong := range map[string]string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"b"}}`: "",
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"typo":1}`: `unknown field "typo" in ` +
 			`io.k8s.api.core.v1.ConfigMap`,
 		`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":"x","selector":{},"template":{}}}`: "invalid " +
 			`type for io.k8s.api.apps.v1.DeploymentSpec.replicas: got "string", expected "integer"`,
-		`{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"targetPort":"http"}]}}`:                      `missing required field "port"`,
+		`{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"targetPort":"http"}]}}`:                      noPort,
 		`{"apiVersion":"openapi.example.com/v1","kind":"Box","spec":{"port":1,"ports":["a",1],"none":null}}`: "",
 		`{"apiVersion":"openapi.example.com/v1","kind":"Box","spec":{"typo":1}}`: `unknown field "typo" in ` +
 			`com.example.openapi.v1.Box.spec`,

@@ -13,9 +13,9 @@ import (
 	"skiff/internal/testcluster/apiserver/schema"
 )
 
-// OpenAPI answers /openapi: the documents that clients read fields from, such as `kubectl explain`, and find out by the
-// parameters of PATCH that the server validates fields. The fields of built-in kinds have no descriptions. A document is
-// made when it is first asked for.
+// OpenAPI answers /openapi: the documents that clients read fields from, such as `kubectl explain`, and in which they
+// find out by the parameters of PATCH that the server validates fields. The fields of built-in kinds have no
+// descriptions. A document is made when it is first asked for.
 type OpenAPI struct {
 	mu   sync.Mutex        // guards what follows, and lets one document be made at a time
 	of   []*kinds.Kind     // the kinds that the documents are about

@@ -47,7 +47,7 @@ type message struct {
 }
 
 // errNone is the error where there is no browser.
-var errNone = errors.New("Chromium is not installed (looked for " + strings.Join(programs, ", ") + "); on Debian: " +
+var errNone = errors.New("no Chromium is installed (looked for " + strings.Join(programs, ", ") + "); on Debian: " +
 	"apt-get install chromium")
 
 // start starts a browser. end ends it with all of its processes.

@@ -9,9 +9,6 @@ import (
 
 var pictures = flag.String("pictures", "", "directory to write the pictures of the README to")
 
-// pictureWidth is about that of a README on GitHub, so that texts are not scaled.
-const pictureWidth = 1060
-
 // broken are objects of each kind of trouble, beside some that are well.
 var broken = []struct{ path, body string }{
 	{webServers, `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"web"},"spec":{

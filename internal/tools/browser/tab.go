@@ -206,6 +206,9 @@ func (p *tab) press(key string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key})
 }
 
+// pictureWidth is about that of a README on GitHub, so that texts are not scaled.
+const pictureWidth = 1060
+
 // picture writes the top of the page, down to the last element that a selector selects, as a file that is small.
 func (p *tab) picture(file, selector string) {
 	p.Helper()

@@ -39,6 +39,15 @@ func (c *Controller) faults(say func(error) string) (out []Fault) {
 	for i := range out {
 		out[i].Text = few(names[out[i].Text]) + ": " + out[i].Text + "; skiff tries again"
 	}
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			if s.Quarantined > 0 {
+				text := fmt.Sprintf("%s: %d objects cannot be read, so that what is known of them may be old: the log "+
+					"names them", scopeName(m.Resource(), s), s.Quarantined)
+				out = append(out, Fault{Reason: "NotRead", Text: text})
+			}
+		}
+	}
 	for _, text := range c.silent() {
 		out = append(out, Fault{Reason: "SilentWatch", Text: text})
 	}

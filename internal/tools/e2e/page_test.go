@@ -209,3 +209,34 @@ func TestTheLivePageSaysWithinHalfAMinuteThatTheServerIsFrozen(t *testing.T) {
 	thaw()
 	p.wellWithin(limit)
 }
+
+// Rules: LP-09
+func TestWhatALyingServerSaysIsNoHTMLOnTheLivePage(t *testing.T) {
+	const evil = `<img src=x onerror=alert(1)>`
+	h := must(StartHostile(attack{on: "webservers", list: func(a *assault) {
+		a.pages(func(i int) string {
+			if i == 3 { // a name that cannot be in a path is not read at all
+				return item(evil, i+1, "")
+			}
+			return item(fmt.Sprint("web-", i), i+1, `,"spec":{"image":"nginx:1","template":{"spec":{"hostNetwork":true}}},`+
+				`"status":{"conditions":[{"type":"Stalled","status":"True","reason":"`+evil+`"},{"type":"`+evil+
+				`","status":"`+evil+`","reason":"x"}]}`)
+		}, 4)
+	}, watch: func(a *assault) { a.rests(time.Minute) }}, t.TempDir()))(t)
+	t.Cleanup(func() { h.Calm(); h.Close() })
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	noError(t, Kubeconfig{Server: h.Server, CAFile: h.CAFile, Token: admin.Token}.Write(path))
+	c := must(sharedCluster())(t) // for its directory of logs
+	p := startPage(t, c, path, "")
+	Eventually(t, limit, "the objects are there", func() (bool, string) {
+		state := p.state()
+		return state.Owners == 3 && len(state.Attention) == 4 && state.Attention[0].Reason == "NotRead" &&
+				state.Attention[1].Reason == evil,
+			fmt.Sprintf("%+v", state)
+	})
+	for where, text := range p.everything() {
+		if strings.Contains(text, "<img") && !strings.HasSuffix(where, "JSON") && !strings.HasPrefix(where, "status") {
+			t.Errorf("it is HTML in %s: %s", where, text)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (s *Server) removeCRD(tx *store.Tx, crd *store.Object) {
 // establish serves a CRD and sets its conditions. A CRD whose names are in use is not served, until they are free.
 func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration) {
 	versions, revision := s.registry.served(crd.Name)
-	if revision == crd.Revision && kinds.Holds(crd.Value(), "NamesAccepted") {
+	if revision == crd.Revision {
 		return 0
 	}
 	created, err := time.Parse(time.RFC3339, crd.Created)
@@ -98,7 +98,11 @@ func (s *Server) establish(tx *store.Tx, crd *store.Object) (wait time.Duration)
 	if kinds.Holds(crd.Value(), "Established") {
 		served = s.customKinds(crd.Value())
 	}
-	s.registry.replace(crd.Name, crd.Revision, served)
+	revision = crd.Revision
+	if !kinds.Holds(crd.Value(), "NamesAccepted") {
+		revision = -1 // look again after each write whether the names are free
+	}
+	s.registry.replace(crd.Name, revision, served)
 	return 0
 }
 

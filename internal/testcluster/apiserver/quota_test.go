@@ -73,3 +73,32 @@ func TestQuotasThatNobodyCountsAreNotEnforced(t *testing.T) {
 		w.must(201, "POST", pods, podBody("a"))
 	})
 }
+
+func TestQuotasCountClaimsByClassAndPodsByTheirAffinity(t *testing.T) {
+	withServer(t, Options{Quotas: true}, func(w *testServer) {
+		const fast = "fast.storageclass.storage.k8s.io/"
+		w.must(201, "POST", quotas, `{"metadata":{"name":"claims"},"spec":{"hard":{"`+fast+`requests.storage":"3Gi",
+			"`+fast+`persistentvolumeclaims":"2"}}}`)
+		w.must(201, "POST", quotas, `{"metadata":{"name":"cross"},"spec":{"hard":{"pods":"0"},"scopeSelector":{
+			"matchExpressions":[{"scopeName":"CrossNamespacePodAffinity","operator":"Exists"}]}}}`)
+		synctest.Wait()
+		claim := func(code int, name, class, size string) {
+			w.must(code, "POST", "/api/v1/namespaces/default/persistentvolumeclaims", `{"metadata":{"name":"`+name+
+				`"},"spec":{"storageClassName":"`+class+`","accessModes":["ReadWriteOnce"],"resources":{"requests":{
+				"storage":"`+size+`"}}}}`)
+		}
+		claim(201, "a", "fast", "2Gi")
+		claim(403, "b", "fast", "2Gi")
+		claim(201, "b", "slow", "9Gi")
+		claim(201, "c", "fast", "1Gi")
+		claim(403, "d", "fast", "0")
+		pod := func(code int, name, term string) {
+			w.must(code, "POST", pods, `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}],
+				"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"k"`+term+
+				`}]}}}}`)
+		}
+		pod(201, "own", ``)
+		pod(403, "other", `,"namespaces":["other"]`)
+		pod(403, "any", `,"namespaceSelector":{}`)
+	})
+}

@@ -122,6 +122,11 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 	if len(solid) > 0 {
 		return c.setOwners(ctx, v, solid)
 	}
+	if waiting && slices.ContainsFunc(g.dependents[v.UID], vertex.waits) {
+		if ok, err := c.unblock(ctx, v); !ok || err != nil {
+			return err
+		}
+	}
 	policy := kube.Background
 	switch {
 	case v.has(orphan):
@@ -131,6 +136,19 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 	}
 	return c.client.Delete(ctx, v.resource, v.Key(),
 		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
+}
+
+// unblock has v no longer block the deletion of its owners, of which one waits for v and v for it: such a circle would
+// never end. It returns whether that is so already.
+func (c *collector) unblock(ctx context.Context, v vertex) (done bool, err error) {
+	refs := slices.Clone(v.OwnerReferences)
+	for i := range refs {
+		refs[i].BlockOwnerDeletion = false
+	}
+	if slices.Equal(refs, v.OwnerReferences) {
+		return true, nil
+	}
+	return false, c.setOwners(ctx, v, refs)
 }
 
 // reportNamespace records an Event about a reference to an owner in another namespace, once.

@@ -179,6 +179,19 @@ func TestTheDependentOfAKindThatIsNotInstalledWaitsForIt(t *testing.T) {
 	})
 }
 
+func TestOwnersInACircleThatAreDeletedInTheForegroundGo(t *testing.T) {
+	simulated(t, func(b *bench) {
+		first := b.configMap("a")
+		second := b.configMap("b", first)
+		third := b.configMap("c", second)
+		b.patchObject(configMapResource, "a", "", kube.MergePatch,
+			object{"metadata": object{"ownerReferences": []any{reference(third)}}})
+		b.delete(configMapResource, "a", kube.Foreground)
+		b.rest(time.Minute)
+		b.wantOwn()
+	})
+}
+
 // Rules: FG-09
 func TestAPausedCollectorCollectsWhenItIsResumed(t *testing.T) {
 	simulated(t, func(b *bench) {

@@ -54,6 +54,7 @@ type kubelet struct {
 	controllerOf[*kubeletPod]
 	nodes     *cache.Store[*node]
 	scheduled recordFunc // records Events of the scheduler
+	evicting  recordFunc // and of the controller that evicts pods from nodes with taints
 
 	mu     sync.Mutex           // guards what follows
 	boxes  map[kube.Key]sandbox // the state that a container runtime would have
@@ -73,6 +74,7 @@ type sandbox struct {
 	ready     time.Time // when the containers are up, maybe in the future
 	ended     bool      // its containers have ended, and were not stopped
 	stopped   time.Time // when they have stopped, maybe in the future; zero before the pod is deleted
+	tainted   time.Time // since when its node has taints that it tolerates for a time
 }
 
 // beforePodIPs is the address before that of the first pod. The range (10.128.0.0/9) is large enough that a process
@@ -83,6 +85,7 @@ func newKubelet(s *shared) runner {
 	k := &kubelet{controllerOf: newController[*kubeletPod](s, podResource, "kubelet"), nodes: mirrorOf[*node](s,
 		nodeResource), scheduled: s.recorder("default-scheduler"), boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
 		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}}
+	k.evicting = s.recorder("taint-eviction-controller")
 	k.gone = func(_ context.Context, key kube.Key) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -96,7 +99,7 @@ func newKubelet(s *shared) runner {
 			k.reserve(p, p.Spec.NodeName)
 		}
 	})
-	return k.forEach("kubelet", k.sync, controller.Watches(k.nodes, func(*node) []kube.Key { return nil }))
+	return k.forEach("kubelet", k.sync, controller.Watches(k.nodes, k.onTainted))
 }
 
 func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error) {
@@ -113,10 +116,19 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 		return 0, nil
 	case p.Spec.NodeName == "":
 		return c.schedule(ctx, p, status)
-	case c.Copied.Pods[p.UID]:
-		return 0, nil
 	}
-	return c.run(ctx, p, status, now)
+	wait, evicted := c.untilEvicted(p, now)
+	switch {
+	case evicted:
+		return 0, c.evict(ctx, p, status)
+	case c.Copied.Pods[p.UID]:
+		return wait, nil
+	}
+	again, err := c.run(ctx, p, status, now)
+	if wait > 0 && (again == 0 || wait < again) {
+		again = wait
+	}
+	return again, err
 }
 
 // ExitAnnotation on a pod ends its containers with that exit code, a moment after they have started. Those of the pods

@@ -3,6 +3,7 @@ package simulate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -135,6 +136,29 @@ func planReplicaSet(w *workload, pods []*setPod, in facts) (p plan) {
 		"fullyLabeledReplicas": orNull(len(pods)), "readyReplicas": orNull(ready),
 		"availableReplicas": orNull(available)}
 	return p
+}
+
+// replicaFailure is the condition of ReplicaSets, ReplicationControllers and Deployments whose pods cannot be created.
+const replicaFailure = "ReplicaFailure"
+
+// reportFailure adds the condition ReplicaFailure to the status, if the pods could not be created or deleted.
+func (p *plan) reportFailure(w *workload, err error) error {
+	var was struct {
+		Conditions conditions `json:"conditions"`
+	}
+	p.status["conditions"] = nil
+	if err == nil {
+		return nil
+	}
+	if unread := readStatus(replicaSetResource, w, w.Status, &was); unread != nil {
+		return errors.Join(err, unread)
+	}
+	reason := "FailedCreate"
+	if len(p.remove) > 0 {
+		reason = "FailedDelete"
+	}
+	p.status["conditions"] = []any{was.Conditions.next(replicaFailure, "True", reason, refusal(err))}
+	return err
 }
 
 // setPod is the part of a Pod that the controllers of workloads read.

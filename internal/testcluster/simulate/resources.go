@@ -113,6 +113,8 @@ type replicaSetStatus struct {
 	Replicas          int `json:"replicas"`
 	ReadyReplicas     int `json:"readyReplicas"`
 	AvailableReplicas int `json:"availableReplicas"`
+
+	Conditions []deploymentCondition `json:"conditions"`
 }
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }

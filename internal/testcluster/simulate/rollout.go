@@ -195,6 +195,14 @@ func statusOf(d *deployment, newest *replicaSet, old []*replicaSet, now time.Tim
 		withTimes(d.Status.Conditions, availability(d, s), now),
 		withTimes(d.Status.Conditions, progress(d, newest, s, now), now),
 	}
+	for _, rs := range append([]*replicaSet{newest}, old...) { // the first that fails
+		if rs != nil && len(s.Conditions) == 2 {
+			if failure, failed := conditionOf(rs.Status.Conditions, replicaFailure); failed {
+				failure.LastUpdateTime = time.Time{}
+				s.Conditions = append(s.Conditions, withTimes(d.Status.Conditions, failure, now))
+			}
+		}
+	}
 	return s
 }
 

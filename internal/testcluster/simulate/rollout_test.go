@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ func play(replicas, available int) *simulatedSet {
 // are not ready first), one becomes ready, or the status is written.
 func (p *simulatedSet) follow(r *rand.Rand) bool {
 	status := replicaSetStatus{Replicas: p.pods, ReadyReplicas: p.ready, AvailableReplicas: p.ready}
-	resized, started, written := p.pods == p.replicas(), p.broken || p.ready == p.pods, status == p.Status
+	resized, started := p.pods == p.replicas(), p.broken || p.ready == p.pods
+	written := reflect.DeepEqual(status, p.Status)
 	switch i := r.IntN(3); {
 	case i == 0 && !resized, started && written && !resized:
 		p.pods = p.replicas()

@@ -37,6 +37,8 @@ type taint struct {
 	Effect string `json:"effect"`
 }
 
+const noExecute = "NoExecute"
+
 // placement is the part of a pod's spec that says on which nodes it can be.
 type placement struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
@@ -60,6 +62,8 @@ type toleration struct {
 	Operator string `json:"operator"`
 	Value    string `json:"value"`
 	Effect   string `json:"effect"`
+
+	TolerationSeconds *int `json:"tolerationSeconds"`
 }
 
 // misfit returns why a pod cannot be on a node, "" if it can. A daemon also runs on nodes that are cordoned, or in

@@ -127,7 +127,8 @@ func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
 		b.deploy(replicaSetResource, "web", "i", "{replicas: 2}")
 		b.rest(time.Minute)
-		b.want(replicaSetResource, "web", "status replicas = 1")
+		b.want(replicaSetResource, "web", "status replicas = 1",
+			"status conditions ReplicaFailure reason = FailedCreate", "status conditions ReplicaFailure message = exceeded quota")
 		events := b.fields(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}, "message")
 		if !slices.Contains(events, "Error creating: exceeded quota") {
 			b.Errorf("the Events are %q, want one with the server's words alone", events)
@@ -176,5 +177,21 @@ func TestThePodGoesWhereItFits(t *testing.T) {
 		b.rest(time.Minute)
 		b.want(podResource, "full", "spec nodeName = node-1")
 		b.wantEvents("Pod", "full", "FailedScheduling", "Scheduled", "Started")
+	})
+}
+
+func TestPodsLeaveANodeWithTaintsThatTheyDoNotTolerate(t *testing.T) {
+	simulatedWith(t, Options{Nodes: []string{"node-1"}}, func(b *bench) {
+		for name, tolerations := range map[string]string{"plain": "[]", "tolerant": "[{operator: Exists}]",
+			"for-a-while": "[{key: a, operator: Exists, tolerationSeconds: 60}]"} {
+			b.create(podResource, name, "{spec: {containers: [{name: c, image: i}], tolerations: "+tolerations+"}}")
+		}
+		b.rest(time.Minute)
+		b.patch(nodeResource, "node-1", "{spec: {taints: [{key: a, effect: NoExecute}]}}")
+		b.rest(30 * time.Second)
+		b.wantNames(podResource, "for-a-while", "tolerant")
+		b.wantEvents("Pod", "plain", "Scheduled", "Started", "TaintManagerEviction")
+		b.rest(time.Minute)
+		b.wantNames(podResource, "tolerant")
 	})
 }

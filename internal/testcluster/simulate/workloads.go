@@ -107,6 +107,9 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	if !w.Deleting() {
 		err = c.carryOut(ctx, w, p)
 	}
+	if c.part == Deployments {
+		err = p.reportFailure(w, err)
+	}
 	// The pods that are there count also while more are refused, by a quota for example.
 	if err = errors.Join(err, c.writeStatus(ctx, w, false, w.Status, p.status)); err != nil {
 		return 0, err

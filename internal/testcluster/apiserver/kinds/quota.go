@@ -34,6 +34,9 @@ func (u Usage) Format(names []string) string {
 var quotaCounts = []string{"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas",
 	"secrets", "services"}
 
+// ofStorageClass is between the name of a class and what claims of that class take.
+const ofStorageClass = ".storageclass.storage.k8s.io/"
+
 // Counted reports whether a quota with such limits has to do with a resource.
 func Counted(hard Object, r kube.Resource) bool {
 	return hard["count/"+r.GroupResource()] != nil || slices.Contains(quotaCounts, r.GroupResource())
@@ -59,7 +62,12 @@ func (u Usage) AddObject(r kube.Resource, o Object) {
 			u.Add("services.loadbalancers", "1")
 		}
 	case "persistentvolumeclaims":
-		u.Add("requests.storage", obj.String(o, "spec", "resources", "requests", "storage"))
+		storage := obj.String(o, "spec", "resources", "requests", "storage")
+		u.Add("requests.storage", storage)
+		if class := obj.String(o, "spec", "storageClassName"); class != "" {
+			u.Add(class+ofStorageClass+"persistentvolumeclaims", "1")
+			u.Add(class+ofStorageClass+"requests.storage", storage)
+		}
 	case "pods":
 		u.addPod(o)
 	}
@@ -176,6 +184,8 @@ func InScope(quota Object, r kube.Resource, o Object) bool {
 			in = in && best
 		case "NotBestEffort":
 			in = in && !best
+		case "CrossNamespacePodAffinity":
+			in = in && crossesNamespaces(o)
 		case "PriorityClass":
 			listed := slices.Contains(obj.Slice(s, "values"), any(class))
 			in = in && map[any]bool{"Exists": class != "", "DoesNotExist": class == "", "In": listed,
@@ -186,6 +196,22 @@ func InScope(quota Object, r kube.Resource, o Object) bool {
 		}
 	}
 	return true
+}
+
+// crossesNamespaces reports whether the affinity of a pod is about pods of other namespaces.
+func crossesNamespaces(pod Object) bool {
+	for _, kind := range []string{"podAffinity", "podAntiAffinity"} {
+		terms := obj.Maps(pod, "spec", "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution")
+		for _, w := range obj.Maps(pod, "spec", "affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution") {
+			terms = append(terms, obj.Map(w, "podAffinityTerm"))
+		}
+		for _, term := range terms {
+			if len(obj.Slice(term, "namespaces")) > 0 || term["namespaceSelector"] != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Unspecified returns what containers must ask for under such limits and do not, as the message about that, "" for

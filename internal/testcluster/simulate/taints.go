@@ -1,0 +1,90 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+)
+
+// onTainted returns the pods on a node that has taints with the effect NoExecute.
+func (c *kubelet) onTainted(n *node) (keys []kube.Key) {
+	if !slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return t.Effect == noExecute }) {
+		return nil
+	}
+	pods, err := c.mirror.List("")
+	if err != nil {
+		return nil // not synced yet: all will be reconciled then
+	}
+	for _, p := range pods {
+		if p.Spec.NodeName == n.Name {
+			keys = append(keys, p.Key())
+		}
+	}
+	return keys
+}
+
+// untilEvicted returns whether a pod is to be evicted from its node because of a taint, or after what time: 0 is
+// never.
+func (c *kubelet) untilEvicted(p *kubeletPod, now time.Time) (wait time.Duration, evicted bool) {
+	n, ok, err := c.nodes.Get(kube.Key{Name: p.Spec.NodeName})
+	if !ok || err != nil {
+		return 0, false // its event is on its way
+	}
+	limit, limited := time.Duration(0), false
+	owner, _ := p.Controller()
+	for _, t := range n.Spec.Taints {
+		daemon := owner.Kind == daemonSetResource.Kind && strings.HasPrefix(t.Key, "node.kubernetes.io/")
+		if t.Effect != noExecute || daemon {
+			continue
+		}
+		by := slices.Clone(p.Spec.Tolerations)
+		by = slices.DeleteFunc(by, func(by toleration) bool { return !t.toleratedBy(by) })
+		if len(by) == 0 {
+			return 0, true
+		}
+		for _, b := range by {
+			if s := b.TolerationSeconds; s != nil {
+				if d := time.Duration(max(0, *s)) * time.Second; !limited || d < limit {
+					limit, limited = d, true
+				}
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	box, known := c.boxes[p.Key()]
+	switch {
+	case !known || box.uid != p.UID:
+		return 0, false // it comes again, when it has one
+	case !limited:
+		box.tainted = time.Time{}
+	case box.tainted.IsZero():
+		box.tainted = now
+	}
+	c.boxes[p.Key()] = box
+	wait = box.tainted.Add(limit).Sub(now)
+	return wait, limited && wait <= 0
+}
+
+// evict deletes a pod that does not tolerate a taint of its node, and says so in its status.
+func (c *kubelet) evict(ctx context.Context, p *kubeletPod, status object) error {
+	var was conditions
+	list, _ := status["conditions"].([]any)
+	for _, item := range list {
+		if o, ok := item.(object); ok {
+			was = append(was, o)
+		}
+	}
+	target := was.next("DisruptionTarget", "True", "DeletionByTaintManager",
+		"Taint manager: deleting due to NoExecute taint")
+	if err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status",
+		object{"status": object{"conditions": []any{target}}}); err != nil {
+		return err
+	}
+	c.evicting(podResource, p, events.Normal, "TaintManagerEviction", "Marking for deletion Pod "+p.Key().String())
+	return c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID})
+}

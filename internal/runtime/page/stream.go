@@ -115,7 +115,7 @@ func (p *Page) latest() (News, time.Time) {
 	return f.news, f.next
 }
 
-// part is a panel for the script. All tabs ask for it after the news that it has changed: it is made for the first one.
+// part is a panel for the script. All tabs ask for it after the same news: it is made for the first one.
 func (p *Page) part(name string, r *http.Request) string {
 	f := &p.feed
 	f.making.Lock()

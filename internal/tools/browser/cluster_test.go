@@ -138,7 +138,8 @@ func (w *world) front(server, token string) {
 		w.Fatal(err)
 	}
 	proxy := &httputil.ReverseProxy{FlushInterval: -1,
-		ErrorLog:  log.New(io.Discard, "", 0),                                              // of skiffs that were killed
+		// It would log skiffs that were killed.
+		ErrorLog:  log.New(io.Discard, "", 0),
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // on this machine
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)

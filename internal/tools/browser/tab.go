@@ -182,7 +182,8 @@ func (p *tab) awaitFor(limit time.Duration, what, expression string) time.Durati
 			p.mu.Lock()
 			problems := slices.Clone(p.problems)
 			p.mu.Unlock()
-			p.Fatalf("not within %s: %s; the page says %q; the console: %q (%v)", limit, what, p.text("body"), problems, err)
+			p.Fatalf("not within %s: %s; the page says %q; the console: %q (%v)", limit, what, p.text("body"),
+				problems, err)
 		}
 		<-time.After(30 * time.Millisecond)
 	}

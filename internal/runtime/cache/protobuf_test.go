@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/forms"
 	protobuf "skiff/internal/testcluster/apiserver/schema" // package cache has fields of its own
 )
@@ -94,21 +95,30 @@ func protobufOf(text string) []byte {
 	var body []byte
 	switch kind {
 	case "", "Pod":
-		body, err = protobuf.For("v1", "Pod").Encode("v1", "Pod", o)
+		body, err = protobuf.For("v1", "Pod").Encode("v1", "Pod", stored(o))
 	case "Status":
-		body, err = protobuf.For("v1", kind).Encode("v1", kind, o)
+		body, err = protobuf.For("v1", kind).Encode("v1", kind, stored(o))
 	default:
-		var items []map[string]any
+		var items [][]byte
 		listed, _ := o["items"].([]any)
 		for _, item := range listed {
-			items = append(items, item.(map[string]any))
+			items = append(items, stored(item))
 		}
-		body, err = protobuf.For("v1", "Pod").EncodeList("v1", kind, o["metadata"].(map[string]any), items)
+		body, err = protobuf.For("v1", "Pod").EncodeList("v1", kind, stored(o["metadata"]), items...)
 	}
 	if err != nil {
 		panic(fmt.Errorf("the script has %q: %w", text, err))
 	}
 	return []byte(notANumber.Replace(string(body)))
+}
+
+// stored is a value as the server stores it.
+func stored(v any) []byte {
+	out, err := patch.Encode(v)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 // fieldValues makes of decoded JSON what package schema encodes. It changes v.

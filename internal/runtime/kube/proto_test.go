@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,13 +12,14 @@ import (
 	"testing/iotest"
 	"time"
 
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // protoOf is an object, given in JSON, as a server sends it in protobuf: in its envelope.
 func protoOf(tb testing.TB, r Resource, object string) string {
 	tb.Helper()
-	out, err := schema.For(r.APIVersion(), r.Kind).Encode(r.APIVersion(), r.Kind, wholeNumbers(tb, object))
+	out, err := schema.For(r.APIVersion(), r.Kind).Encode(r.APIVersion(), r.Kind, canonical(tb, object))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -29,12 +29,12 @@ func protoOf(tb testing.TB, r Resource, object string) string {
 // protoListOf is a list of objects that are given in JSON.
 func protoListOf(tb testing.TB, r Resource, rv string, objects ...string) string {
 	tb.Helper()
-	items := make([]map[string]any, len(objects))
+	items := make([][]byte, len(objects))
 	for i, o := range objects {
-		items[i] = wholeNumbers(tb, o)
+		items[i] = canonical(tb, o)
 	}
 	out, err := schema.For(r.APIVersion(), r.Kind).EncodeList(r.APIVersion(), r.Kind+"List",
-		map[string]any{"resourceVersion": rv}, items)
+		[]byte(`{"resourceVersion":"`+rv+`"}`), items...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -45,33 +45,18 @@ func protoFrame(eventType, object string) string {
 	return string(schema.EncodeEvent(eventType, []byte(object)))
 }
 
-// wholeNumbers makes whole numbers int64, as package schema wants them.
-func wholeNumbers(tb testing.TB, object string) map[string]any {
+// canonical is an object as a server stores it, which package schema wants.
+func canonical(tb testing.TB, object string) []byte {
 	tb.Helper()
-	d := json.NewDecoder(strings.NewReader(object))
-	d.UseNumber()
-	var o map[string]any
-	if err := d.Decode(&o); err != nil {
+	v, err := patch.Decode([]byte(object))
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return whole(o).(map[string]any)
-}
-
-func whole(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		n, _ := v.Int64()
-		return n
-	case []any:
-		for i := range v {
-			v[i] = whole(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = whole(v[k])
-		}
+	out, err := patch.Encode(v)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return v
+	return out
 }
 
 // widePod declares something of each form that a field can have.
@@ -148,9 +133,9 @@ func TestTheTableOfNumbersIsRight(t *testing.T) {
 		case line[0] == ' ':
 			for _, w := range words[1:] {
 				name, number, _ := strings.Cut(w, "=")
-				plain := strings.TrimRight(name, "!*")
+				plain := strings.TrimRight(name, "!*+")
 				types[current][plain] = words[0] + " " + number
-				if strings.HasSuffix(name, "*") {
+				if strings.Contains(name, "*") {
 					types[current][plain] += "*"
 				}
 			}
@@ -243,8 +228,7 @@ func tellProto(r io.Reader) string {
 
 // protoStory is a streamed list, and what comes behind it.
 func protoStory(tb testing.TB) string {
-	status, err := schema.For("v1", "Status").Encode("v1", "Status",
-		map[string]any{"code": int64(410), "reason": "Expired"})
+	status, err := schema.For("v1", "Status").Encode("v1", "Status", []byte(`{"code":410,"reason":"Expired"}`))
 	if err != nil {
 		tb.Fatal(err)
 	}

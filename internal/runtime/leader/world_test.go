@@ -12,6 +12,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/features"
 )
 
 var leaseKey = kube.Key{Namespace: "default", Name: "skiff"}
@@ -45,7 +46,11 @@ type process struct {
 // run runs a test in virtual time.
 func run(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, api: apiserver.New(apiserver.Options{CoordinatedElection: true})}
+		coordinated, err := features.New("", "CoordinatedLeaderElection=true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, api: apiserver.New(apiserver.Options{Features: coordinated})}
 		defer w.api.Close()
 		defer w.wantNoTwoLeaders()
 		test(w)

@@ -69,6 +69,7 @@ func (s *Store) Compact() {
 		t.forget(len(t.log))
 		t.compacted = s.revision
 	}
+	s.encoded.forget()
 }
 
 // RevisionAt returns the revision of the last commit up to some time in the past, as far as the history reaches back.

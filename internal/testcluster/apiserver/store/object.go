@@ -235,6 +235,16 @@ func (k *encodings) add(e *encoded, body []byte) {
 	k.kept = append(k.kept, e)
 }
 
+// forget drops all forms, many of which are of versions that nobody reads any more.
+func (k *encodings) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.kept {
+		e.body.Store(nil)
+	}
+	k.kept, k.bytes = nil, 0
+}
+
 // withMetadata returns a copy of an object that shares all but the metadata, so that its resourceVersion can be set.
 func withMetadata(v map[string]any) map[string]any {
 	out := maps.Clone(v)

@@ -42,8 +42,8 @@ func (c *Controller) faults(say func(error) string) (out []Fault) {
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
 			if s.Quarantined > 0 {
-				text := fmt.Sprintf("%s: %d objects cannot be read, so that what is known of them may be old: the log "+
-					"names them", scopeName(m.Resource(), s), s.Quarantined)
+				text := fmt.Sprintf("%s: %d objects cannot be read, so that what is known of them may be old: the "+
+					"log names them", scopeName(m.Resource(), s), s.Quarantined)
 				out = append(out, Fault{Reason: "NotRead", Text: text})
 			}
 		}

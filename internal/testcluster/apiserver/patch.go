@@ -193,6 +193,7 @@ func checkPatchedType(k *kinds.Kind, next map[string]any) error {
 	kind, version := obj.String(next, "kind"), obj.String(next, "apiVersion")
 	switch {
 	case kind == "":
+		//lint:ignore ST1005 these are the words of the real server
 		return fmt.Errorf("Object 'Kind' is missing in '%s'", httpd.Encode(next))
 	case version == "":
 		return httpd.InternalError("Object 'apiVersion' is missing in 'object has no apiVersion field'")

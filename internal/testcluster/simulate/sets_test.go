@@ -128,7 +128,8 @@ func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 		b.deploy(replicaSetResource, "web", "i", "{replicas: 2}")
 		b.rest(time.Minute)
 		b.want(replicaSetResource, "web", "status replicas = 1",
-			"status conditions ReplicaFailure reason = FailedCreate", "status conditions ReplicaFailure message = exceeded quota")
+			"status conditions ReplicaFailure reason = FailedCreate",
+			"status conditions ReplicaFailure message = exceeded quota")
 		events := b.fields(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}, "message")
 		if !slices.Contains(events, "Error creating: exceeded quota") {
 			b.Errorf("the Events are %q, want one with the server's words alone", events)

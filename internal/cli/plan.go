@@ -149,11 +149,17 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.print(cmd, out, server); err != nil {
-		return err
+	missing := targets.missing(namespace)
+	if missing == nil && out.Objects == 0 {
+		missing = f.noNamespace(ctx, client)
 	}
-	if err := targets.missing(namespace); err != nil {
-		return err
+	if missing == nil || out.Objects > 0 || len(out.Owners) > 0 || f.output == "json" { // else "No changes" would be all that is read
+		if err := f.print(cmd, out, server); err != nil {
+			return err
+		}
+	}
+	if missing != nil {
+		return missing
 	}
 	if exit := out.Summary().Exit(); exit != ExitDone {
 		return ExitCode(exit)

@@ -241,8 +241,15 @@ func TestPlanPrintsLinesOfJSON(t *testing.T) {
 
 func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
 	c := newPlanCluster(t)
-	skiff(t, "plan", "--server", c.url(), "webserver/web").Want(t, ExitFailed,
-		"there is no webserver/web in namespace default")
+	for args, say := range map[string]string{
+		"webserver/web":          "there is no webserver/web in namespace default",
+		"--watch-namespaces nix": "--watch-namespaces: there is no namespace nix",
+	} {
+		r := skiff(t, append([]string{"plan", "--server", c.url()}, strings.Fields(args)...)...)
+		if r.Want(t, ExitFailed, say); r.Stdout != "" {
+			t.Errorf("%s: stdout is %q", args, r.Stdout)
+		}
+	}
 	skiff(t, "plan", "--server", c.url(), "page/web").Want(t, ExitUsage, "page/web: no controller that is planned")
 	skiff(t, "plan", "--server", c.url(), "web").Want(t, ExitUsage, `"web": want KIND/NAME`)
 	skiff(t, "plan", "--server", c.url(), "--controllers", "page").Want(t, ExitUsage, `unknown controller "page"`)

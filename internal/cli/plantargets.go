@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,6 +83,20 @@ func (all planned) missing(namespace string) error {
 		if !t.found {
 			return fmt.Errorf("there is no %s/%s in namespace %s; name another namespace with -n",
 				t.kind, t.name, namespace)
+		}
+	}
+	return nil
+}
+
+// noNamespace fails for a namespace of --watch-namespaces that is not there: a plan without objects would say that all
+// is as declared. A server that does not say whether there is one is believed.
+func (f *planFlags) noNamespace(ctx context.Context, client *kube.Client) error {
+	for _, name := range f.Namespaces {
+		var namespace struct{ kube.Meta }
+		err := client.Get(ctx, kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace",
+			ClusterScoped: true}, kube.Key{Name: name}, &namespace)
+		if kube.IsNotFound(err) {
+			return fmt.Errorf("--watch-namespaces: there is no namespace %s; correct the name, or create it first", name)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"skiff/internal/runtime/controller"
@@ -121,12 +122,16 @@ func banner(s State, all int) Banner {
 	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), worst.Reason)}
 }
 
-// count is a number with its word.
+// count is a number with its word: 1,204 objects.
 func count(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, more)
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits + " " + more
 }
 
 func earliest(troubles []Trouble) (since time.Time) {

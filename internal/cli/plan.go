@@ -153,7 +153,8 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if missing == nil && out.Objects == 0 {
 		missing = f.noNamespace(ctx, client)
 	}
-	if missing == nil || out.Objects > 0 || len(out.Owners) > 0 || f.output == "json" { // else "No changes" would be all that is read
+	// An error says enough where nothing was planned: "No changes" above it might be all that is read.
+	if missing == nil || out.Objects > 0 || len(out.Owners) > 0 || f.output == "json" {
 		if err := f.print(cmd, out, server); err != nil {
 			return err
 		}

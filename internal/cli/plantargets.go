@@ -96,7 +96,8 @@ func (f *planFlags) noNamespace(ctx context.Context, client *kube.Client) error 
 		err := client.Get(ctx, kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace",
 			ClusterScoped: true}, kube.Key{Name: name}, &namespace)
 		if kube.IsNotFound(err) {
-			return fmt.Errorf("--watch-namespaces: there is no namespace %s; correct the name, or create it first", name)
+			return fmt.Errorf("--watch-namespaces: there is no namespace %s; correct the name, or create it first",
+				name)
 		}
 	}
 	return nil

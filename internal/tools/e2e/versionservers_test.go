@@ -140,6 +140,10 @@ func versionScript(set features.Set) Script {
 			Body: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},"spec":{` +
 				`"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"},"behavior":{"scaleUp":{` +
 				`"tolerance":"100m"}}}}`},
+		Step{Name: "a target without a group", Method: "POST",
+			Path: "/apis/autoscaling/v2/${ns}/horizontalpodautoscalers",
+			Body: `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"b"},"spec":{` +
+				`"maxReplicas":2,"scaleTargetRef":{"kind":"Deployment","name":"a"}}}`},
 		Step{Name: "strategy of a lease", Method: "POST", Path: "/apis/coordination.k8s.io/v1/${ns}/leases",
 			Body: `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"a"},"spec":{` +
 				`"strategy":"OldestEmulationVersion","preferredHolder":"b","holderIdentity":"a"}}`})

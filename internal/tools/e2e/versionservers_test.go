@@ -70,15 +70,15 @@ func buildServer(ctx context.Context, cache, version string) (string, error) {
 		return "", fmt.Errorf("read the module of Kubernetes: %w", err)
 	}
 	// It is released together with its staging modules, which its own go.mod replaces by directories.
-	module := "module versions\n\ngo 1.24\n\nrequire k8s.io/kubernetes " + version + "\n"
+	const pkg = "k8s.io/kubernetes/cmd/kube-apiserver"
+	module := "module versions\n\ngo 1.24\n\nrequire k8s.io/kubernetes " + version + "\n\ntool " + pkg + "\n"
 	for _, m := range regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => \./staging`).FindAllStringSubmatch(string(text), -1) {
 		module += "replace " + m[1] + " => " + m[1] + " v0" + strings.TrimPrefix(version, "v1") + "\n"
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600); err != nil {
 		return "", fmt.Errorf("write the module: %w", err)
 	}
-	const pkg = "k8s.io/kubernetes/cmd/kube-apiserver"
-	if _, err := goTool(ctx, dir, nil, "get", pkg); err != nil {
+	if _, err := goTool(ctx, dir, nil, "mod", "tidy"); err != nil { // go get would take the newest version
 		return "", err
 	}
 	return path, buildOnce(ctx, dir, path, pkg, kubeLDFlags(version))

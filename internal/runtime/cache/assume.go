@@ -25,9 +25,6 @@ func (s *Store[T]) Assume(text kube.Raw) error {
 	if !synced {
 		return s.readError("assume", m.Key().String(), ErrOutOfScope)
 	}
-	if s.trim != nil {
-		s.trim(obj)
-	}
 	s.put(sc, obj, kube.Part{Size: len(text)}, kube.Added, rv)
 	return nil
 }

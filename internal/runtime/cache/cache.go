@@ -170,14 +170,6 @@ func (s *Store[T]) leave() {
 	}
 }
 
-// trimmed is an object that has just come, without what is not to be kept of it.
-func (s *Store[T]) trimmed(obj T) T {
-	if s.trim != nil {
-		s.trim(obj)
-	}
-	return obj
-}
-
 // query is what the Reflector of a namespace, "" for all, lists and watches.
 func (s *Store[T]) query(namespace string) kube.Query {
 	return kube.Query{

@@ -250,7 +250,7 @@ func (s *Store[T]) readStaged(ctx context.Context, namespace string, st *staging
 			if bad != nil {
 				return s.addStaged(namespace, st, form[T]{}, bad)
 			}
-			return s.addStaged(namespace, st, s.formOf(s.trimmed(obj.(T)), part, false), nil)
+			return s.addStaged(namespace, st, s.formOf(obj.(T), part, false), nil)
 		}}
 	if rv != "" {
 		o.ResourceVersionMatch = "NotOlderThan"

@@ -9,7 +9,24 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+
+	"skiff/internal/runtime/kube"
 )
+
+// mine is a pod that panics when it is looked at, if its number is 13.
+type mine struct {
+	kube.Meta `json:"metadata"`
+	Spec      struct {
+		N int `json:"priority"`
+	} `json:"spec"`
+}
+
+func (m *mine) ObjectMeta() *kube.Meta {
+	if m.Spec.N == 13 {
+		panic("thirteen")
+	}
+	return &m.Meta
+}
 
 // Rules: RFL-11
 func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
@@ -17,13 +34,8 @@ func TestAMirrorThatPanicsListsAgainAndTheProcessGoesOn(t *testing.T) {
 		live := newFeed(t)
 		s := newServer(t).on(streamedList, live.reply)
 		var lines []string
-		st := New[*pod](Options{Resource: pods, Client: s.client,
+		st := New[*mine](Options{Resource: pods, Client: s.client,
 			Log: funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})})
-		st.trim = func(p *pod) {
-			if p.Spec.N == 13 {
-				panic("thirteen")
-			}
-		}
 		go st.Run(t.Context())
 		synctest.Wait()
 		live.send(added("a", "5", 1), endMark("20"), modified("a", "21", 13))

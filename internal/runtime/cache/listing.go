@@ -98,7 +98,6 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	if sheds != l.sheds {
 		l.prune()
 	}
-	s.trimmed(obj)
 	more := -l.content.drop(k, 0)
 	f := s.formOf(obj, part, whole)
 	if old.held && !old.bare() && !f.shed && !l.unset && sameVersion(old.obj, obj) {

@@ -33,7 +33,6 @@ type mirrorKey struct {
 	fields     string
 	owners     bool
 	object     reflect.Type // what it is decoded into
-	kept       string       // which fields of an Untyped
 }
 
 // sharedStore finds a Store again as long as it is in use.
@@ -47,15 +46,8 @@ func NewMirrors() *Mirrors {
 // Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
 // Client, Log and WatchIdleTimeout those of the first count. A nil m shares nothing.
 func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
-	return shared[T](m, o, "", nil)
-}
-
-// shared is Shared of a mirror that trims each object; kept says to what.
-func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *Store[T] {
 	if m == nil {
-		s := New[T](o)
-		s.trim = trim
-		return s
+		return New[T](o)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +56,7 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 		o.Namespaces = nil // so that it is found again
 	}
 	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector, o.Owners,
-		reflect.TypeFor[T](), kept}
+		reflect.TypeFor[T]()}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {
 			return s.(*Store[T])
@@ -80,7 +72,6 @@ func shared[T kube.Object](m *Mirrors, o Options, kept string, trim func(T)) *St
 		o.Namespaces = m.selected
 	}
 	s := New[T](o)
-	s.trim = trim
 	w := weak.Make(s)
 	m.stores[k] = func() (any, bool) {
 		s := w.Value()

@@ -35,7 +35,6 @@ type Store[T kube.Object] struct {
 	only string // the one name that the field selector admits, "" for any
 	// selects says whether the label selector admits an object with these labels; nil: any
 	selects func(kube.Labels) bool
-	trim    func(T) // takes away what is not to be kept of an object that has just come; nil: nothing
 
 	runMu      sync.Mutex         // guards users, start and stop; taken before handlersMu and mu
 	users      int                // calls of Run under way

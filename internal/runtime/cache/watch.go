@@ -221,7 +221,6 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	if !r.belongs(k) {
 		return s
 	}
-	r.store.trimmed(ev.Object)
 	old, from := r.store.look(k)
 	// The mirror shows the collection at s.rv, so what happened before that is in it already. (The second
 	// condition can hold alone where a list carried objects newer than itself.)

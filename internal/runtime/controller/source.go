@@ -196,12 +196,6 @@ func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
 	return cache.Shared[T](s.Mirrors, o)
 }
 
-// UntypedMirror is Mirror for a kind that is known only at run time. fields are the paths of what is kept of an object
-// beside its metadata, such as "spec.replicas"; without any, all is. The error is a mistake in fields.
-func UntypedMirror(s Setup, r kube.Resource, labels string, fields []string) (*cache.Store[*cache.Untyped], error) {
-	return s.Mirrors.Untyped(s.mirror(r, labels), fields)
-}
-
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,

@@ -153,39 +153,3 @@ func (r *Recorder) contain(f func() error) (err error) {
 	}()
 	return f()
 }
-
-// send sends until ctx ends. It returns false after a panic.
-func (s *sender) send(ctx context.Context) bool {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if s.contain(func() error { return s.step(ctx, tick.C) }) != nil {
-			return false
-		}
-	}
-	_ = s.contain(func() error { // which logs
-		s.flush(context.WithoutCancel(ctx))
-		s.logDropped()
-		return nil
-	})
-	return true
-}
-
-// step waits for one thing to do, and does it.
-func (s *sender) step(ctx context.Context, tick <-chan time.Time) error {
-	queue, timer := s.next()
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case e := <-queue:
-		s.take(ctx, *e)
-	case <-timer.C:
-		if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
-			s.retryFirst(ctx)
-		}
-	case <-tick:
-		s.sweep(ctx, time.Now())
-		s.logDropped()
-	}
-	return nil
-}

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -36,43 +35,6 @@ const (
 	// no series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
 	maxObjects = 4096
 )
-
-// key says which events are of the same sort. Those with the same note are one series. client-go leaves the note out
-// of the comparison, and its Events hide all that was different after the first: which field was changed, which pod
-// failed.
-type key struct {
-	typ                Type
-	reason, action     string
-	regarding, related Object
-}
-
-func keyOf(e Event) key {
-	k := key{typ: e.Type, reason: e.Reason, action: e.Action, regarding: e.Regarding, related: e.Related}
-	// The same object at another version is the same object.
-	k.regarding.ResourceVersion, k.related.ResourceVersion = "", ""
-	return k
-}
-
-// series is an Event that was sent and what has happened since.
-type series struct {
-	name    string // of the Event object; chosen before the first try, so that a repeated one cannot double it
-	created bool   // the server has it
-	unsure  bool   // the answer to an earlier create was lost
-	marked  bool   // its first repetition was written, or could not be: the next write is sweep's
-	first   queued
-	count   int
-	last    time.Time // last occurrence
-	tries   int       // of the present write that have failed
-	retry   time.Time // when it is tried again; zero: it does not wait for that
-	written int       // the count that the server has
-	sent    time.Time // last write
-}
-
-// bucket limits the new Events about one object.
-type bucket struct {
-	left float64
-	at   time.Time
-}
 
 // sender is the state of Run's goroutine; only that touches it.
 type sender struct {
@@ -116,51 +78,6 @@ func (s *sender) take(ctx context.Context, e queued) {
 		s.series[k] = append(s.series[k], run)
 	}
 	s.write(ctx, run)
-}
-
-// find returns the series that an event belongs to, nil if it begins one.
-func (s *sender) find(k key, e queued) *series {
-	runs := s.series[k]
-	i := slices.IndexFunc(runs, func(run *series) bool { return run.first.Note == e.Note })
-	if i < 0 && len(runs) >= maxNotes {
-		i = len(runs) - 1
-	}
-	if i < 0 {
-		return nil
-	}
-	return runs[i]
-}
-
-func (r *series) repeat(at time.Time) {
-	r.count++
-	r.last = at
-}
-
-func (s *sender) forget(k key, run *series) {
-	if runs := slices.DeleteFunc(s.series[k], func(r *series) bool { return r == run }); len(runs) > 0 {
-		s.series[k] = runs
-	} else {
-		delete(s.series, k)
-	}
-}
-
-// allow takes a token of the object's bucket.
-func (s *sender) allow(o Object, now time.Time) bool {
-	b := s.buckets[o]
-	if b == nil {
-		if len(s.buckets) >= maxObjects {
-			clear(s.buckets)
-		}
-		b = &bucket{left: burst, at: now}
-		s.buckets[o] = b
-	}
-	b.left = min(burst, b.left+float64(now.Sub(b.at))/float64(refill))
-	b.at = now
-	if b.left < 1 {
-		return false
-	}
-	b.left--
-	return true
 }
 
 // sweep writes series that are due and forgets what is over.
@@ -223,8 +140,6 @@ func (s *sender) flush(ctx context.Context) {
 	}
 	s.dropped.Add(uint64(len(s.queue)))
 }
-
-func (s *sender) open() []*series { return slices.Concat(slices.Collect(maps.Values(s.series))...) }
 
 // write creates the Event of a series or patches its count. Where the server is away it is put behind the others; what
 // the server refuses is dropped, because it would be refused again. What the end of ctx interrupts is left to flush.
@@ -324,4 +239,40 @@ func (s *sender) create(ctx context.Context, run *series) error {
 		kube.WriteOptions{Name: run.name})
 	run.unsure = run.unsure || kube.UnknownOutcome(err)
 	return err
+}
+
+// send sends until ctx ends. It returns false after a panic.
+func (s *sender) send(ctx context.Context) bool {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if s.contain(func() error { return s.step(ctx, tick.C) }) != nil {
+			return false
+		}
+	}
+	_ = s.contain(func() error { // which logs
+		s.flush(context.WithoutCancel(ctx))
+		s.logDropped()
+		return nil
+	})
+	return true
+}
+
+// step waits for one thing to do, and does it.
+func (s *sender) step(ctx context.Context, tick <-chan time.Time) error {
+	queue, timer := s.next()
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case e := <-queue:
+		s.take(ctx, *e)
+	case <-timer.C:
+		if len(s.waiting) > 0 && !s.braking() && !time.Now().Before(s.waiting[0].retry) {
+			s.retryFirst(ctx)
+		}
+	case <-tick:
+		s.sweep(ctx, time.Now())
+		s.logDropped()
+	}
+	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// This file is the seam behind which JSON is decoded: a stream goes in, objects of type T come out. Nothing
-// outside it, scan.go and plan.go knows how. Most of a list is not declared by any reader, and encoding/json would
+// This file is the seam behind which JSON is decoded: a stream goes in, objects of type T come out. Only it, scan.go,
+// skip.go and plan.go know how. Most of a list is not declared by any reader, and encoding/json would
 // spend its time on that; so a scanner passes over it, and encoding/json decodes only what is declared and out of the
 // ordinary. Measured by BenchmarkDecodePods. Of a repeated name the last value counts, and what is not UTF-8 is
 // replaced.

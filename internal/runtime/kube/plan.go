@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -72,52 +70,6 @@ func ownMethods(t reflect.Type) bool {
 		}
 	}
 	return false
-}
-
-// misfit says what does not fit the struct, and where: "spec.ports[2].port".
-type misfit struct {
-	path string
-	err  error
-}
-
-func (m *misfit) Error() string {
-	if m.path == "" {
-		return m.err.Error()
-	}
-	return strings.TrimPrefix(m.path, ".") + ": " + m.err.Error()
-}
-func (m *misfit) Unwrap() error { return m.err }
-
-func wrongKind(want byte, v []byte) error {
-	kinds := map[byte]string{
-		'{': "an object", '[': "an array", '"': "a string", 't': "a boolean", 'f': "a boolean", 'n': "null"}
-	got := kinds[v[0]]
-	if got == "" {
-		got = "a number"
-	}
-	return &misfit{err: fmt.Errorf("want %s, got %s", kinds[want], got)}
-}
-
-// keep returns the error to go on with after part of a value has failed with err: the first misfit, with the
-// part's name ahead of its path, or the error that has broken the stream.
-func keep(first *misfit, err error, part string) (*misfit, error) {
-	bad, ok := err.(*misfit)
-	switch {
-	case !ok:
-		return first, err
-	case first != nil:
-		return first, nil
-	}
-	bad.path = part + bad.path
-	return bad, nil
-}
-
-// orNil is m as an error, which is nil if m is.
-func (m *misfit) orNil() error {
-	if m == nil {
-		return nil
-	}
-	return m
 }
 
 // ofText is the plan of a value that is read in one piece.

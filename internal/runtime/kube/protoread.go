@@ -1,103 +1,12 @@
 package kube
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"reflect"
 )
-
-// The wire types of protobuf. Kubernetes' messages have no groups (3 and 4).
-const (
-	wireVarint  = 0
-	wireFixed64 = 1
-	wireBytes   = 2
-	wireFixed32 = 5
-)
-
-// protoField is one field of a message.
-type protoField struct {
-	number uint64
-	wire   byte
-	value  uint64 // of a varint
-	bytes  []byte // of a string, of bytes, of a message
-}
-
-var (
-	errCut    = errors.New("the protobuf message ends within a field")
-	errVarint = errors.New("a number in the protobuf message has more than 64 bits")
-)
-
-// nextField returns the first field of a message and what is behind it. It takes no memory for the length that a
-// field announces.
-func nextField(m []byte) (f protoField, rest []byte, err error) {
-	tag, m, err := uvarint(m)
-	if err != nil {
-		return f, nil, err
-	}
-	f.number, f.wire = tag>>3, byte(tag&7)
-	if f.number == 0 {
-		return f, nil, errors.New("a field of the protobuf message has the number 0")
-	}
-	switch f.wire {
-	case wireVarint:
-		f.value, m, err = uvarint(m)
-	case wireBytes:
-		var n uint64
-		n, m, err = uvarint(m)
-		if err == nil && n > uint64(len(m)) {
-			err = errCut
-		}
-		if err == nil {
-			f.bytes, m = m[:n:n], m[n:]
-		}
-	case wireFixed64:
-		m, err = cut(m, 8)
-	case wireFixed32:
-		m, err = cut(m, 4)
-	default:
-		err = fmt.Errorf("a field of the protobuf message has the wire type %d", f.wire)
-	}
-	return f, m, err
-}
-
-// uvarint is binary.Uvarint with a short way for the numbers of one byte, which most are.
-func uvarint(m []byte) (uint64, []byte, error) {
-	if len(m) > 0 && m[0] < 0x80 {
-		return uint64(m[0]), m[1:], nil
-	}
-	v, n := binary.Uvarint(m)
-	switch {
-	case n > 0:
-		return v, m[n:], nil
-	case n < 0:
-		return 0, nil, errVarint
-	}
-	return 0, nil, errCut
-}
-
-func cut(m []byte, n int) ([]byte, error) {
-	if len(m) < n {
-		return nil, errCut
-	}
-	return m[n:], nil
-}
-
-// count returns how many fields of a number are in a message.
-func count(m []byte, number uint64) (n int) {
-	for len(m) > 0 {
-		f, rest, err := nextField(m)
-		if err != nil {
-			return n
-		}
-		if m = rest; f.number == number {
-			n++
-		}
-	}
-	return n
-}
 
 // Each body and each object in protobuf is the magic, then a runtime.Unknown: field 1 a TypeMeta, whose field 2 is the
 // kind, field 2 the object, field 3 how it is encoded, which no server uses.
@@ -252,22 +161,6 @@ func (p *protoReader) message(n uint64) ([]byte, error) {
 		}
 		if err := p.fill(); err != nil {
 			return nil, err
-		}
-	}
-}
-
-func (p *protoReader) uvarint() (uint64, error) {
-	for {
-		v, n := binary.Uvarint(p.buf[p.pos:p.end])
-		switch {
-		case n > 0:
-			p.pos += n
-			return v, nil
-		case n < 0:
-			return 0, errVarint
-		}
-		if err := p.fill(); err != nil {
-			return 0, err
 		}
 	}
 }

@@ -12,8 +12,6 @@
 package queue
 
 import (
-	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -185,46 +183,6 @@ func (q *Queue) Forget(k kube.Key) {
 	}
 }
 
-// Get waits for a key that is due and hands it out; the caller must call Done for it in any case. It
-// returns false when ctx ends or the queue is shut down.
-func (q *Queue) Get(ctx context.Context) (Item, bool) {
-	for ctx.Err() == nil {
-		item, ok, stopped := q.take()
-		if ok || stopped {
-			return item, ok
-		}
-		select {
-		case <-q.wake:
-		case <-ctx.Done():
-		}
-	}
-	// This Get may have received the value of wake and now leaves without taking a key: pass it on.
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.wakeLocked()
-	return Item{}, false
-}
-
-// Done ends the run of k that Get began. If k became dirty meanwhile, it is queued now.
-func (q *Queue) Done(k kube.Key) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e := q.entries[k]
-	if e == nil || !e.processing {
-		return
-	}
-	e.processing = false
-	q.endedLocked(e)
-	if q.each > 0 && q.lanes[low].len+q.lanes[high].len > 0 {
-		q.wakeLocked() // another key of its namespace may be handed out now
-	}
-	if e.dirty {
-		q.placeLocked(e, time.Now())
-		return
-	}
-	q.releaseLocked(e)
-}
-
 // ShutDown ends the queue: waiting and delayed keys are dropped (a later start lists everything again),
 // further ones are ignored, and every Get returns false. Runs that are under way are not touched.
 func (q *Queue) ShutDown() {
@@ -253,84 +211,4 @@ func (q *Queue) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.stopped
-}
-
-// Processing returns the keys handed out and not yet done, in key order.
-func (q *Queue) Processing() []kube.Key {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var keys []kube.Key
-	for _, r := range q.running {
-		keys = append(keys, r.of.key)
-	}
-	slices.SortFunc(keys, kube.Key.Compare)
-	return keys
-}
-
-// take hands out the next key if one is due.
-func (q *Queue) take() (item Item, ok, stopped bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e := q.nextLocked()
-	if e == nil {
-		return Item{}, false, q.stopped
-	}
-	if q.lanes[low].len+q.lanes[high].len > 0 {
-		q.wakeLocked()
-	}
-	waited := time.Since(e.due) // cheaper than to ask for the time of day
-	item = Item{
-		Key:      e.key,
-		Causes:   e.causes,
-		More:     int(e.more),
-		Waited:   waited,
-		Failures: int(e.failures),
-	}
-	e.processing, e.runLane = true, e.lane
-	q.running = append(q.running, begun{e, e.due.Add(waited)})
-	e.dirty, e.causes, e.more = false, nil, 0
-	return item, true, false
-}
-
-// nextLocked takes the next key out of its lane. A low key ages by one with each high key that overtakes it;
-// at maxOvertakes its turn has come.
-func (q *Queue) nextLocked() *entry {
-	lane := high
-	switch {
-	case q.lanes[low].len == 0:
-		q.overtakes = 0
-	case q.lanes[high].len == 0, q.overtakes >= maxOvertakes:
-		q.overtakes, lane = 0, low
-	default:
-		q.overtakes++
-	}
-	if e := q.lanes[lane].pop(q.fullLocked); e != nil {
-		return e
-	}
-	return q.lanes[1-lane].pop(q.fullLocked)
-}
-
-// fullLocked says that as many keys of a namespace are handed out as may be.
-func (q *Queue) fullLocked(namespace string) bool {
-	if q.each == 0 || len(q.running) < q.each {
-		return false
-	}
-	n := 0
-	for i := range q.running {
-		if q.running[i].of.key.Namespace == namespace {
-			n++
-		}
-	}
-	return n >= q.each
-}
-
-// wakeLocked wakes one waiting Get, or the next one to come.
-func (q *Queue) wakeLocked() {
-	if q.stopped {
-		return // closed: every Get returns
-	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
 }

@@ -65,25 +65,6 @@ func (e *entry) view() Pending {
 		Failures: int(e.failures)}
 }
 
-// begun is a key that is handed out.
-type begun struct {
-	of    *entry
-	began time.Time
-}
-
-// endedLocked takes a key out of those that are handed out.
-func (q *Queue) endedLocked(e *entry) {
-	last := len(q.running) - 1
-	for i := range q.running {
-		if q.running[i].of == e {
-			q.running[i] = q.running[last]
-			break
-		}
-	}
-	q.running[last].of = nil
-	q.running = q.running[:last]
-}
-
 // Stats are what a queue holds now, and what it has counted since it was made.
 type Stats struct {
 	Due       int           // keys that wait for a worker

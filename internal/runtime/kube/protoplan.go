@@ -29,7 +29,7 @@ type protoMember struct {
 var protoTypes sync.Map // protoType -> *protoStruct
 
 type protoType struct {
-	reflect.Type
+	into    reflect.Type // not embedded: a method MethodByName has the linker keep all methods of all types
 	message string
 }
 

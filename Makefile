@@ -109,6 +109,13 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 outside: ## run controller-runtime's own test suites (SUITES: some) and those of metacontroller (METACONTROLLER_SOURCE: a checkout)
 	cd internal/tools/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
+# What needs no containers.
+SPECS ?= \[sig-api-machinery\] (Namespaces|Watchers|FieldValidation|server version|Discovery|Servers with).*\[Conformance\]
+
+.PHONY: kubernetes
+kubernetes: ## run the conformance SPECS of Kubernetes' own e2e suite on a real control plane and on skiff-dev
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 4h -run '^TestKubernetesOwnSpecs$$' -v . -specs '$(SPECS)'
+
 # BROWSER=-required fails where Chromium is missing, instead of skipping the tests. They wait most of the time.
 BROWSER ?=
 
@@ -188,6 +195,7 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) browser BROWSER=-required
 	$(MAKE) e2e
 	$(MAKE) versions
+	$(MAKE) kubernetes
 	$(MAKE) attacks
 	$(MAKE) soak
 

@@ -87,6 +87,21 @@ func (b Binaries) kubectl(ctx context.Context, dir string) (string, error) {
 	return path, buildOnce(ctx, dir, path, "k8s.io/kubernetes/cmd/kubectl", kubeLDFlags(b.Version))
 }
 
+// kubernetesSuite returns the paths of Kubernetes' own e2e suite and of what runs it in several processes, which it
+// builds like the programs of the control plane.
+func (b Binaries) kubernetesSuite(ctx context.Context, dir string) (ginkgo, suite string, err error) {
+	unlock, err := lockDir(b.Dir)
+	if err != nil {
+		return "", "", err
+	}
+	defer unlock()
+	ginkgo, suite = filepath.Join(b.Dir, "ginkgo"), filepath.Join(b.Dir, "e2e.test")
+	if err := buildOnce(ctx, dir, ginkgo, "github.com/onsi/ginkgo/v2/ginkgo", ""); err != nil {
+		return "", "", err
+	}
+	return ginkgo, suite, buildOnce(ctx, dir, suite, "k8s.io/kubernetes/test/e2e", kubeLDFlags(b.Version))
+}
+
 // kubeLDFlags stamps the version into a Kubernetes program: without it kubectl cannot parse the server's version.
 // The flags leave out -trimpath so that Go's build cache is shared with other builds of the same programs.
 func kubeLDFlags(version string) string {
@@ -96,14 +111,17 @@ func kubeLDFlags(version string) string {
 		parts[1])
 }
 
-// buildOnce builds pkg to path if path is not there yet. The rename at the end makes a half-written program
-// impossible.
+// buildOnce builds pkg, or its tests for a path that ends in .test, to path if path is not there yet. The rename at
+// the end makes a half-written program impossible.
 func buildOnce(ctx context.Context, dir, path, pkg, ldflags string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
 	fmt.Fprintf(os.Stderr, "e2e: building %s (once per version)\n", pkg)
 	args := []string{"build", "-o", path + ".new"}
+	if filepath.Ext(path) == ".test" {
+		args = []string{"test", "-c", "-vet=off", "-o", path + ".new"}
+	}
 	if ldflags != "" {
 		args = append(args, "-ldflags", ldflags)
 	}

@@ -27,6 +27,7 @@ type Cluster struct {
 	port      int
 	apiserver *Process
 
+	loops       []string   // of the controller manager
 	controllers []*Process // the controller manager, the scheduler and kwok
 
 	mu        sync.Mutex // guards processes: parallel tests start programs of their own
@@ -42,7 +43,7 @@ const startLimit = 4 * time.Minute
 //
 // The API server gets the flags besides its own.
 func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (c *Cluster, err error) {
-	c = &Cluster{bins: bins, flags: flags}
+	c = &Cluster{bins: bins, flags: flags, loops: kubeControllers}
 	if c.Dir, err = os.MkdirTemp("", "skiff-e2e-"); err != nil {
 		return nil, fmt.Errorf("make the cluster's directory: %w", err)
 	}

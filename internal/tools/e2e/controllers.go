@@ -51,7 +51,7 @@ func (c *Cluster) runControllers(ctx context.Context) error {
 	}
 	manager, err1 := c.Start("kube-controller-manager", nil, c.bins.controllerManager,
 		"--kubeconfig", kubeconfigs[controllerManager.Name], "--leader-elect=false", "--secure-port=0",
-		"--controllers", strings.Join(kubeControllers, ","), "--root-ca-file", c.CAFile,
+		"--controllers", strings.Join(c.loops, ","), "--root-ca-file", c.CAFile,
 		"--kube-api-qps=300", "--kube-api-burst=600") // the default of 20 would make namespaces go in minutes
 	placer, err2 := c.Start("kube-scheduler", nil, c.bins.scheduler,
 		"--kubeconfig", kubeconfigs[scheduler.Name], "--leader-elect=false", "--secure-port=0",

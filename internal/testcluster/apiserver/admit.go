@@ -102,10 +102,7 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	if err := checkFieldTypes(k, out); err != nil {
 		return nil, httpd.InternalError("%v", err)
 	}
-	objectMeta().Prune(obj.Map(out, "metadata"))
-	if k.Unknown != nil {
-		k.Unknown(out)
-	}
+	prune(k, out)
 	if k.Defaults != nil {
 		out = k.ToStore(out)
 		k.Defaults(out)

@@ -2,13 +2,16 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"strings"
 	"sync"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -109,10 +112,6 @@ func checkType(k *kinds.Kind, o map[string]any, body []byte) error {
 	return nil
 }
 
-// objectMeta is the type of metadata, which custom resources share. Reading the table of all fields takes a
-// millisecond and a megabyte, which a process without this server has no use for.
-var objectMeta = sync.OnceValue(func() *schema.Type { return schema.For("v1", "ConfigMap").Fields["metadata"].Type })
-
 // checkFieldTypes checks the types of all fields (of a custom resource: of its metadata), so that the rest of the
 // server can rely on them. The error has the words of Go's decoder.
 func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
@@ -125,7 +124,7 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 		text = "json: cannot unmarshal " + schema.JSONType(o["metadata"]) + " into Go struct field " + k.Kind +
 			".metadata of type v1.ObjectMeta"
 	default:
-		text = objectMeta().TypeError(meta)
+		text = schema.ObjectMeta().TypeError(meta)
 	}
 	if text == "" && k.Embedded != nil {
 		text = k.Embedded(o)
@@ -137,4 +136,72 @@ func checkFieldTypes(k *kinds.Kind, o map[string]any) error {
 		o["metadata"] = map[string]any{}
 	}
 	return nil
+}
+
+const (
+	// smallBody is the length of a body that takes little memory even at its worst: such requests do not wait.
+	smallBody = 32 << 10
+	// perByte is what a byte of a body takes at most: small objects in JSON take 60 bytes, and the tree of YAML 100.
+	perByte = 100
+	// bodyMemory is what all bodies may take at a time, estimated.
+	bodyMemory = obj.MaxMemory
+)
+
+// budget bounds the memory of what requests have decoded. The zero value is ready.
+type budget struct {
+	mu      sync.Mutex // guards what follows
+	used    int
+	changed chan struct{} // closed by the next release, nil if nothing waits
+}
+
+// claim waits until there is memory for n bytes.
+func (b *budget) claim(ctx context.Context, n int) error {
+	for {
+		b.mu.Lock()
+		if b.used+n <= bodyMemory {
+			b.used += n
+			b.mu.Unlock()
+			return nil
+		}
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// release gives back what was claimed.
+func (b *budget) release(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used -= n; b.changed != nil && n > 0 {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// readBody reads the body, and waits until there is memory for what it says, which the request has until its end.
+func (r *request) readBody() ([]byte, error) {
+	body, err := httpd.ReadBody(r.Request)
+	if err != nil || len(body) <= smallBody {
+		return body, err
+	}
+	takes := min(perByte*len(body), bodyMemory)
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if mediaType == "application/json" || mediaType == string(kube.MergePatch) || mediaType == string(kube.JSONPatch) {
+		if n, err := patch.Measure(body, obj.MaxMemory, obj.MaxDepth); err == nil {
+			takes = min(len(body)+n, bodyMemory)
+		}
+	}
+	if err := r.bodies.claim(r.Context(), takes); err != nil {
+		return nil, httpd.TimedOut()
+	}
+	r.claimed += takes
+	return body, nil
 }

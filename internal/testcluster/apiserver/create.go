@@ -10,6 +10,7 @@ import (
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -167,7 +168,7 @@ func complete(k *kinds.Kind, next, cur map[string]any) {
 	if k.Stored != nil {
 		k.Stored.Drop(next)
 	} else {
-		objectMeta().Drop(obj.Map(next, "metadata"))
+		schema.ObjectMeta().Drop(obj.Map(next, "metadata"))
 	}
 	if k.Status && cur == nil {
 		delete(next, "status")

@@ -212,34 +212,13 @@ func (s *Server) deleteCollection(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deleteAll(r, objects, o); err != nil {
-		return err
-	}
-	s.wakeHousekeeper()
-	return writePage(r, objects, meta)
-}
-
-// deleteAll deletes objects, in one transaction if no plugin or conversion has a say, else one after the other.
-func (s *Server) deleteAll(r *request, objects []*store.Object, o deleteOptions) error {
-	oneByOne := convertedKind(r.kind) != nil
-	err := s.store.Update(func(tx *store.Tx) error {
-		plugins, _ := s.concerned(tx, r, admission.Delete)
-		oneByOne = oneByOne || len(plugins) > 0
-		for i := 0; !oneByOne && i < len(objects); i++ {
-			if cur := tx.Get(r.kind.TableName(), objects[i].Key); cur != nil {
-				if _, _, err := s.remove(tx, r.kind, cur, o); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	for i := 0; err == nil && oneByOne && i < len(objects); i++ {
+	defer s.wakeHousekeeper()
+	for _, object := range objects {
 		one := *r
-		one.namespace, one.name = objects[i].Namespace, objects[i].Name
-		if _, _, err = s.deleteOne(&one, o); kube.IsNotFound(err) {
-			err = nil // it is gone, by the hand of another
+		one.namespace, one.name = object.Namespace, object.Name
+		if _, _, err := s.deleteOne(&one, o); err != nil && !kube.IsNotFound(err) { // another may have deleted it
+			return err
 		}
 	}
-	return err
+	return writePage(r, objects, meta)
 }

@@ -21,22 +21,12 @@ import (
 // checked as those of an update are, and what would have this server call others is refused or left out.
 func (s *Server) Import(o map[string]any) error {
 	if err := s.importOne(o); err != nil {
-		return fmt.Errorf("import %s %s: %w", kube.Text(obj.String(o, "kind")), kube.Text(nameOf(o)), err)
+		name := kube.Key{Namespace: obj.String(o, "metadata", "namespace"), Name: obj.String(o, "metadata", "name")}
+		return fmt.Errorf("import %s %s: %w", kube.Text(obj.String(o, "kind")), kube.Text(name.String()), err)
 	}
 	s.wakeHousekeeper()
 	return nil
 }
-
-func nameOf(o map[string]any) string {
-	name := obj.String(o, "metadata", "name")
-	if ns := obj.String(o, "metadata", "namespace"); ns != "" {
-		return ns + "/" + name
-	}
-	return name
-}
-
-// callsOut is the group of the kinds that have a server send requests to addresses in its objects.
-const callsOut = "admissionregistration.k8s.io"
 
 func (s *Server) importOne(o map[string]any) error {
 	group, version, grouped := strings.Cut(obj.String(o, "apiVersion"), "/")
@@ -47,7 +37,7 @@ func (s *Server) importOne(o map[string]any) error {
 	switch {
 	case k == nil:
 		return fmt.Errorf("the server has no such kind in %q", obj.String(o, "apiVersion"))
-	case group == callsOut || k.Refused != "":
+	case group == registration || k.Refused != "": // which has a server send requests to addresses in its objects
 		return errors.New("objects of this kind are not imported")
 	}
 	if err := checkFieldTypes(k, o); err != nil {
@@ -55,10 +45,7 @@ func (s *Server) importOne(o map[string]any) error {
 	}
 	o = k.ToStore(forms.Untyped(obj.Clone(o)))
 	meta := obj.Map(o, "metadata")
-	objectMeta().Prune(meta)
-	if k.Unknown != nil {
-		k.Unknown(o)
-	}
+	prune(k, o)
 	delete(meta, "selfLink")
 	meta["uid"] = cmp.Or(obj.String(meta, "uid"), obj.NewUID())
 	meta["creationTimestamp"] = cmp.Or(obj.String(meta, "creationTimestamp"), now())

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -67,13 +68,16 @@ func (s *Server) review(r *request, o map[string]any) (map[string]any, error) {
 		meta = map[string]any{}
 		o["metadata"] = meta
 	}
-	objectMeta().Drop(meta)
+	schema.ObjectMeta().Drop(meta)
 	if err := r.setNamespace(meta); err != nil {
 		return nil, err
 	}
-	status, causes := r.kind.Review(o, r.user)
+	var causes []kinds.Cause
+	if r.kind.Validate != nil {
+		causes = r.kind.Validate(o, nil)
+	}
 	// without the kind, as on the real server
-	err := httpd.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
+	status, err := r.kind.Review(r.user), httpd.Invalid(kube.StatusDetails{Group: r.kind.Group}, causes...)
 	switch {
 	case err != nil:
 	case r.kind.Group == "authorization.k8s.io" && s.opts.RBAC:

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -20,33 +19,6 @@ const (
 	maxObject       = 3 << 19
 	requestTooLarge = "etcdserver: request is too large"
 )
-
-// size returns about the length of a value as JSON, or more than may be stored for one that is nested too deep: JSON
-// patches can make objects deeper than any body.
-func size(v any, depth int) int {
-	if depth > obj.MaxDepth {
-		return maxObject + 1
-	}
-	switch v := v.(type) {
-	case string:
-		return len(v) + 2
-	case int64:
-		return len(strconv.FormatInt(v, 10))
-	case []any:
-		n := 2
-		for _, item := range v {
-			n += size(item, depth+1) + 1
-		}
-		return n
-	case map[string]any:
-		n := 2
-		for name, member := range v {
-			n += len(name) + size(member, depth+1) + 4
-		}
-		return n
-	}
-	return 4
-}
 
 // maxSubresource is how long the subresource of a field manager may be.
 const maxSubresource = 256

@@ -297,6 +297,3 @@ func (s *Server) answer(r *request) error {
 	}
 	return s.serve(r)
 }
-
-// SetToken changes Options.Token. Open requests continue.
-func (s *Server) SetToken(token string) { s.authn.SetToken(token) }

@@ -11,12 +11,13 @@ import (
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
 // prune prunes the unknown fields of an object, and returns their paths: first those of its metadata, as the real
 // server names those of a custom resource.
 func prune(k *kinds.Kind, o map[string]any) (unknown []string) {
-	for _, path := range objectMeta().Prune(obj.Map(o, "metadata")) {
+	for _, path := range schema.ObjectMeta().Prune(obj.Map(o, "metadata")) {
 		unknown = append(unknown, "metadata."+path)
 	}
 	if k.Unknown != nil {

@@ -141,7 +141,7 @@ func (s *Server) commit(tx *store.Tx, w *write, value map[string]any, shape any)
 		w.stored = store.NewObject(key, revision, value, shape)
 		return nil
 	}
-	if size(value, 0) > maxObject {
+	if obj.Size(value) > maxObject {
 		return httpd.PlainError(requestTooLarge)
 	}
 	if w.cur != nil && isRemovable(w.next) {

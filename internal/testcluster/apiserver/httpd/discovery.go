@@ -1,12 +1,14 @@
 package httpd
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"mime"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -86,15 +88,35 @@ func root(w http.ResponseWriter, r *http.Request, ks []*kinds.Kind, plain map[st
 	return nil
 }
 
-func prefersAggregated(r *http.Request) bool {
+// Clause is a media type that a client accepts.
+type Clause struct {
+	MediaType string
+	Params    map[string]string
+	weight    float64
+}
+
+// Accepted returns what a client accepts, what it likes best first.
+func Accepted(r *http.Request) (out []Clause) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		mt, params, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil || mt != "application/json" {
+		if err != nil {
 			continue
 		}
-		aggregated := params["as"] == "APIGroupDiscoveryList" && params["g"] == "apidiscovery.k8s.io" &&
-			params["v"] == "v2"
-		if aggregated || params["as"] == "" {
+		c := Clause{mt, params, 1}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			c.weight = q
+		}
+		out = append(out, c)
+	}
+	slices.SortStableFunc(out, func(a, b Clause) int { return cmp.Compare(b.weight, a.weight) })
+	return out
+}
+
+func prefersAggregated(r *http.Request) bool {
+	for _, c := range Accepted(r) {
+		as := c.Params["as"]
+		aggregated := as == "APIGroupDiscoveryList" && c.Params["g"] == "apidiscovery.k8s.io" && c.Params["v"] == "v2"
+		if c.MediaType == "application/json" && (aggregated || as == "") {
 			return aggregated
 		}
 	}

@@ -17,91 +17,88 @@ import (
 // find out by the parameters of PATCH that the server validates fields. The fields of built-in kinds have no
 // descriptions. A document is made when it is first asked for.
 type OpenAPI struct {
-	mu   sync.Mutex        // guards what follows, and lets one document be made at a time
-	of   []*kinds.Kind     // the kinds that the documents are about
-	docs map[string][]byte // by version and path, those in protobuf behind a *
-	size int               // of all
+	mu   sync.Mutex          // guards what follows, and lets one document be made at a time
+	of   []*kinds.Kind       // the kinds that the documents are about
+	docs map[docName][]byte // as they are sent
+	size int                 // of all
+}
+
+// docName names a document: path is that of v3, and empty for the one of v2.
+type docName struct {
+	version, path string
+	inProtobuf    bool
 }
 
 // maxDocuments is how much is kept of documents: those of the built-in kinds take 2 MiB, and those of 140 large
 // definitions 20.
 const maxDocuments = 32 << 20
 
-// document returns a document, which build makes if it is not kept.
-func (o *OpenAPI) document(all []*kinds.Kind, key string, build func() []byte) []byte {
+// get returns a document, which it makes if it is not kept.
+func (o *OpenAPI) get(all []*kinds.Kind, d docName) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !slices.Equal(all, o.of) {
-		o.of, o.docs, o.size = all, map[string][]byte{}, 0
+		o.of, o.docs, o.size = all, map[docName][]byte{}, 0
 	}
-	doc := o.docs[key]
-	if doc == nil {
-		if doc = build(); o.size+len(doc) <= maxDocuments {
-			o.docs[key] = doc
-			o.size += len(doc)
-		}
+	if body := o.docs[d]; body != nil {
+		return body
 	}
-	return doc
-}
-
-// v3 returns a document of OpenAPI v3, in JSON or protobuf.
-func (o *OpenAPI) v3(all []*kinds.Kind, docs map[string][]*kinds.Kind, path string, inProtobuf bool) []byte {
-	if !inProtobuf {
-		return o.document(all, "v3/"+path, func() []byte { return Encode(documentV3(docs, path)) })
+	var content map[string]any
+	if d.version == "v2" {
+		content = documentV2(all)
+	} else {
+		content = documentV3(documentsOf(all), d.path)
 	}
-	return o.document(all, "v3/"+path+"*", func() []byte { return encodeOpenAPI("v3", documentV3(docs, path)) })
+	var body []byte
+	if d.inProtobuf {
+		body = encodeOpenAPI(d.version, content)
+	} else {
+		body = Encode(content)
+	}
+	if o.size+len(body) <= maxDocuments {
+		o.docs[d] = body
+		o.size += len(body)
+	}
+	return body
 }
 
 // serve answers a path below /openapi.
 func (o *OpenAPI) serve(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) error {
 	version, path, hasPath := strings.Cut(strings.Join(parts, "/"), "/")
-	switch {
-	case version == "v2" && !hasPath:
-		o.answer(w, r, "v2", func(inProtobuf bool) []byte {
-			if !inProtobuf {
-				return o.document(all, "v2", func() []byte { return Encode(documentV2(all)) })
-			}
-			return o.document(all, "v2*", func() []byte { return encodeOpenAPI("v2", documentV2(all)) })
-		})
-		return nil
-	case version != "v3", hasPath && path == "":
-		return NoSuchPath
-	}
 	docs := documentsOf(all)
-	if !hasPath {
+	_, known := docs[path]
+	switch {
+	case version == "v2" && !hasPath, version == "v3" && known:
+	case version == "v3" && !hasPath:
 		paths := map[string]any{}
 		for path := range docs {
 			paths[path] = map[string]any{"serverRelativeURL": "/openapi/v3/" + path + "?hash=" +
-				hash(o.v3(all, docs, path, false))}
+				hash(o.get(all, docName{version: "v3", path: path}))}
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		JSON(w, http.StatusOK, map[string]any{"paths": paths})
 		return nil
-	}
-	if _, ok := docs[path]; !ok {
+	case version == "v3" && path != "":
 		w.WriteHeader(http.StatusNotFound)
 		return nil
+	default:
+		return NoSuchPath
 	}
-	o.answer(w, r, "v3", func(inProtobuf bool) []byte { return o.v3(all, docs, path, inProtobuf) })
-	return nil
-}
-
-// answer answers with a document in the form that the client asks for.
-func (o *OpenAPI) answer(w http.ResponseWriter, r *http.Request, version string, doc func(inProtobuf bool) []byte) {
 	w.Header().Set("Vary", "Accept")
 	const family = "application/com.github.proto-openapi.spec."
 	inProtobuf := strings.Contains(r.Header.Get("Accept"), family+version+"@v1.0+protobuf") ||
 		strings.Contains(r.Header.Get("Accept"), family+version+".v1.0+protobuf")
 	if !inProtobuf && !accepts(r, "application/json") {
 		w.WriteHeader(http.StatusNotAcceptable)
-		return
+		return nil
 	}
-	body := doc(inProtobuf)
+	body := o.get(all, docName{version, path, inProtobuf})
 	w.Header().Set("ETag", `"`+hash(body)+`"`)
 	if inProtobuf {
 		w.Header().Set("Content-Type", family+version+".v1.0+protobuf")
 	}
 	Bytes(w, http.StatusOK, body)
+	return nil
 }
 
 // documentsOf returns the kinds by the paths of their OpenAPI documents; some documents have none.
@@ -131,11 +128,9 @@ func accepts(r *http.Request, mediaType string) bool {
 //go:embed objectmeta.json
 var objectMetaTexts []byte
 
-const refPrefix = "#/components/schemas/"
-
 // objectMeta adds the schema of metadata to schemas, and returns its name.
 func objectMeta(schemas map[string]any) string {
-	meta := schema.For("v1", "ConfigMap").Fields["metadata"].Type
+	meta := schema.ObjectMeta()
 	if name := meta.SchemaName(); schemas[name] != nil {
 		return name
 	}
@@ -194,13 +189,10 @@ func listName(k *kinds.Kind) string { return strings.TrimSuffix(schemaName(k), k
 // listSchema returns the schema of lists of a kind.
 func listSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	schema.For("v1", "ListMeta").Schemas(schemas)
-	ref := func(name string) map[string]any {
-		return map[string]any{"allOf": []any{map[string]any{"$ref": refPrefix + name}}}
-	}
 	text := map[string]any{"type": "string"}
 	return map[string]any{"type": "object", "required": []any{"items"}, "properties": map[string]any{
-		"apiVersion": text, "kind": text, "metadata": ref(schema.ListMetaName),
-		"items": map[string]any{"type": "array", "items": ref(schemaName(k))}},
+		"apiVersion": text, "kind": text, "metadata": schema.RefTo(schema.ListMetaName),
+		"items": map[string]any{"type": "array", "items": schema.RefTo(schemaName(k))}},
 		"x-kubernetes-group-version-kind": []any{map[string]any{"group": k.Group, "version": k.Version,
 			"kind": k.List()}}}
 }
@@ -242,8 +234,9 @@ func kindSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 		obj.Set(out, map[string]any{"type": "string", "description": text}, "properties", field)
 	}
 	if k.Type == nil || k.Type.Fields["metadata"].Value != nil {
-		obj.Set(out, map[string]any{"description": "Standard object's metadata.",
-			"allOf": []any{map[string]any{"$ref": refPrefix + objectMeta(schemas)}}}, "properties", "metadata")
+		meta := schema.RefTo(objectMeta(schemas))
+		meta["description"] = "Standard object's metadata."
+		obj.Set(out, meta, "properties", "metadata")
 	}
 	out["x-kubernetes-group-version-kind"] = []any{kindRef(k.Resource)}
 	return out
@@ -257,7 +250,7 @@ var parameters = map[string][]string{"delete": {"dryRun"}, "post": {"dryRun", "f
 // operations describes some verbs. kubectl reads the kind and the parameters of PATCH. Strategic merge patch is not
 // declared, so that kubectl computes such patches from its own types.
 func operations(k *kinds.Kind, actions ...string) map[string]any {
-	ref := map[string]any{"$ref": refPrefix + schemaName(k)}
+	ref := map[string]any{"$ref": schema.RefPrefix + schemaName(k)}
 	out := map[string]any{}
 	for _, action := range actions {
 		operation := map[string]any{"operationId": action + k.Kind, "x-kubernetes-action": action,

@@ -14,14 +14,15 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // MaxOperations is the API server's limit for one JSON patch; it answers 413 above it.
 const MaxOperations = 10_000
 
-// maxCopied bounds what the copy operations of one patch may add, in bytes as [size] estimates them: an API server
-// refuses to store an object that is larger than a few MiB, and 10,000 copies of a 2 MB string fit into no memory.
-const maxCopied = 16 << 20
+// maxCopied bounds what the copy operations of one patch may add, in bytes of JSON, as on the real server: 10,000
+// copies of a 2 MB string fit into no memory.
+const maxCopied = 3 << 20
 
 // What is wrong with a JSON patch, found with errors.Is. The HTTP codes are those of a v1.36 API server, which answers
 // every 422 with the same message, "the server rejected our request due to an error in our request".
@@ -109,7 +110,8 @@ func (p *patcher) apply(op operation) error {
 	case "add":
 		return p.change(op.path, insert, patch.Copy(op.value))
 	case "replace":
-		if op.path == "" && isScalar(op.value) {
+		_, isObject := op.value.(map[string]any)
+		if _, isList := op.value.([]any); op.path == "" && !isObject && !isList {
 			return fmt.Errorf("%w: the whole document is an object or a list", ErrBadOperation)
 		}
 		return p.change(op.path, replace, patch.Copy(op.value))
@@ -130,7 +132,7 @@ func (p *patcher) apply(op operation) error {
 		return err
 	}
 	if op.op == "copy" {
-		if p.copied += size(v); p.copied > maxCopied {
+		if p.copied += obj.Size(v); p.copied > maxCopied {
 			return fmt.Errorf("copy %s: %w", op.from, ErrTooLarge)
 		}
 		return p.change(op.path, insert, patch.Copy(v))
@@ -266,32 +268,6 @@ func index(key string, places int) (int, bool) {
 		i += places
 	}
 	return i, err == nil && i >= 0
-}
-
-func isScalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
-}
-
-// size estimates the memory of v: that of its strings and names, and 16 bytes, an interface value, for each value.
-func size(v any) int {
-	n := 16
-	switch v := v.(type) {
-	case string:
-		n += len(v)
-	case map[string]any:
-		for name, w := range v {
-			n += 16 + len(name) + size(w)
-		}
-	case []any:
-		for _, w := range v {
-			n += size(w)
-		}
-	}
-	return n
 }
 
 // Merge applies a JSON merge patch (RFC 7386): objects are merged field by field, null removes, and everything

@@ -87,7 +87,7 @@ func (k *Kind) flags(words []string) {
 		"delete-returns": &k.DeleteReturns, "status-alone": &k.Isolated, "read-only": &k.ReadOnly}
 	for _, w := range words {
 		if w == "review" {
-			k.Review = reviews()[k.Kind]
+			k.Review = reviews[k.Kind]
 		} else if known[w] == nil {
 			mistake("no flag %q", w)
 		} else {

@@ -202,45 +202,29 @@ func customCell(text, kind string) func(Object, time.Time) any {
 	}
 }
 
-// parseJSONPath parses the subset of JSONPath that printer columns use: .a.b, ['a.b'], [0], [*] and
-// [?(@.type=="Ready")]. ok is false for another path.
+// jsonPathStep is a step of the subset of JSONPath that printer columns use: .a, ['a.b'] or [0], [*], and
+// [?(@.type=="Ready")].
+var jsonPathStep = regexp.MustCompile(
+	`^(?:\.([^.[]*)|\[(?:['"]([^]]+)['"]|([-+]?\d+))\]|\[(\*)\]|\[\?\(@\.([^]=]*)==([^]]*)\)\])`)
+
+// parseJSONPath parses steps. ok is false for another path.
 func parseJSONPath(text string) (p path, ok bool) {
 	for text != "" {
-		var s step
-		if rest, bracket := strings.CutPrefix(text, "["); bracket {
-			inside, after, closed := strings.Cut(rest, "]")
-			if s, ok = bracketStep(inside); !ok || !closed {
-				return p, false
-			}
-			text = after
-		} else if rest, dot := strings.CutPrefix(text, "."); dot {
-			end := strings.IndexAny(rest+".", ".[")
-			s.key, text = rest[:end], rest[end:]
-			if s.key == "" {
-				continue
-			}
-		} else {
+		m := jsonPathStep.FindStringSubmatch(text)
+		if m == nil {
 			return p, false
 		}
-		p.steps = append(p.steps, s)
+		switch text = text[len(m[0]):]; {
+		case m[1] != "":
+			p.steps = append(p.steps, step{key: m[1]})
+		case m[2] != "" || m[3] != "":
+			p.steps = append(p.steps, step{key: strings.ReplaceAll(m[2]+m[3], `\.`, "."), dots: true})
+		case m[4] != "":
+			p.steps = append(p.steps, step{each: '['})
+		case m[5] != "":
+			p.steps = append(p.steps, step{each: '[', field: strings.Split(strings.TrimSpace(m[5]), "."),
+				is: strings.Trim(strings.TrimSpace(m[6]), `"'`)})
+		}
 	}
 	return p, true
-}
-
-// bracketStep parses what is in the brackets of a JSONPath.
-func bracketStep(text string) (s step, ok bool) {
-	filter, isFilter := strings.CutPrefix(text, "?(@.")
-	filter, closed := strings.CutSuffix(filter, ")")
-	field, literal, compares := strings.Cut(filter, "==")
-	_, notIndex := strconv.Atoi(text)
-	switch {
-	case text == "*":
-		return step{each: '['}, true
-	case isFilter && closed && compares:
-		return step{each: '[', field: strings.Split(strings.TrimSpace(field), "."),
-			is: strings.Trim(strings.TrimSpace(literal), `"'`)}, true
-	case len(text) > 2 && (text[0] == '\'' || text[0] == '"'):
-		return step{key: strings.ReplaceAll(text[1:len(text)-1], `\.`, "."), dots: true}, true
-	}
-	return step{key: text, dots: true}, notIndex == nil
 }

@@ -75,8 +75,8 @@ type Kind struct {
 	Shape any // identifies the schema that an object was written under; see apiserver
 	// the schema for `kubectl explain`; nil: only the kind is known
 	OpenAPI Object
-	// answers a POST with a status; nothing is stored, and no other verb is served
-	Review  func(Object, User) (Object, []Cause)
+	// the status that answers a POST, which Validate has checked; nothing is stored, and no other verb is served
+	Review  func(User) Object
 	Unknown func(Object) []string // prunes unknown fields and returns their paths; nil: none are unknown
 	// Embedded says what is wrong with the types in the metadata of embedded objects; nil: there are none
 	Embedded func(Object) string

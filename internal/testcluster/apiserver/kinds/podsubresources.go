@@ -204,3 +204,47 @@ func Log(pod Object, container string) (text string, ok bool, why string) {
 	}
 	return text, ok, ""
 }
+
+// User is the user of a request.
+type User struct {
+	Name   string
+	UID    string
+	Groups []string
+	Extra  map[string][]string
+}
+
+// reviews answer the kinds by which kubectl asks about its user; package apiserver answers about another user, and by
+// roles if they decide.
+var reviews = map[string]func(User) Object{
+	"SelfSubjectReview": whoAmI, "TokenReview": whoAmI,
+	"LocalSubjectAccessReview": allowed, "SubjectAccessReview": allowed, "SelfSubjectAccessReview": allowed,
+	"SelfSubjectRulesReview": func(User) Object {
+		all := []any{"*"}
+		return Object{"incomplete": false,
+			"resourceRules":    []any{Object{"verbs": all, "apiGroups": all, "resources": all}},
+			"nonResourceRules": []any{Object{"verbs": all, "nonResourceURLs": all}}}
+	},
+	"Binding": func(User) Object { return nil },
+}
+
+func whoAmI(u User) Object { return Object{"userInfo": UserInfo(u)} }
+
+func allowed(User) Object {
+	return Object{"allowed": true, "reason": "skiff's embedded API server checks no roles"}
+}
+
+// UserInfo is a user as reviews name it.
+func UserInfo(u User) Object {
+	out := Object{"username": u.Name, "groups": obj.Anys(u.Groups)}
+	if u.UID != "" {
+		out["uid"] = u.UID
+	}
+	if len(u.Extra) > 0 {
+		extra := Object{}
+		for name, values := range u.Extra {
+			extra[name] = obj.Anys(values)
+		}
+		out["extra"] = extra
+	}
+	return out
+}

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strconv"
 
 	"skiff/internal/runtime/patch"
 )
@@ -149,6 +150,34 @@ func Shallow(m map[string]any) map[string]any {
 		out = map[string]any{}
 	}
 	return out
+}
+
+// Size returns about the length of a value as JSON, or more than is ever stored for one that is nested too deep: JSON
+// patches can make objects deeper than any body.
+func Size(v any) int { return size(v, 0) }
+
+func size(v any, depth int) int {
+	if depth > MaxDepth {
+		return MaxMemory
+	}
+	n := 2 // quotes or brackets; as many as most numbers have digits
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, item := range v {
+			n += size(item, depth+1) + 1
+		}
+	case map[string]any:
+		for name, member := range v {
+			n += len(name) + size(member, depth+1) + 4
+		}
+	case int64:
+		n = len(strconv.FormatInt(v, 10))
+	default:
+		n = 4
+	}
+	return n
 }
 
 // EqualExcept reports whether two objects are equal, except for the named members.

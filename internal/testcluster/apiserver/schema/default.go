@@ -50,7 +50,7 @@ func (s *Schema) fill(v any, left *int) any {
 }
 
 func (s *Schema) ownDefault(left *int) any {
-	*left -= valuesIn(s.defaultValue)
+	*left -= obj.Size(s.defaultValue)
 	return patch.Copy(s.defaultValue)
 }
 
@@ -102,8 +102,8 @@ func (s *Schema) pruned(v any, path string, unknown *unknownFields) any {
 	return v
 }
 
-// objectMeta is the type of metadata.
-var objectMeta = sync.OnceValue(func() *Type { return For("v1", "ConfigMap").Fields["metadata"].Type })
+// ObjectMeta returns the type of metadata, which all kinds share.
+var ObjectMeta = sync.OnceValue(func() *Type { return For("v1", "ConfigMap").Fields["metadata"].Type })
 
 // prunedMetadata returns the metadata of an object as Go's type of it has it.
 func prunedMetadata(v any, path string, unknown *unknownFields) any {
@@ -115,10 +115,10 @@ func prunedMetadata(v any, path string, unknown *unknownFields) any {
 	if meta == nil {
 		meta = map[string]any{}
 	}
-	for _, name := range objectMeta().Prune(meta) {
+	for _, name := range ObjectMeta().Prune(meta) {
 		unknown.metadata = append(unknown.metadata, join(path, name))
 	}
-	objectMeta().Drop(meta)
+	ObjectMeta().Drop(meta)
 	return meta
 }
 
@@ -155,5 +155,5 @@ func typeErrorOfMetadata(v any) string {
 	if v != nil && !ok {
 		return "json: cannot unmarshal " + JSONType(v) + " into Go value of type v1.ObjectMeta"
 	}
-	return objectMeta().TypeError(meta)
+	return ObjectMeta().TypeError(meta)
 }

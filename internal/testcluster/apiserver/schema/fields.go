@@ -15,6 +15,9 @@ import (
 //go:embed fields.txt
 var table string
 
+//go:embed answers.txt
+var answers string
+
 // Form is the JSON type of a value, as Go's decoder distinguishes them.
 type Form int
 

@@ -10,8 +10,9 @@ import (
 // The OpenAPI documents of the built-in kinds are made of the table of fields, which has no prose.
 
 const (
-	refPrefix = "#/components/schemas/"
 	machinery = "io.k8s.apimachinery.pkg."
+	// RefPrefix is before the names of schemas in references.
+	RefPrefix = "#/components/schemas/"
 	// ListMetaName is the name of the metadata of lists in OpenAPI documents.
 	ListMetaName = machinery + "apis.meta.v1.ListMeta"
 )
@@ -96,7 +97,7 @@ func (t *Type) free(field string, schemas map[string]any) map[string]any {
 		name, of = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", map[string]any{}
 	}
 	schemas[name] = of
-	return refTo(name)
+	return RefTo(name)
 }
 
 func (f *Value) schema(schemas map[string]any) map[string]any {
@@ -109,10 +110,10 @@ func (f *Value) schema(schemas map[string]any) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": f.Elem.schema(schemas)}
 	case f.Form == Struct:
 		f.Type.Schemas(schemas)
-		return refTo(f.Type.SchemaName())
+		return RefTo(f.Type.SchemaName())
 	case f.Form == Any && f.Type != nil: // any of several forms
 		schemas[f.Type.SchemaName()] = map[string]any{}
-		return refTo(f.Type.SchemaName())
+		return RefTo(f.Type.SchemaName())
 	}
 	form, out := forms[f.Form], map[string]any{}
 	if form.format != "" {
@@ -125,13 +126,14 @@ func (f *Value) schema(schemas map[string]any) map[string]any {
 	}
 	if name := namedForms[f.Form]; name != "" {
 		schemas[name] = out
-		return refTo(name)
+		return RefTo(name)
 	}
 	return out
 }
 
-func refTo(name string) map[string]any {
-	return map[string]any{"allOf": []any{map[string]any{"$ref": refPrefix + name}}}
+// RefTo is a schema that refers to another.
+func RefTo(name string) map[string]any {
+	return map[string]any{"allOf": []any{map[string]any{"$ref": RefPrefix + name}}}
 }
 
 // describeList says how the list is owned and merged.

@@ -39,12 +39,6 @@ type BadRequestError struct{ Message string }
 
 func (e *BadRequestError) Error() string { return e.Message }
 
-// TypeError is an applied object that does not match the schema, such as a list with a duplicate key. The API server
-// answers 500.
-type TypeError struct{ Message string }
-
-func (e *TypeError) Error() string { return e.Message }
-
 // Managers returns the managedFields of new, the object of a POST, PUT or PATCH other than apply, nil for none. old is
 // the stored object, nil for a POST. Other managers lose the fields that new changes or removes. This manager gets the
 // fields that it adds or changes, with operation Update, besides what it owns with operation Apply.
@@ -153,7 +147,7 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	config, err := fieldsOf(w.Schema, applied)
 	if err != nil {
 		// in the server's words
-		return nil, &TypeError{fmt.Sprintf("failed to create typed patch object (%s): %v", describe(applied), err)}
+		return nil, fmt.Errorf("failed to create typed patch object (%s): %w", describe(applied), err)
 	}
 	bare := patch.FillZero(w.Schema, withoutManagedFields(live))
 	if live == nil {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+	"slices"
 	"sort"
 	"time"
 )
@@ -59,6 +61,21 @@ func (t *table) forget(n int) {
 	}
 	clear(t.log[:n])
 	t.log = t.log[n:]
+}
+
+// snapshot returns an older state: the current one, with the changes since that revision undone, newest first.
+func (t *table) snapshot(namespace string, at int64) []*Object {
+	past := maps.Clone(t.objects)
+	for i := len(t.log) - 1; i >= 0 && t.log[i].Object.Revision > at; i-- {
+		e := t.log[i]
+		if e.Prev == nil {
+			delete(past, e.Object.Key)
+		} else {
+			past[e.Object.Key] = e.Prev
+		}
+	}
+	old := &table{objects: past}
+	return old.list(namespace)
 }
 
 // Compact drops all history: older revisions get ErrCompacted. Watches that are up to date continue.
@@ -142,4 +159,63 @@ func (c *Cursor) Next(limit int) (events []Event, revision int64, wait <-chan st
 	events = append(events, pending...)
 	c.revision = events[len(events)-1].Object.Revision
 	return events, c.revision, nil, nil
+}
+
+// Snapshot is the content of a store at one moment.
+type Snapshot struct {
+	revision int64
+	tables   map[string]map[Key]*Object
+}
+
+// Snapshot returns the current content.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &Snapshot{revision: s.revision, tables: map[string]map[Key]*Object{}}
+	for name, t := range s.tables {
+		out.tables[name] = maps.Clone(t.objects) // objects are immutable
+	}
+	return out
+}
+
+// Restore returns to a snapshot, like etcd restored from a backup: the revision goes back, too, and there is no
+// history. Later revisions are used again, for other changes. Existing cursors become invalid.
+func (s *Store) Restore(sn *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = sn.revision
+	for name := range sn.tables {
+		s.tableLocked(name)
+	}
+	for name, t := range s.tables {
+		objects := maps.Clone(sn.tables[name])
+		if objects == nil {
+			objects = map[Key]*Object{}
+		}
+		announce(&t.changed)
+		*t = table{objects: objects, compacted: sn.revision, last: sn.revision}
+	}
+	announce(&s.advanced)
+}
+
+// Revert changes the content back to a snapshot's by ordinary changes: revisions go on, and watches see each change.
+func (s *Store) Revert(sn *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tx := &Tx{s: s}
+	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
+		for _, o := range s.tables[name].list("") {
+			if sn.tables[name][o.Key] == nil {
+				tx.Delete(name, o.Key, nil)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sn.tables)) {
+		before := &table{objects: sn.tables[name]}
+		for _, o := range before.list("") {
+			if cur := tx.Get(name, o.Key); cur == nil || cur.Revision != o.Revision {
+				tx.Put(name, o.Key, withMetadata(o.Value()), o.Shape)
+			}
+		}
+	}
 }

@@ -155,21 +155,6 @@ func (t *table) list(namespace string) []*Object {
 // place returns the place of a key in the order, and whether it is there.
 func (t *table) place(k Key) (int, bool) { return slices.BinarySearchFunc(t.order, k, Key.Compare) }
 
-// snapshot returns an older state: the current one, with the changes since that revision undone, newest first.
-func (t *table) snapshot(namespace string, at int64) []*Object {
-	past := maps.Clone(t.objects)
-	for i := len(t.log) - 1; i >= 0 && t.log[i].Object.Revision > at; i-- {
-		e := t.log[i]
-		if e.Prev == nil {
-			delete(past, e.Object.Key)
-		} else {
-			past[e.Object.Key] = e.Prev
-		}
-	}
-	old := &table{objects: past}
-	return old.list(namespace)
-}
-
 // Advanced returns a channel that is closed by the next commit to any table, and the current revision.
 func (s *Store) Advanced() (<-chan struct{}, int64) {
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	_ "embed"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -8,66 +9,105 @@ import (
 	"strings"
 	"sync"
 
+	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 )
 
-// messages are those of OpenAPI documents in protobuf, by version: a line has the name of the message, and its fields
-// as NAME=NUMBERS:TYPE. Several numbers are messages in each other, of one field each. * is any other name, of which
-// the number is that of a pair of name and value; x- one of an extension. A field without a type is a string.
-var messages = sync.OnceValue(func() map[string]map[string]protoField {
-	const v2 = `
-Document swagger=1 info=2:Info paths=8:Paths definitions=9:Schemas
-Info title=1 version=2
-Paths *=2:PathItem
-PathItem get=2:Operation put=3:Operation post=4:Operation delete=5:Operation patch=8:Operation
-Operation operationId=5 parameters=8/1/2/3:Parameter responses=9:Responses x-=13
-Parameter in=2 name=4 type=6 uniqueItems=20:bool
-Responses *=1/1:Response
-Response description=1 schema=2/1:Schema
-Schemas *=1:Schema
-Schema $ref=1 format=2 title=3 description=4 default=5:any multipleOf=6:double maximum=7:double \
-  exclusiveMaximum=8:bool minimum=9:double exclusiveMinimum=10:bool maxLength=11:int minLength=12:int pattern=13 \
-  maxItems=14:int minItems=15:int uniqueItems=16:bool maxProperties=17:int minProperties=18:int required=19 \
-  enum=20:anys additionalProperties=21/1:Schema type=22/1 items=23/1:Schema properties=25:Schemas example=30:any x-=31`
-	const v3 = `
-Document openapi=1 info=2:Info paths=4:Paths components=5:Components
-Info title=1 version=6
-Paths *=1:PathItem
-PathItem get=4:Operation put=5:Operation post=6:Operation delete=7:Operation patch=10:Operation
-Operation operationId=5 parameters=6/1:Parameter responses=8:Responses x-=13
-Parameter name=1 in=2 schema=10:SchemaOrReference
-Responses *=2/1:Response
-Response description=1 content=3:MediaTypes
-MediaTypes *=1:MediaType
-MediaType schema=1:SchemaOrReference
-Components schemas=1:Schemas
-Schemas *=1:SchemaOrReference
-Schema nullable=1:bool example=7:any title=9 multipleOf=10:double maximum=11:double exclusiveMaximum=12:bool \
-  minimum=13:double exclusiveMinimum=14:bool maxLength=15:int minLength=16:int pattern=17 maxItems=18:int \
-  minItems=19:int uniqueItems=20:bool maxProperties=21:int minProperties=22:int required=23 enum=24:anys type=25 \
-  allOf=26:SchemaOrReference oneOf=27:SchemaOrReference anyOf=28:SchemaOrReference not=29:Schema \
-  items=30/1:SchemaOrReference properties=31:Schemas additionalProperties=32/1:SchemaOrReference \
-  default=33:default description=34 format=35 x-=36`
-	out := map[string]map[string]protoField{}
-	for version, text := range map[string]string{"v2": v2, "v3": v3} {
-		for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
-			words := strings.Fields(line)
-			if len(words) == 0 {
-				continue
-			}
-			fields := map[string]protoField{}
-			for _, word := range words[1:] {
-				name, rest, _ := strings.Cut(word, "=")
-				numbers, kind, _ := strings.Cut(rest, ":")
-				f := protoField{kind: kind}
-				for n := range strings.SplitSeq(numbers, "/") {
-					number, _ := strconv.Atoi(n) // a test encodes all
-					f.path = append(f.path, number)
-				}
-				fields[name] = f
-			}
-			out[version+" "+words[0]] = fields
+// documentV2 returns the one document of OpenAPI v2, of all kinds.
+func documentV2(all []*kinds.Kind) map[string]any {
+	schemas, paths := describe(all)
+	definitions := make(map[string]any, len(schemas))
+	for name, s := range schemas {
+		definitions[name] = schemaV2(s.(map[string]any))
+	}
+	for _, path := range paths {
+		for _, operation := range path.(map[string]any) {
+			operationV2(operation.(map[string]any))
 		}
+	}
+	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
+		"paths": paths, "definitions": definitions}
+}
+
+// operationV2 makes an operation one of v2, in place.
+func operationV2(o map[string]any) {
+	for _, p := range obj.Maps(o, "parameters") {
+		p["type"], p["uniqueItems"] = obj.String(p, "schema", "type"), true
+		delete(p, "schema")
+	}
+	for _, answer := range obj.Map(o, "responses") {
+		answer := answer.(map[string]any)
+		if s := obj.Map(answer, "content", "application/json", "schema"); s != nil {
+			answer["schema"] = schemaV2(s)
+		}
+		delete(answer, "content")
+	}
+}
+
+// schemaV2 returns a schema of v3 in the form of v2, which has no alternatives and no null, as a real server does.
+func schemaV2(s map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, v := range s {
+		switch name {
+		case "allOf", "anyOf", "oneOf", "not", "nullable":
+		case "$ref":
+			out[name] = strings.Replace(v.(string), schema.RefPrefix, "#/definitions/", 1)
+		case "properties":
+			properties := map[string]any{}
+			for field, of := range obj.Map(s, name) {
+				if of, ok := of.(map[string]any); ok {
+					properties[field] = schemaV2(of)
+				}
+			}
+			out[name] = properties
+		case "items", "additionalProperties":
+			if out[name] = v; obj.Map(s, name) != nil {
+				out[name] = schemaV2(obj.Map(s, name))
+			}
+		default:
+			out[name] = v
+		}
+	}
+	if all := obj.Maps(s, "allOf"); len(all) == 1 && all[0]["$ref"] != nil {
+		out["$ref"] = schemaV2(all[0])["$ref"]
+	}
+	if s["oneOf"] != nil && s["type"] == nil { // a quantity, or a number or string
+		out["type"] = "string"
+	}
+	if obj.Bool(s, "nullable") { // which kubectl could not check
+		for _, name := range []string{"type", "format", "items", "properties", "additionalProperties"} {
+			delete(out, name)
+		}
+	}
+	return out
+}
+
+// openapi.txt says in its first lines what it has.
+//
+//go:embed openapi.txt
+var openapi string
+
+// messages are the fields of each message of openapi.txt, by version and name.
+var messages = sync.OnceValue(func() map[string]map[string]protoField {
+	out := map[string]map[string]protoField{}
+	for line := range strings.Lines(strings.ReplaceAll(openapi, "\\\n", "")) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] == "#" {
+			continue
+		}
+		fields := map[string]protoField{}
+		for _, word := range words[2:] {
+			name, rest, _ := strings.Cut(word, "=")
+			numbers, kind, _ := strings.Cut(rest, ":")
+			f := protoField{kind: kind}
+			for n := range strings.SplitSeq(numbers, "/") {
+				number, _ := strconv.Atoi(n) // a test encodes all
+				f.path = append(f.path, number)
+			}
+			fields[name] = f
+		}
+		out[words[0]+" "+words[1]] = fields
 	}
 	return out
 })
@@ -145,13 +185,18 @@ func (e protoEncoder) field(f protoField, v any) (out []byte) {
 		} else if f.kind == "" {
 			return wrapped(f.path, []byte(v))
 		}
-	case int64, float64:
+	case int64:
+		switch f.kind {
+		case "default", "double":
+			return e.field(f, float64(v))
+		case "int":
+			return scalar(f.path, v)
+		}
+	case float64:
 		switch f.kind {
 		case "default":
-			return scalar(append(slices.Clone(f.path), 1), asDouble(v))
+			return scalar(append(slices.Clone(f.path), 1), v)
 		case "double":
-			return scalar(f.path, asDouble(v))
-		case "int":
 			return scalar(f.path, v)
 		}
 	}
@@ -159,14 +204,6 @@ func (e protoEncoder) field(f protoField, v any) (out []byte) {
 		return wrapped(append(slices.Clone(f.path), 2), Encode(v))
 	}
 	return nil
-}
-
-func asDouble(v any) float64 {
-	if n, ok := v.(int64); ok {
-		return float64(n)
-	}
-	f, _ := v.(float64)
-	return f
 }
 
 // wrapped encodes bytes as a field, within the messages of one field each that the path leads through.

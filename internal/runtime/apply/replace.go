@@ -22,8 +22,6 @@ type ReplaceOptions[T kube.Object] struct {
 	// Selector are the keys of the labels by which the children are found. They are restored where they are lost,
 	// and an object without an owner is adopted only where they have the declared values.
 	Selector []string
-	// MaxUnavailable bounds how many children a roll makes unavailable at a time; 0 means 1.
-	MaxUnavailable int
 	// Ready says whether a child is ready, and since when.
 	Ready func(T) (since time.Time, ok bool)
 	// Ended says how a child ended, and false if it has not.
@@ -33,7 +31,7 @@ type ReplaceOptions[T kube.Object] struct {
 // Replace returns the kind of children that a mirror holds, and that are replaced: missing ones are created, one of
 // another revision is deleted and created again, the last declared first.
 func Replace[T kube.Object](m *cache.Store[T], o ReplaceOptions[T]) Kind {
-	kind := kindOf(m, func() kube.Object { return o.New() }, replace{limit: max(1, o.MaxUnavailable)})
+	kind := kindOf(m, func() kube.Object { return o.New() }, replace{})
 	kind.template = &template{
 		revision: o.Revision,
 		selector: o.Selector,
@@ -119,9 +117,7 @@ func (c *child) missing(object kube.Object) map[string]any {
 }
 
 // replace is the strategy of children that are made from one template. They are never changed, but for their labels.
-type replace struct {
-	limit int // of children that a roll makes unavailable at a time
-}
+type replace struct{}
 
 func (r replace) plan(children []*child, now time.Time) []step {
 	if len(children) > 0 && children[0].teardown {
@@ -142,7 +138,7 @@ func (r replace) plan(children []*child, now time.Time) []step {
 			others = append(others, c)
 		}
 	}
-	return append(steps, plan(others, r.limit, now)...)
+	return append(steps, plan(others, now)...)
 }
 
 // repair says what is to be done about a child before all else: an object that is provably ours is adopted, one that

@@ -7,16 +7,16 @@ import (
 )
 
 // plan returns what to do next about the declared children, which are in their order, and the surplus ones; nothing
-// where there is nothing to do but to wait. At most limit of the declared children are unavailable because of a
+// where there is nothing to do but to wait. At most one of the declared children is unavailable because of a
 // roll.
 //
 // Children that ended go as soon as their pause is over, and missing ones are created at once: neither makes
-// anything worse. What takes away a child that may serve is done from the end, and only as long as fewer than limit
-// are unavailable.
-func plan(children []*child, limit int, now time.Time) []step {
+// anything worse. What takes away a child that may serve is done from the end, and only while all others are
+// available.
+func plan(children []*child, now time.Time) []step {
 	var steps []step
 	var surplus []*child
-	declared, unavailable := 0, 0
+	declared, unavailable := 0, false
 	for _, c := range children {
 		if c.want == nil {
 			if c.live != nil {
@@ -35,16 +35,16 @@ func plan(children []*child, limit int, now time.Time) []step {
 		}
 		// One of the declared revision that is not available stops the roll: the next one would fare no better.
 		if ok, _ := c.available(now); !ok && (c.current() || !c.stays()) {
-			unavailable++
+			unavailable = true
 		}
 	}
 	if len(surplus) > 0 {
 		return append(steps, removal(surplus, fmt.Sprintf("%d are declared", declared))...)
 	}
-	if len(steps) > 0 {
+	if len(steps) > 0 || unavailable {
 		return steps
 	}
-	return rolls(children, limit-unavailable)
+	return roll(children)
 }
 
 // removal returns the removal of the last of the children that have a child, none where one is being deleted already.
@@ -64,29 +64,19 @@ func removal(children []*child, note string) []step {
 	return []step{{last, Deleted, note}}
 }
 
-// rolls returns the children of an older revision that are replaced next, at most n. Those that are not ready go
-// first: they get no traffic.
-func rolls(children []*child, n int) []step {
-	var old []*child
+// roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which get
+// no traffic, else the last one.
+func roll(children []*child) []step {
+	var old *child
 	for _, c := range slices.Backward(children) {
-		if c.stays() && !c.current() {
-			old = append(old, c)
+		if c.stays() && !c.current() && (old == nil || old.health.ready && !c.health.ready) {
+			old = c
 		}
 	}
-	slices.SortStableFunc(old, func(a, b *child) int {
-		switch {
-		case a.health.ready == b.health.ready:
-			return 0
-		case b.health.ready:
-			return -1
-		}
-		return 1
-	})
-	var steps []step
-	for _, c := range old[:max(0, min(n, len(old)))] {
-		steps = append(steps, step{c, Rolled, fmt.Sprintf("to replace revision %s by %s", c.health.made, c.want.hash)})
+	if old == nil {
+		return nil
 	}
-	return steps
+	return []step{{old, Rolled, fmt.Sprintf("to replace revision %s by %s", old.health.made, old.want.hash)}}
 }
 
 // crashLoop paces the replacement of a child that ends again and again, as a kubelet paces the restarts of a

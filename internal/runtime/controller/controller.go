@@ -32,8 +32,9 @@ const (
 	DefaultWorkers = 4
 	// DefaultReconcileTimeout leaves room for two requests that take all of their 30 s.
 	DefaultReconcileTimeout = time.Minute
-	// DefaultDrainTimeout fits, with abortGrace, into the 30 s that Kubernetes gives a pod to end.
-	DefaultDrainTimeout = 25 * time.Second
+	// DrainTimeout is for how long runs under way may go on at a shutdown. It fits, with abortGrace, into the 30 s that
+	// Kubernetes gives a pod to end.
+	DrainTimeout = 25 * time.Second
 
 	// abortGrace is how long a run may take to return once its context was cancelled.
 	abortGrace = 2 * time.Second
@@ -86,7 +87,6 @@ func (o Outcome) Because(cause string) Outcome {
 type Options struct {
 	Workers          int           // runs of one namespace at a time, and one more is of others; 0 = DefaultWorkers
 	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
-	DrainTimeout     time.Duration // for runs under way at shutdown; 0 = DefaultDrainTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
 	InFlight         *InFlight     // shared by all controllers of a process; nil: no bound
 	History          *history.Log  // of the process; nil: runs are not remembered
@@ -136,16 +136,13 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 	if o.ReconcileTimeout <= 0 {
 		o.ReconcileTimeout = DefaultReconcileTimeout
 	}
-	if o.DrainTimeout <= 0 {
-		o.DrainTimeout = DefaultDrainTimeout
-	}
 	c := &Controller{
 		name:  name,
 		kind:  noKind,
 		f:     f,
 		o:     o,
 		log:   o.Log.WithValues("controller", name),
-		queue: queue.New(queue.Options{Each: o.Workers}),
+		queue: queue.New(o.Workers),
 
 		working: make(chan struct{}),
 		lead:    make(chan struct{}, 1),
@@ -281,14 +278,14 @@ func (c *Controller) Lead(ctx, leaseCtx context.Context) error {
 
 // drain waits for the workers; after the drain timeout it cancels their runs.
 func (c *Controller) drain(done <-chan struct{}, abort context.CancelFunc) error {
-	timer := time.NewTimer(c.o.DrainTimeout)
+	timer := time.NewTimer(DrainTimeout)
 	defer timer.Stop()
 	select {
 	case <-done:
 		return nil
 	case <-timer.C:
 	}
-	c.log.Info("cancelling reconciles that are still running", "keys", c.queue.Processing(), "after", c.o.DrainTimeout)
+	c.log.Info("cancelling reconciles that are still running", "keys", c.queue.Processing(), "after", DrainTimeout)
 	abort()
 	timer.Reset(abortGrace)
 	select {

@@ -507,7 +507,7 @@ func TestARunThatDoesNotEndIsCutShortAtTheDrainTimeoutAndNamedIfItDoesNotReturn(
 			}
 			<-ctx.Done()
 			return Done, ctx.Err()
-		}, Options{Log: log.logger(), DrainTimeout: 5 * time.Second})
+		}, Options{Log: log.logger()})
 		c.queue.Add(key("slow"), "changed")
 		c.queue.Add(key("stuck"), "changed")
 		synctest.Wait()
@@ -516,7 +516,7 @@ func TestARunThatDoesNotEndIsCutShortAtTheDrainTimeoutAndNamedIfItDoesNotReturn(
 		if err == nil || !strings.Contains(err.Error(), "[default/stuck]") {
 			t.Fatalf("stop: %v, want an error that names default/stuck alone", err)
 		}
-		expect(t, "stopped after", time.Since(began), 5*time.Second+abortGrace)
+		expect(t, "stopped after", time.Since(began), DrainTimeout+abortGrace)
 		expect(t, "lines of the cut run", len(log.with("reconcile interrupted")), 1)
 		expect(t, "errors counted", c.Stats().Errors, 0)
 		close(release)

@@ -75,7 +75,7 @@ func TestTheDebugPageShowsKeysWithTheirCausesAndWatchesAndNoContent(t *testing.T
 		code, _ = p.get("/debug/pprof/cmdline") // which may have a token
 		expect(t, "command line", code, http.StatusNotFound)
 		go func() { expectNoError(t, all.stop()) }()
-		time.Sleep(controller.DefaultDrainTimeout)
+		time.Sleep(controller.DrainTimeout)
 		synctest.Wait()
 	})
 }

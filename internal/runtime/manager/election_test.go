@@ -141,7 +141,7 @@ func TestLosingTheLeaseCutsRunsShortAndRegainingItResumesInTheSameProcess(t *tes
 		go func() { // the run that does not end by itself is cut short when the drain is over
 			expectNoError(t, a.stop())
 		}()
-		time.Sleep(controller.DefaultDrainTimeout)
+		time.Sleep(controller.DrainTimeout)
 		synctest.Wait()
 	})
 }
@@ -221,7 +221,7 @@ func TestALeaderThatIsStoppedSendsItsEventsBeforeItReleasesTheLease(t *testing.T
 		recorder.Record(events.Event{Regarding: events.Object{APIVersion: "v1", Kind: "ConfigMap",
 			Namespace: "default", Name: "slow", UID: "u"}, Type: events.Normal, Reason: "Stopped",
 			Action: "Stop", Note: "the last one"})
-		time.Sleep(controller.DefaultDrainTimeout + time.Second) // not at the moment in which the run is cut short
+		time.Sleep(controller.DrainTimeout + time.Second) // not at the moment in which the run is cut short
 		synctest.Wait()
 		requests := api.Requests()
 		event, release := -1, -1

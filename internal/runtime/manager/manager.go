@@ -35,8 +35,9 @@ import (
 	"skiff/internal/runtime/page"
 )
 
-// DefaultDrainTimeout is the time that Kubernetes gives a pod to end (terminationGracePeriodSeconds).
-const DefaultDrainTimeout = 30 * time.Second
+// drainTimeout is from the end of the context to the return of Run: the time that Kubernetes gives a pod to end
+// (terminationGracePeriodSeconds).
+const drainTimeout = 30 * time.Second
 
 // DefaultWatchTimeout is three times as long as a watch lasts at most (10 minutes).
 const DefaultWatchTimeout = 30 * time.Minute
@@ -64,7 +65,6 @@ type Options struct {
 	About        func() []string        // what else there is to say there; nil: nothing
 	Hooks        func() []page.Hook     // that the controllers call, for the live page; nil: none
 	Scrape       func(*metrics.Page)    // adds what else is counted; nil: nothing
-	DrainTimeout time.Duration          // from the end of the context to the return of Run; 0 = DefaultDrainTimeout
 	Log          logr.Logger
 }
 
@@ -83,9 +83,6 @@ type Manager struct {
 
 // New returns a manager. It starts nothing.
 func New(o Options) *Manager {
-	if o.DrainTimeout <= 0 {
-		o.DrainTimeout = DefaultDrainTimeout
-	}
 	if o.WatchTimeout <= 0 {
 		o.WatchTimeout = DefaultWatchTimeout
 	}
@@ -168,7 +165,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	var errs []error
 	select {
 	case <-ctx.Done():
-		m.o.Log.Info("stopping", "drainTimeout", m.o.DrainTimeout)
+		m.o.Log.Info("stopping", "drainTimeout", drainTimeout)
 	case err := <-failed:
 		errs = append(errs, err)
 	case p := <-parts:
@@ -232,7 +229,7 @@ func (m *Manager) controllers() []*controller.Controller {
 // drain waits for the parts that are still running.
 func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 	var errs []error
-	timeout := time.NewTimer(m.o.DrainTimeout)
+	timeout := time.NewTimer(drainTimeout)
 	defer timeout.Stop()
 	for len(waiting) > 0 {
 		select {
@@ -243,7 +240,7 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 			}
 		case <-timeout.C:
 			for _, name := range slices.Sorted(maps.Keys(waiting)) {
-				errs = append(errs, fmt.Errorf("%s: not stopped within %v", name, m.o.DrainTimeout))
+				errs = append(errs, fmt.Errorf("%s: not stopped within %v", name, drainTimeout))
 			}
 			return errs
 		}

@@ -9,7 +9,7 @@ import (
 
 // BenchmarkAddGetDone is the way of one event through the queue.
 func BenchmarkAddGetDone(b *testing.B) {
-	q := New(Options{})
+	q := New(0)
 	k := kube.Key{Namespace: "default", Name: "web"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -21,7 +21,7 @@ func BenchmarkAddGetDone(b *testing.B) {
 
 // BenchmarkAddWhileWaiting is an event for a key that waits already: the common case in a burst.
 func BenchmarkAddWhileWaiting(b *testing.B) {
-	q := New(Options{})
+	q := New(0)
 	k := kube.Key{Namespace: "default", Name: "web"}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -35,7 +35,7 @@ func BenchmarkInitialList(b *testing.B) {
 	for i := range keys {
 		keys[i] = kube.Key{Namespace: "default", Name: fmt.Sprint("web-", i)}
 	}
-	q := New(Options{})
+	q := New(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, k := range keys {
@@ -55,7 +55,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 	for i := range keys {
 		keys[i] = kube.Key{Namespace: fmt.Sprint("ns-", i%1000), Name: fmt.Sprint("web-", i)}
 	}
-	q := New(Options{})
+	q := New(0)
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, k := range keys {
@@ -71,7 +71,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 
 // BenchmarkRetry is a failure with its delay: heap and timer.
 func BenchmarkRetry(b *testing.B) {
-	q := New(Options{})
+	q := New(0)
 	defer q.ShutDown()
 	keys := make([]kube.Key, 1000)
 	for i := range keys {

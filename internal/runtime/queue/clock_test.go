@@ -32,7 +32,7 @@ func (q *Queue) moveClock(t *testing.T, d time.Duration) {
 func TestDelaysAreKeptWhenTheClockJumps(t *testing.T) {
 	const step = 10 * time.Millisecond
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
-		q := New(Options{})
+		q := New(0)
 		began := time.Now()
 		q.AddAfter(key("a"), step, "")
 		q.AddAfter(key("c"), 3*step, "")

@@ -229,13 +229,13 @@ func (i Item) Cause() string {
 	return text
 }
 
-// backoff returns the delay after one more failure than failures: base doubled with each, at most limit, and
+// backoff returns the delay after one more failure than failures: baseDelay doubled with each, at most maxDelay, and
 // of that a random part between half and all, so that keys that failed together are tried apart.
-func backoff(base, limit time.Duration, failures int) time.Duration {
-	d := limit
-	// base<<failures > limit without the overflow; a shift by 63 and more gives 0.
-	if base <= limit>>failures {
-		d = base << failures
+func backoff(failures int) time.Duration {
+	d := maxDelay
+	// baseDelay<<failures > maxDelay without the overflow; a shift by 63 and more gives 0.
+	if baseDelay <= maxDelay>>failures {
+		d = baseDelay << failures
 	}
 	return d - rand.N(d/2+1)
 }

@@ -19,7 +19,7 @@ func TestTheKeysOfOneNamespaceDoNotStarveThoseOfAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := New(Options{})
+				q := New(0)
 				const run, workers = 50 * time.Millisecond, 4
 				waited := time.Duration(-1)
 				var running sync.WaitGroup
@@ -56,7 +56,7 @@ func TestTheKeysOfOneNamespaceDoNotStarveThoseOfAnother(t *testing.T) {
 }
 
 func TestNamespacesTakeTurnsAndEachKeepsItsOrder(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for _, k := range []string{"a/1", "a/2", "a/3", "b/1", "c/1", "c/2"} {
 		q.Add(kube.Key{Namespace: k[:1], Name: k[2:]}, "")
 	}
@@ -71,7 +71,7 @@ func TestNamespacesTakeTurnsAndEachKeepsItsOrder(t *testing.T) {
 }
 
 func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for i := range 10_000 {
 		k := kube.Key{Namespace: fmt.Sprint("ns-", i), Name: "web"}
 		q.Add(k, "")
@@ -84,7 +84,7 @@ func TestNamespacesThatAreGoneAreForgotten(t *testing.T) {
 }
 
 func TestNoMoreKeysOfANamespaceAreHandedOutThanMayBe(t *testing.T) {
-	q := New(Options{Each: 2})
+	q := New(2)
 	key := func(namespace, name string) kube.Key { return kube.Key{Namespace: namespace, Name: name} }
 	next := func(want kube.Key) {
 		t.Helper()

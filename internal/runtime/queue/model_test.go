@@ -178,7 +178,7 @@ func FuzzQueueAgainstModel(f *testing.F) {
 var namespaces = [...]string{"one", "two", "three"}
 
 func playAgainstModel(t *testing.T, ops []byte) {
-	q := New(Options{})
+	q := New(0)
 	defer q.ShutDown()
 	m := &model{keys: map[kube.Key]*modelKey{}}
 	for i := 0; i+1 < len(ops); i += 2 {

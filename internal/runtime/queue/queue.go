@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// DefaultBaseDelay is the wait after the first failure: long enough that a cache which is one event
+	// baseDelay is the wait after the first failure: long enough that a cache which is one event
 	// behind catches up, short enough not to be noticed.
-	DefaultBaseDelay = 5 * time.Millisecond
-	// DefaultMaxDelay caps the backoff: after an outage of the server, however long, the last key is tried
+	baseDelay = 5 * time.Millisecond
+	// maxDelay caps the backoff: after an outage of the server, however long, the last key is tried
 	// again within two minutes, and ten thousand failing keys make about a hundred requests per second.
-	DefaultMaxDelay = 2 * time.Minute
+	maxDelay = 2 * time.Minute
 	// maxOvertakes is how many high keys may go before a waiting low one: with it, a stream of changes
 	// without end leaves an eighth of the runs to the initial list, and a list of any size delays a change
 	// by one run at most.
@@ -33,13 +33,6 @@ const (
 	// about 64 KiB.
 	shrinkAbove = 1024
 )
-
-// Options configure a Queue. The zero value is ready for use.
-type Options struct {
-	BaseDelay time.Duration // backoff after the first failure; 0 = DefaultBaseDelay
-	MaxDelay  time.Duration // longest backoff; 0 = DefaultMaxDelay
-	Each      int           // how many keys of one namespace are handed out at a time; 0 = any number
-}
 
 // Item is one key handed out to a worker, who owes the queue a Done for it.
 type Item struct {
@@ -62,14 +55,13 @@ type Item struct {
 //     the same key and nothing that happened during a run is lost.
 //
 // Within a lane, the namespaces that have keys in it take turns, and each has its keys run in the order in which they
-// became due: a tenant with ten thousand keys delays those of another tenant by one run. With Options.Each, and a
-// worker more than that, by none: a tenant whose runs take long never has all workers.
+// became due: a tenant with ten thousand keys delays those of another tenant by one run. With a bound for each
+// namespace, and a worker more than that, by none: a tenant whose runs take long never has all workers.
 type Queue struct {
-	base, max time.Duration
-	each      int
+	each int // how many keys of one namespace are handed out at a time; 0: any number
 
 	// wake wakes one waiting Get. A value is sent, under mu, whenever a lane may hold a key that can be handed out:
-	// when one comes, by each Get that leaves keys behind, and with Options.Each by each Done, which makes room for a
+	// when one comes, by each Get that leaves keys behind, and with a bound by each Done, which makes room for a
 	// key of its namespace. So while there is such a key and a Get waits, there is a value in wake, or another Get is
 	// about to take a key. Keys of a namespace that has as many workers as it may wait without one. ShutDown closes
 	// it, which wakes all.
@@ -92,23 +84,15 @@ type Queue struct {
 	added, postponed uint64  // see Stats
 }
 
-// New returns an empty queue. It starts nothing; ShutDown stops its timer.
-func New(o Options) *Queue {
-	q := &Queue{
-		base:    o.BaseDelay,
-		max:     o.MaxDelay,
-		each:    o.Each,
+// New returns an empty queue, which hands out at most so many keys of one namespace at a time; 0: any number. It starts
+// nothing; ShutDown stops its timer.
+func New(each int) *Queue {
+	return &Queue{
+		each:    each,
 		wake:    make(chan struct{}, 1),
 		entries: map[kube.Key]*entry{},
 		lanes:   [2]waiting{newWaiting(), newWaiting()},
 	}
-	if q.base <= 0 {
-		q.base = DefaultBaseDelay
-	}
-	if q.max <= 0 {
-		q.max = DefaultMaxDelay
-	}
-	return q
 }
 
 // Add requests a run of k now, in the high lane: something changed. It replaces a pending delay.
@@ -165,7 +149,7 @@ func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Durat
 		return 0
 	}
 	e := q.entryLocked(k)
-	delay := max(backoff(q.base, q.max, int(e.failures)), spread(d))
+	delay := max(backoff(int(e.failures)), spread(d))
 	e.failures++
 	q.postponed++
 	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))

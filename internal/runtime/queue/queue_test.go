@@ -53,7 +53,7 @@ func expect[T comparable](t *testing.T, what string, got, want T) {
 // Rules: WQ-01, WQ-02
 func TestThirtyTwoWorkersNeverHaveTheSameKeyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		var running, overlaps, runs atomic.Int32
 		var workers sync.WaitGroup
 		for range 32 {
@@ -88,7 +88,7 @@ func TestThirtyTwoWorkersNeverHaveTheSameKeyAtOnce(t *testing.T) {
 
 // Rules: WQ-03
 func TestAThousandAddsBeforeAWorkerIsFreeAreOneRun(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for range 1000 {
 		q.Add(key("a"), "changed")
 	}
@@ -98,7 +98,7 @@ func TestAThousandAddsBeforeAWorkerIsFreeAreOneRun(t *testing.T) {
 }
 
 func TestCausesAreMergedOnceEachAndBounded(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for range 3 {
 		for i := range 11 {
 			q.Add(key("a"), fmt.Sprint("c", i))
@@ -122,7 +122,7 @@ func TestTheEarliestDelayWinsWhicheverComesFirst(t *testing.T) {
 	for _, delays := range [][]time.Duration{{10 * time.Second, 3 * time.Second},
 		{3 * time.Second, 10 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			q := New(Options{})
+			q := New(0)
 			for _, d := range delays {
 				q.AddAfter(key("a"), d, d.String())
 			}
@@ -144,7 +144,7 @@ func TestTheEarliestDelayWinsWhicheverComesFirst(t *testing.T) {
 // Rules: WQ-05
 func TestAnAddBeatsAPendingDelayAndCancelsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		q.AddAfter(key("a"), 10*time.Second, "again after 10s")
 		q.Add(key("a"), "changed")
 		item, _, _ := q.take()
@@ -159,7 +159,7 @@ func TestAnAddBeatsAPendingDelayAndCancelsIt(t *testing.T) {
 
 func TestADelayAskedForDuringARunCountsFromThenAndIsHeldUntilDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		q.Add(key("a"), "")
 		next(q)
 		q.AddAfter(key("a"), time.Second, "again after 1s")
@@ -177,18 +177,18 @@ func TestBackoffDoublesFromFiveMillisecondsToItsCapWithoutOverflow(t *testing.T)
 	full := 5 * time.Millisecond
 	for failures := range 200 {
 		for range 20 {
-			d := backoff(DefaultBaseDelay, DefaultMaxDelay, failures)
+			d := backoff(failures)
 			if d < full/2 || d > full {
 				t.Fatalf("after %d failures: %v is not between half and all of %v", failures, d, full)
 			}
 		}
-		full = min(2*full, DefaultMaxDelay)
+		full = min(2*full, maxDelay)
 	}
 }
 
 // Rules: WQ-06, WQ-07
 func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	defer q.ShutDown()
 	seen := map[time.Duration]bool{}
 	const keys = 10_000
@@ -202,7 +202,7 @@ func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
 	if len(seen) < keys/2 {
 		t.Fatalf("%d keys share %d different delays", keys, len(seen))
 	}
-	if d := q.RetryAfter(key("new"), 0, ""); d > DefaultBaseDelay {
+	if d := q.RetryAfter(key("new"), 0, ""); d > baseDelay {
 		t.Fatalf("the first failure of another key waits %v", d)
 	}
 }
@@ -212,7 +212,7 @@ func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
 // Rules: WQ-08
 func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		defer q.ShutDown()
 		seen := map[time.Duration]bool{}
 		for range 8 { // failures whose backoff is shorter than that
@@ -242,7 +242,7 @@ func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 
 // Rules: WQ-10
 func TestAChangeOvertakesFiftyThousandInitialItems(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	const items = 50_000
 	for i := range items {
 		q.AddLow(key(fmt.Sprint(i)), "initial list")
@@ -258,7 +258,7 @@ func TestAChangeOvertakesFiftyThousandInitialItems(t *testing.T) {
 
 // Rules: WQ-11
 func TestALowKeyRunsDuringAnEndlessStreamOfChanges(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for i := range 4 {
 		q.AddLow(key(fmt.Sprint("low", i)), "")
 	}
@@ -277,7 +277,7 @@ func TestALowKeyRunsDuringAnEndlessStreamOfChanges(t *testing.T) {
 
 // Rules: WQ-10
 func TestAWaitingKeyIsRaisedButNeverLowered(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	for _, name := range []string{"a", "b", "c"} {
 		q.AddLow(key(name), "")
 	}
@@ -296,7 +296,7 @@ func TestAWaitingKeyIsRaisedButNeverLowered(t *testing.T) {
 // Rules: WQ-13
 func TestARetryKeepsTheLaneOfItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		q.AddLow(key("low"), "")
 		q.AddLow(key("polls"), "")
 		expect(t, "run", next(q), "low")
@@ -326,7 +326,7 @@ func TestARetryKeepsTheLaneOfItsRun(t *testing.T) {
 // Rules: WQ-14
 func TestShutDownWakesAHundredWaitingWorkersAndRefusesFurtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		var workers sync.WaitGroup
 		var served atomic.Int32
 		for range 100 {
@@ -378,7 +378,7 @@ func TestShutDownWakesAHundredWaitingWorkersAndRefusesFurtherKeys(t *testing.T) 
 
 // Rules: WQ-14
 func TestShutDownDropsWaitingKeysAndLeavesRunsAlone(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	q.Add(key("a"), "")
 	q.Add(key("b"), "")
 	next(q)
@@ -395,7 +395,7 @@ func TestShutDownDropsWaitingKeysAndLeavesRunsAlone(t *testing.T) {
 
 func TestAGetThatIsCancelledPassesTheBellOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		defer q.ShutDown()
 		for round := range 200 {
 			leaving, leave := context.WithCancel(t.Context())
@@ -423,7 +423,7 @@ func TestAGetThatIsCancelledPassesTheBellOn(t *testing.T) {
 // Two workers that have just found nothing, and do not yet listen, get two keys and only one value of wake:
 // it holds no more. So the first to hear it must ring again. The window is too small to hit by chance.
 func TestAGetThatLeavesKeysBehindRingsTheBellAgain(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	q.Add(key("a"), "")
 	q.Add(key("b"), "")
 	<-q.wake
@@ -436,7 +436,7 @@ func TestAGetThatLeavesKeysBehindRingsTheBellAgain(t *testing.T) {
 
 func TestManyDueKeysWakeManyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		defer q.ShutDown()
 		var running atomic.Int32
 		for range 32 {
@@ -464,7 +464,7 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	q := New(Options{})
+	q := New(0)
 	defer q.ShutDown()
 	before := heap()
 	const atOnce, rounds = 10_000, 5
@@ -492,7 +492,7 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 
 func TestForgetKeepsAPendingRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		q.RetryAfter(key("a"), 0, "retry")
 		q.Forget(key("a"))
 		expect(t, "failures", failures(q, key("a")), 0)
@@ -505,7 +505,7 @@ func TestForgetKeepsAPendingRun(t *testing.T) {
 
 func TestADelayOfDaysIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{})
+		q := New(0)
 		q.AddAfter(key("later"), 96*time.Hour, "")
 		q.AddAfter(key("a"), 72*time.Hour, "")
 		start := time.Now()
@@ -530,7 +530,7 @@ func (q *Queue) Len() int {
 //
 // Rules: WQ-18
 func TestTheQueueKeepsTimesOfTheMonotonicClockOnly(t *testing.T) {
-	q := New(Options{})
+	q := New(0)
 	defer q.ShutDown()
 	q.AddAfter(key("after"), time.Hour, "test")
 	q.RetryAfter(key("retry"), time.Hour, "test")

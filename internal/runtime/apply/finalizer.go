@@ -47,14 +47,6 @@ func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string
 // setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
 func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
 	m := object.ObjectMeta()
-	patch := map[string]any{"metadata": map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
-		"finalizers": list}}
-	answer := s.blank()
-	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
-		kube.WriteOptions{FieldManager: Manager})
-	if err != nil {
-		return object, s.conflict(ctx, m.Key(), err)
-	}
-	s.remember(answer)
-	return answer, nil
+	return s.patch(ctx, object, kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID,
+		"resourceVersion": m.ResourceVersion, "finalizers": list}}, "")
 }

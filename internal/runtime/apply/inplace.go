@@ -229,14 +229,9 @@ func (c *child) compare() ([]string, error) {
 		}
 		all, _ = body.(map[string]any)
 	}
-	references := make([]any, len(live.OwnerReferences))
-	for i, o := range live.OwnerReferences {
-		references[i] = map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
-			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion}
-	}
 	all["apiVersion"], all["kind"] = c.kind.apiVersion, c.kind.resource.Kind
 	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
-		"annotations": values(live.Annotations), "ownerReferences": references}
+		"annotations": values(live.Annotations), "ownerReferences": referencesBut(&live.Meta, "")}
 	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
 	hash, _ := live.Annotations.Get(HashAnnotation)
 	_, before := live.Annotations.Get(c.options.Predecessor)

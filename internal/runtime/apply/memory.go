@@ -147,6 +147,11 @@ var seed = maphash.MakeSeed()
 // fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out:
 // they are others' business, and a server that drops what we declare would be asked again for each change of them.
 func fingerprint(want *declared, live kube.Object) uint64 {
+	return declaredHash(want, live, HashAnnotation)
+}
+
+// declaredHash is contentHash with the labels and annotations that are declared, and one annotation more.
+func declaredHash(want *declared, live kube.Object, more string) uint64 {
 	meta, _ := want.plain["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	return contentHash(live, func(key string) bool {
@@ -154,7 +159,7 @@ func fingerprint(want *declared, live kube.Object) uint64 {
 		return ok
 	}, func(key string) bool {
 		_, ok := annotations[key]
-		return ok || key == HashAnnotation
+		return ok || key == more
 	})
 }
 

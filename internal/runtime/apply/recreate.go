@@ -81,20 +81,7 @@ func (c *child) tryApply(ctx context.Context) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return c.bare(answer) == c.bare(c.live), nil
-}
-
-// bare is the fingerprint of a child without the hash of its desired state.
-func (c *child) bare(live kube.Object) uint64 {
-	meta, _ := c.want.plain["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	declares := func(declared map[string]any) func(key string) bool {
-		return func(key string) bool {
-			_, ok := declared[key]
-			return ok
-		}
-	}
-	return contentHash(live, declares(c.want.labels), declares(annotations))
+	return declaredHash(c.want, answer, "") == declaredHash(c.want, c.live, ""), nil
 }
 
 // tryCreate asks the server whether it would take the child as a new one. It refuses what is wrong before it looks at

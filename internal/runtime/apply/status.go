@@ -102,18 +102,24 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 	if patch.Status == nil {
 		return false, nil
 	}
-	answer := s.blank()
-	err = s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, patch, answer,
-		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
+	_, err = s.patch(ctx, object, kube.MergePatch, patch, "status")
 	if kube.IsNotFound(err) && s.there(ctx, m) {
 		return false, fmt.Errorf("write the status of %s %s: its definition has no status subresource; run `skiff "+
 			"crds install`", s.resource, m.Key())
 	}
+	return err == nil, err
+}
+
+// patch changes an object and returns the answer, or the object as it is where that fails.
+func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, patch any, subresource string) (T, error) {
+	answer, k := s.blank(), object.ObjectMeta().Key()
+	err := s.client.Patch(ctx, s.resource, k, t, patch, answer,
+		kube.WriteOptions{FieldManager: Manager, Subresource: subresource})
 	if err != nil {
-		return false, s.conflict(ctx, m.Key(), err)
+		return object, s.conflict(ctx, k, err)
 	}
 	s.remember(answer)
-	return true, nil
+	return answer, nil
 }
 
 // WriteShed makes conditions, of a generation, those in the status of an object that the mirror does not hold (see
@@ -190,7 +196,7 @@ var ErrConflict = errors.New("it has changed since it was read")
 // conflict makes ErrConflict of the failure of a write where it is one.
 func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
-	case kube.IsConflict(err):
+	case kube.IsConflict(err), testFailed(err):
 		s.readAgain(ctx, k)
 	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == k.Name: // and not the resource as a whole
 	default:
@@ -222,23 +228,12 @@ func (s *Statuses[T]) remember(answer T) {
 // ErrConflict.
 func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, subresource bool) (T, error) {
 	m := object.ObjectMeta()
-	o := kube.WriteOptions{FieldManager: Manager}
+	of := ""
 	if subresource {
-		o.Subresource = "status"
+		of = "status"
 	}
-	answer := s.blank()
-	err := s.client.Patch(ctx, s.resource, m.Key(), kube.JSONPatch, []patchOperation{
-		{"test", "/metadata/uid", m.UID}, {"test", "/metadata/resourceVersion", m.ResourceVersion},
-		{"add", "/status", status}}, answer, o)
-	switch {
-	case err == nil:
-		s.remember(answer)
-		return answer, nil
-	case testFailed(err):
-		s.readAgain(ctx, m.Key())
-		return object, fmt.Errorf("%w: %w", ErrConflict, err)
-	}
-	return object, s.conflict(ctx, m.Key(), err)
+	return s.patch(ctx, object, kube.JSONPatch, []patchOperation{{"test", "/metadata/uid", m.UID},
+		{"test", "/metadata/resourceVersion", m.ResourceVersion}, {"add", "/status", status}}, of)
 }
 
 // Merge changes labels and annotations of an object, where nil removes one, and returns the answer.
@@ -251,12 +246,5 @@ func (s *Statuses[T]) Merge(ctx context.Context, object T, labels, annotations m
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
-	answer := s.blank()
-	err := s.client.Patch(ctx, s.resource, m.Key(), kube.MergePatch, map[string]any{"metadata": meta}, answer,
-		kube.WriteOptions{FieldManager: Manager})
-	if err != nil {
-		return object, s.conflict(ctx, m.Key(), err)
-	}
-	s.remember(answer)
-	return answer, nil
+	return s.patch(ctx, object, kube.MergePatch, map[string]any{"metadata": meta}, "")
 }

@@ -158,3 +158,14 @@ func names(items []*pod) []string {
 	}
 	return out
 }
+
+// decodePage decodes a list of a kind as readPage does, decodeProtoPage one in protobuf.
+func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
+	meta, got, err := decodeList(s, all)
+	return meta, listError(got, kind, err)
+}
+
+func decodeProtoPage[T Object](p *protoReader, kind string, all *ListResult[T]) (listMeta, error) {
+	meta, got, err := decodeProtoList(p, all)
+	return meta, listError(got, kind, err)
+}

@@ -37,38 +37,39 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 		return listMeta{}, err
 	}
 	var meta listMeta
+	var kind string
 	if body := idle.reader(c.contact.reader(resp.Body)); protobuf {
 		in := q.protoReader(body, plan, all.most)
 		in.want.skim = all.skim
-		meta, err = decodeProtoPage(in, q.Resource.Kind, all)
+		meta, kind, err = decodeProtoList(in, all)
 	} else {
 		in := q.scanner(body, all.most)
 		in.want.skim = all.skim
-		meta, err = decodePage(in, q.Resource.Kind, all)
+		meta, kind, err = decodeList(in, all)
 	}
-	if err != nil {
+	if err = listError(kind, q.Resource.Kind, err); err != nil {
 		return listMeta{}, readError(ctx, err)
 	}
 	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a new connection
 	return meta, nil
 }
 
-// decodePage reads {"kind": ..., "metadata": ..., "items": [...]} in any order of the fields: built-in
-// lists have kind and metadata first, lists of custom resources the items.
-func decodePage[T Object](s *scanner, kind string, all *ListResult[T]) (listMeta, error) {
-	meta, listKind, err := decodeList(s, all)
+// listError says what is wrong with a list that has come as one of the kind got and was decoded with err.
+func listError(got, kind string, err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	if err != nil {
-		return meta, fmt.Errorf("decode list: %w", err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("decode list: %w", err)
+	case got != kind+"List":
+		return fmt.Errorf("the server answered with kind %q, want %q", Printable(got, maxQuoted), kind+"List")
 	}
-	if listKind != kind+"List" {
-		return meta, wrongList(listKind, kind)
-	}
-	return meta, nil
+	return nil
 }
 
+// decodeList reads {"kind": ..., "metadata": ..., "items": [...]} in any order of the fields, and appends the items to
+// all: built-in lists have kind and metadata first, lists of custom resources the items.
 func decodeList[T Object](s *scanner, all *ListResult[T]) (meta listMeta, kind string, err error) {
 	if err := s.begin(); err != nil {
 		return meta, "", err
@@ -135,10 +136,6 @@ func (l *ListResult[T]) add(obj T, part Part, err error) error {
 		l.Items = append(l.Items, obj)
 	}
 	return nil
-}
-
-func wrongList(got, kind string) error {
-	return fmt.Errorf("the server answered with kind %q, want %q", Printable(got, maxQuoted), kind+"List")
 }
 
 // ErrIdle says that a stream brought no byte for longer than it may, or a list too few: the connection or the server

@@ -3,24 +3,11 @@ package kube
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 )
 
-// decodeProtoPage reads a list of a kind and appends its items to all.
-func decodeProtoPage[T Object](p *protoReader, kind string, all *ListResult[T]) (listMeta, error) {
-	meta, listKind, err := decodeProtoList(p, all)
-	if err != nil {
-		return meta, fmt.Errorf("decode list: %w", err)
-	}
-	if listKind != kind+"List" {
-		return meta, wrongList(listKind, kind)
-	}
-	return meta, nil
-}
-
-// decodeProtoList reads the envelope of a list.
+// decodeProtoList reads a list in its envelope, and appends its items to all.
 func decodeProtoList[T Object](p *protoReader, all *ListResult[T]) (meta listMeta, kind string, err error) {
 	if magic, err := p.take(uint64(len(protoMagic))); err != nil || string(magic) != protoMagic {
 		return meta, "", errors.Join(errNoMagic, err)

@@ -215,12 +215,8 @@ type Reference struct {
 func (c *Choice) References() (out []Reference) {
 	for _, h := range c.hooks {
 		for _, r := range h.References() {
-			one := Reference{kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"},
-				kube.Key{Namespace: r.Namespace, Name: r.Name}}
-			if r.ConfigMap {
-				one.Resource = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-			}
-			if !slices.Contains(out, one) {
+			var one Reference
+			if one.Resource, one.Key = r.Object(); !slices.Contains(out, one) {
 				out = append(out, one)
 			}
 		}

@@ -198,15 +198,12 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 // references checks whether the keys are there that webhooks need.
 func (c *hooksCheck) references(ctx context.Context, controller *spec.Controller) error {
 	for _, r := range controller.References() {
-		resource := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
-		if r.ConfigMap {
-			resource = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-		}
+		resource, key := r.Object()
 		var object struct {
 			Data map[string]kube.Raw `json:"data"`
 		}
-		name := fmt.Sprintf("%s %s/%s", resource.Kind, r.Namespace, r.Name)
-		err := c.client.Get(ctx, resource, kube.Key{Namespace: r.Namespace, Name: r.Name}, &object)
+		name := fmt.Sprintf("%s %s", resource.Kind, key)
+		err := c.client.Get(ctx, resource, key, &object)
 		switch {
 		case kube.IsNotFound(err):
 			c.say(false, "credential  %s does not exist", name)

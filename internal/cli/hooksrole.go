@@ -150,11 +150,9 @@ func (f *hookRights) extra(to manifests.Account, controllers []*spec.Controller)
 	names := map[string][]string{} // of Secrets and ConfigMaps, by resource and namespace
 	for _, c := range controllers {
 		for _, r := range c.References() {
-			kind := "secrets "
-			if r.ConfigMap {
-				kind = "configmaps "
-			}
-			names[kind+r.Namespace] = append(names[kind+r.Namespace], r.Name)
+			of, _ := r.Object()
+			in := of.Plural + " " + r.Namespace
+			names[in] = append(names[in], r.Name)
 			namespaces = append(namespaces, r.Namespace)
 		}
 	}

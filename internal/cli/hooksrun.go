@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,11 +34,10 @@ type hooksRunFlags struct {
 	manager    string
 	resync     time.Duration
 	workers    int
-	mirrorMiB  int
-	objectKiB  int
 	answerMiB  int
 	log        logFlags
 	election   electionFlags
+	memory     memoryFlags
 	servingFlags
 }
 
@@ -63,32 +61,26 @@ func (f *hooksRunFlags) add(cmd *cobra.Command) {
 		"`name` of the field manager of children; it must never change")
 	fs.IntVar(&f.workers, "workers", defaultHookWorkers, "how many parents each controller reconciles in parallel")
 	fs.IntVar(&f.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
-	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
-		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
-			"takes most is not worked on until it fits (default: a third of the memory limit)")
-	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
-		"how many `KiB` one object may take in memory; a larger one is not worked on")
+	f.memory.add(cmd)
 	f.found = true
 	f.servingFlags.add(cmd)
 	f.election.add(cmd, "skiff-hooks")
 	f.log.add(cmd)
 	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec",
 		"watch-namespaces", "resync-period", "workers")
-	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer", "mirror-memory-mib", "max-object-kib")
+	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer")
 }
 
 func (f *hooksRunFlags) check() error {
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"--workers", f.workers, 1}, {"--max-answer", f.answerMiB, 1}, {"--max-object-kib", f.objectKiB, 1}} {
+	}{{"--workers", f.workers, 1}, {"--max-answer", f.answerMiB, 1}} {
 		if n.value < n.least {
 			return Usagef("%s %d: must be at least %d", n.flag, n.value, n.least)
 		}
 	}
 	switch {
-	case f.mirrorMiB < 0:
-		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	case !f.files.cluster && len(f.allowExec) > 0:
 		return Usagef("--allow-exec: it is for --from-cluster")
 	case f.resync < 0:
@@ -96,7 +88,8 @@ func (f *hooksRunFlags) check() error {
 	case f.manager == "" || len(f.manager) > 128: // the server's limit
 		return Usagef("--field-manager %q: must have 1 to 128 characters", f.manager)
 	}
-	return errors.Join(f.files.check(), f.servingFlags.check(), checkNamespaces("--watch-namespaces", f.namespaces))
+	return errors.Join(f.files.check(), f.servingFlags.check(), f.memory.check(),
+		checkNamespaces("--watch-namespaces", f.namespaces))
 }
 
 func newHooksRun() *cobra.Command {
@@ -143,54 +136,34 @@ less often until it does. The others run meanwhile. 'skiff status' on the same m
 // run runs the controllers until ctx ends.
 func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, controllers []*spec.Controller,
 	log logr.Logger) error {
-	cfg, namespace, err := connection(server, WarnIn(log))
-	if err != nil {
-		return err
-	}
-	client, requests, err := observed(&cfg)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	elector, done, err := f.election.elector(cfg, namespace, f.checkOf, log)
+	on, done, err := reach(server, &f.election, f.checkOf, log)
 	if err != nil {
 		return err
 	}
 	defer done()
-	limitMemory(log)
 	names := make([]string, len(controllers))
 	for i, c := range controllers {
 		names[i] = c.Name
 	}
-	version, _ := kube.Version()
-	log.Info("starting", "version", version, "server", client.Server(), "controllers", strings.Join(names, ","))
-	setup := controller.Setup{Client: client, Workers: f.workers, WatchIdleTimeout: f.watchIdleTimeout,
-		Namespaces:  slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
-		MirrorBytes: int64(f.mirrorMiB) << 20, ObjectBytes: int64(f.objectKiB) << 10, Elected: elector != nil,
-		Mirrors: cache.NewMirrors(), History: f.history(), Advice: f.advice(), Log: log}
+	on.start(log, "controllers", strings.Join(names, ","))
+	on.namespaces = sorted(f.namespaces)
+	setup := on.setup(&f.servingFlags, log)
+	setup.Workers, setup.Mirrors, setup.Advice = f.workers, cache.NewMirrors(), f.advice()
+	f.memory.bound(&setup)
 	memory := call.NewMemory(unlimitedForAnswers)
 	if limit, limited := cache.MemoryLimit(); limited {
 		setup.InFlight = controller.NewInFlight(limit)
 		memory = call.NewMemory(limit)
 	}
-	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/hooks", Log: log})
-	var electionLog *events.Recorder
-	if elector != nil {
-		setup.Client = client.Guard(elector.Held)
-		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
-	}
+	recorder := events.New(events.Options{Client: on.Client, Controller: "skiff.dev/hooks", Log: log})
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
 		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1,
-			MaxAnswer: f.answerMiB << 20, Credential: credentials(client)}})
+			MaxAnswer: f.answerMiB << 20, Credential: credentials(on.Client)}})
 	var fixed []*controller.Controller
 	if f.files.cluster {
 		fixed = hooks.FromCluster(f.files.selector, f.allowExec)
 	}
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: fixed, Set: set, History: setup.History,
-		Elector:     elector,
-		ElectionLog: electionLog, Client: client, Requests: requests, Recorders: []*events.Recorder{recorder},
-		Attention: hooks.Attention, About: hooks.About, Hooks: hooks.Shown, Scrape: hooks.Scrape, Log: log}))
 	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before
 	var running sync.WaitGroup
 	for _, c := range controllers {
@@ -203,13 +176,12 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		defer signal.Stop(again)
 		running.Go(func() { hooks.FollowFiles(supervising, f.files.paths, again) })
 	}
-	err = m.Run(ctx)
+	err = on.run(ctx, &f.servingFlags, manager.Options{Controllers: fixed, Set: set, History: setup.History,
+		Recorders: []*events.Recorder{recorder}, Attention: hooks.Attention, About: hooks.About, Hooks: hooks.Shown,
+		Scrape: hooks.Scrape, Log: log})
 	stop()
 	running.Wait()
-	if err == nil {
-		log.Info("stopped")
-	}
-	return flagOf(err)
+	return err
 }
 
 // checkOf is the command that prints what rights a user lacks for these controllers.
@@ -234,10 +206,7 @@ func (f *hooksRunFlags) advice() controller.Advice {
 // credentials reads what the endpoints of hooks ask for. What it returns is secret.
 func credentials(client *kube.Client) func(context.Context, spec.Reference) ([]byte, error) {
 	return func(ctx context.Context, ref spec.Reference) ([]byte, error) {
-		r := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
-		if ref.ConfigMap {
-			r = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-		}
+		r, key := ref.Object()
 		var secret struct {
 			Data map[string][]byte `json:"data"`
 		}
@@ -248,7 +217,6 @@ func credentials(client *kube.Client) func(context.Context, spec.Reference) ([]b
 		if ref.ConfigMap {
 			into = &plain
 		}
-		key := kube.Key{Namespace: ref.Namespace, Name: ref.Name}
 		if err := client.Get(ctx, r, key, into); err != nil {
 			return nil, err
 		}

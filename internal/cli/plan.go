@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"skiff/internal/hooks/supervise"
 	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/apply"
-	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
@@ -26,8 +26,7 @@ const exitBlocked = 4
 // planFlags are the flags of `skiff plan`.
 type planFlags struct {
 	Choice
-	mirrorMiB   int
-	objectKiB   int
+	memory      memoryFlags
 	objects     []string // files
 	output      string
 	full        bool
@@ -61,9 +60,7 @@ server cannot be reached, 2 wrong usage.`,
 	fs := cmd.Flags()
 	fs.StringVarP(&f.server.Namespace, "namespace", "n", "",
 		"`namespace` of KIND/NAME, and of objects in FILE without one (default that of the kubeconfig context)")
-	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0, "how many `MiB` the objects of one resource may take in memory")
-	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
-		"how many `KiB` one object may take in memory")
+	f.memory.add(cmd)
 	fs.StringArrayVarP(&f.objects, "file", "f", nil,
 		"`file` or directory with objects as they would be; only these are planned")
 	fs.StringVarP(&f.output, "output", "o", "text", "`format`: text or json")
@@ -71,7 +68,6 @@ server cannot be reached, 2 wrong usage.`,
 	fs.StringVar(&f.showSecrets, "show-secrets", "",
 		"print the values of Secrets; `always`: also into a file or a pipe")
 	fs.Lookup("show-secrets").NoOptDefVal = "terminal"
-	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
 	return cmd
 }
 
@@ -82,12 +78,8 @@ func (f *planFlags) check(cmd *cobra.Command) error {
 		return Usagef("-o %q: want text or json", f.output)
 	case !slices.Contains([]string{"", "terminal", "always"}, f.showSecrets):
 		return Usagef("--show-secrets=%s: want --show-secrets or --show-secrets=always", f.showSecrets)
-	case f.objectKiB < 1:
-		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
-	case f.mirrorMiB < 0:
-		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
-	return f.Check(cmd)
+	return errors.Join(f.memory.check(), f.Check(cmd))
 }
 
 // secretsShown says whether the values of Secrets go to stdout.
@@ -173,7 +165,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 func (f *planFlags) controllers(ctx context.Context, p *plan.Planner, client *kube.Client, targets planned) (
 	all []*controller.Controller, end func()) {
 	setup := f.setup(p.Client(), logr.Discard())
-	setup.MirrorBytes, setup.ObjectBytes = int64(f.mirrorMiB)<<20, int64(f.objectKiB)<<10
+	f.memory.bound(&setup)
 	all = f.made(setup, targets.concern)
 	var ends []func()
 	for _, h := range f.hooks {

@@ -152,21 +152,18 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	client, requests, err := observed(&cfg)
+	on := Cluster{namespaces: []string{namespace}}
+	if on.Client, on.Requests, err = observed(&cfg); err != nil {
+		return err
+	}
+	defer on.Client.Close()
+	setup := on.setup(&f.servingFlags, log)
+	setup.MinDebounce, setup.MinCooldown = f.floors.minDebounce, f.floors.minCooldown
+	c, err := restart.NewStandalone(setup, spec)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	limitMemory(log)
-	past := f.history()
-	c, err := restart.NewStandalone(controller.Setup{Client: client, Namespaces: []string{namespace},
-		WatchIdleTimeout: f.watchIdleTimeout, MinDebounce: f.floors.minDebounce, MinCooldown: f.floors.minCooldown,
-		History: past, Advice: advice, Log: log}, spec)
-	if err != nil {
-		return err
-	}
-	log.Info("starting", "server", client.Server(), "namespace", namespace, "selector", f.selector,
-		"targets", strings.Join(f.targets, ","))
+	on.start(log, "namespace", namespace, "selector", f.selector, "targets", strings.Join(f.targets, ","))
 	warn := WarnIn(log)
 	if f.debounce < f.floors.minDebounce {
 		warn(fmt.Sprintf("--debounce %s is raised to %s, see --min-debounce", f.debounce, f.floors.minDebounce))
@@ -174,10 +171,6 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if f.cooldown < f.floors.minCooldown {
 		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
 	}
-	err = manager.New(f.options(manager.Options{Controllers: []*controller.Controller{c}, Client: client,
-		Requests: requests, History: past, Log: log})).Run(cmd.Context())
-	if err == nil {
-		log.Info("stopped")
-	}
-	return flagOf(err)
+	return on.run(cmd.Context(), &f.servingFlags, manager.Options{Controllers: []*controller.Controller{c},
+		History: setup.History, Log: log})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +12,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
-	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
-	"skiff/internal/runtime/events"
-	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/labels"
-	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/manager"
 	"skiff/internal/runtime/podpolicy"
 )
@@ -30,11 +24,10 @@ type ControllerFlags struct {
 	Names          []string // of the controllers
 	AllowNone      bool     // --controllers none is allowed, and becomes an empty list
 	workers        int
-	mirrorMiB      int
-	objectKiB      int
 	templatePolicy string
 	log            logFlags
 	floors         floorFlags
+	memory         memoryFlags
 	servingFlags
 }
 
@@ -46,18 +39,13 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
 		"how many objects of one namespace each controller reconciles in parallel; one more may be of another")
 	f.servingFlags.add(cmd)
-	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
-		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
-			"takes most is not worked on until it fits, and named by skiff status (default: a third of the memory "+
-			"limit)")
-	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
-		"how many `KiB` one object may take in memory; a larger one is not worked on, and its status says so")
+	f.memory.add(cmd)
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.floors.add(cmd)
 	f.log.add(cmd)
 	InGroup(cmd, groupControllers, "controllers", "template-policy")
-	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles", "mirror-memory-mib", "max-object-kib")
+	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles")
 }
 
 // Check checks the values.
@@ -70,17 +58,11 @@ func (f *ControllerFlags) Check() error {
 	if f.workers < 1 {
 		return Usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
-	if err := errors.Join(f.servingFlags.check(), f.floors.check()); err != nil {
+	if err := errors.Join(f.servingFlags.check(), f.floors.check(), f.memory.check()); err != nil {
 		return err
 	}
 	if err := checkTemplatePolicy(f.templatePolicy); err != nil {
 		return err
-	}
-	if f.objectKiB < 1 {
-		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
-	}
-	if f.mirrorMiB < 0 {
-		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
 	}
 	if len(f.Names) == 0 && f.health != "" && f.health != "0" {
 		return Usagef("--health-probe-bind-address %s: without controllers there are no probes", f.health)
@@ -164,21 +146,13 @@ that is free, unless --health-probe-bind-address is given.`,
 			if err != nil {
 				return err
 			}
-			cfg, namespace, err := connection(server, WarnIn(log))
-			if err != nil {
-				return err
-			}
-			client, requests, err := observed(&cfg)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			elector, done, err := election.elector(cfg, namespace, checkOf(flags.Names, namespaces, selector), log)
+			on, done, err := reach(server, &election, checkOf(flags.Names, namespaces, selector), log)
 			if err != nil {
 				return err
 			}
 			defer done()
-			return RunControllers(cmd.Context(), Cluster{client, elector, requests, namespaces, selector}, flags, log)
+			on.namespaces, on.selector = namespaces, selector
+			return RunControllers(cmd.Context(), on, flags, log)
 		},
 	}
 	addConnectionFlags(cmd, &server)
@@ -205,70 +179,28 @@ func checkOf(controllers, namespaces []string, selector string) func(user string
 	return func(user string) string { return "skiff check --as " + user + scope }
 }
 
-// Cluster is what controllers work on.
-type Cluster struct {
-	Client     *kube.Client
-	elector    *leader.Elector   // nil: without leader election
-	Requests   *manager.Requests // those of the client, for metrics
-	namespaces []string          // empty: all
-	selector   string            // of namespaces; "": none
-}
-
 // RunControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
 func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr.Logger) error {
-	client, elector, namespaces := on.Client, on.elector, on.namespaces
-	limitMemory(log)
-	version, _ := kube.Version()
 	scope := "all"
-	if len(namespaces) > 0 {
-		namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
-		scope = strings.Join(namespaces, ",")
+	if len(on.namespaces) > 0 {
+		on.namespaces = slices.Compact(slices.Sorted(slices.Values(on.namespaces)))
+		scope = strings.Join(on.namespaces, ",")
 	} else if on.selector != "" {
 		scope = "selected by " + on.selector
 	}
-	log.Info("starting", "version", version, "server", client.Server(), "controllers",
-		strings.Join(f.Names, ","), "namespaces", scope)
-	past := f.history()
-	guarded := client
-	if elector != nil {
-		guarded = client.Guard(elector.Held) // also in a process that was stopped while another took over
-	}
-	controllers, recorders := newControllers(f.Names,
-		controller.Setup{Client: guarded, Namespaces: namespaces, NamespaceSelector: on.selector, Workers: f.workers,
-			WatchIdleTimeout: f.watchIdleTimeout, MirrorBytes: int64(f.mirrorMiB) << 20,
-			ObjectBytes:    int64(f.objectKiB) << 10,
-			Elected:        elector != nil,
-			MinDebounce:    f.floors.minDebounce,
-			MinCooldown:    f.floors.minCooldown,
-			TemplatePolicy: podpolicy.Policy(f.templatePolicy), History: past, Advice: advice, Log: log})
+	on.start(log, "controllers", strings.Join(f.Names, ","), "namespaces", scope)
+	s := on.setup(&f.servingFlags, log)
+	s.Workers, s.MinDebounce, s.MinCooldown = f.workers, f.floors.minDebounce, f.floors.minCooldown
+	s.TemplatePolicy = podpolicy.Policy(f.templatePolicy)
+	f.memory.bound(&s)
+	controllers, recorders := newControllers(f.Names, s)
 	var installed skew
-	var electionLog *events.Recorder
-	if elector != nil {
-		electionLog = events.New(events.Options{Client: client, Controller: "skiff.dev/leader-election", Log: log})
-	}
-	m := manager.New(f.servingFlags.options(manager.Options{Controllers: controllers, History: past, Elector: elector,
-		ElectionLog: electionLog, Client: client, Requests: on.Requests, Recorders: recorders,
-		Attention: installed.attention, Log: log}))
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
-	compare.Go(func() { installed.watch(comparing, client, log) })
-	err := m.Run(ctx)
+	compare.Go(func() { installed.watch(comparing, on.Client, log) })
+	err := on.run(ctx, &f.servingFlags, manager.Options{Controllers: controllers, Recorders: recorders,
+		Attention: installed.attention, History: s.History, Log: log})
 	stop()
 	compare.Wait()
-	if err == nil {
-		log.Info("stopped")
-	}
-	return flagOf(err)
-}
-
-// limitMemory makes the memory limit of the process's control group that of the Go runtime, less a tenth for what Go
-// does not count: garbage is then collected more often when memory gets short, instead of an OOM kill. GOMEMLIMIT in
-// the environment wins.
-func limitMemory(log logr.Logger) {
-	limit, limited := cache.MemoryLimit()
-	if !limited || os.Getenv("GOMEMLIMIT") != "" {
-		return
-	}
-	debug.SetMemoryLimit(limit / 10 * 9)
-	log.V(1).Info("memory limit set", "bytes", limit/10*9)
+	return err
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/restart"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
@@ -134,6 +136,35 @@ func (f *servingFlags) history() *history.Log {
 		return nil
 	}
 	return new(history.Log)
+}
+
+// memoryFlags bound what the copies of the cluster's objects take.
+type memoryFlags struct{ mirrorMiB, objectKiB int }
+
+func (f *memoryFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
+		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
+			"takes most is not worked on until it fits, and named by skiff status (default: a third of the memory "+
+			"limit)")
+	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
+		"how many `KiB` one object may take in memory; a larger one is not worked on, and named by skiff status")
+	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
+}
+
+func (f *memoryFlags) check() error {
+	switch {
+	case f.objectKiB < 1:
+		return Usagef("--max-object-kib %d: must be at least 1", f.objectKiB)
+	case f.mirrorMiB < 0:
+		return Usagef("--mirror-memory-mib %d: must not be negative", f.mirrorMiB)
+	}
+	return nil
+}
+
+// bound has the mirrors of a Setup keep to the flags.
+func (f *memoryFlags) bound(s *controller.Setup) {
+	s.MirrorBytes, s.ObjectBytes = int64(f.mirrorMiB)<<20, int64(f.objectKiB)<<10
 }
 
 // defaultProbes is where `skiff run` serves its probes, with the port that the manifests have, unless it is taken.

@@ -171,11 +171,8 @@ func (w *webhook) value(ctx context.Context, r spec.Reference) (string, error) {
 var errEmpty = errors.New("it is missing or empty")
 
 func named(r spec.Reference) string {
-	kind := "Secret"
-	if r.ConfigMap {
-		kind = "ConfigMap"
-	}
-	return fmt.Sprintf("key %s of %s %s/%s", r.Key, kind, r.Namespace, r.Name)
+	of, key := r.Object()
+	return fmt.Sprintf("key %s of %s %s", r.Key, of.Kind, key)
 }
 
 // notInHeader says whether a character cannot be part of a token.

@@ -166,6 +166,15 @@ type Reference struct {
 	Key             string
 }
 
+// Object returns the Secret or ConfigMap that has the value.
+func (r Reference) Object() (kube.Resource, kube.Key) {
+	of := kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
+	if r.ConfigMap {
+		of = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+	}
+	return of, kube.Key{Namespace: r.Namespace, Name: r.Name}
+}
+
 // Pair is two keys of one Secret.
 type Pair struct {
 	Namespace, Name string

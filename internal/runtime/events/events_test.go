@@ -238,20 +238,6 @@ func TestADifferentNoteIsADifferentEventWithinLimits(t *testing.T) {
 	})
 }
 
-func TestAnEventBeyondTheLimitOfItsObjectIsCountedInTheLatestOfItsSort(t *testing.T) {
-	s := &sink{}
-	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
-		for i := range burst {
-			r.Record(event(fmt.Sprint("Reason", i), "first"))
-		}
-		r.Record(event("Reason0", "second"))
-		time.Sleep(8 * time.Minute)
-		if got := s.shown(); r.Dropped() != 0 || !strings.Contains(got, "Reason0 x2 first") {
-			t.Errorf("%d dropped, shown %s", r.Dropped(), got)
-		}
-	})
-}
-
 func TestANoteIsPrintable(t *testing.T) {
 	s := &sink{}
 	record(t, s, func(t *testing.T, r *Recorder, _ func()) {

@@ -86,17 +86,6 @@ func TestThirtyTwoWorkersNeverHaveTheSameKeyAtOnce(t *testing.T) {
 	})
 }
 
-// Rules: WQ-03
-func TestAThousandAddsBeforeAWorkerIsFreeAreOneRun(t *testing.T) {
-	q := New(0)
-	for range 1000 {
-		q.Add(key("a"), "changed")
-	}
-	expect(t, "waiting", q.Len(), 1)
-	expect(t, "first run", run(q), "a")
-	expect(t, "second run", run(q), "")
-}
-
 func TestCausesAreMergedOnceEachAndBounded(t *testing.T) {
 	q := New(0)
 	for range 3 {
@@ -115,61 +104,6 @@ func TestCausesAreMergedOnceEachAndBounded(t *testing.T) {
 	q.Done(key("a"))
 	item, _, _ = q.take()
 	expect(t, "causes of the second run", item.Cause(), "later")
-}
-
-// Rules: WQ-05
-func TestTheEarliestDelayWinsWhicheverComesFirst(t *testing.T) {
-	for _, delays := range [][]time.Duration{{10 * time.Second, 3 * time.Second},
-		{3 * time.Second, 10 * time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			q := New(0)
-			for _, d := range delays {
-				q.AddAfter(key("a"), d, d.String())
-			}
-			time.Sleep(3*time.Second - 1)
-			expect(t, "before", next(q), "")
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			item, _, _ := q.take()
-			expect(t, "due", item.Key.Name, "a")
-			expect(t, "causes", len(item.Causes), 2)
-			q.Done(key("a"))
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			expect(t, "the later delay asks for no second run", next(q), "")
-		})
-	}
-}
-
-// Rules: WQ-05
-func TestAnAddBeatsAPendingDelayAndCancelsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(0)
-		q.AddAfter(key("a"), 10*time.Second, "again after 10s")
-		q.Add(key("a"), "changed")
-		item, _, _ := q.take()
-		expect(t, "causes", item.Cause(), "again after 10s, changed")
-		q.Done(key("a"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		expect(t, "after the delay", next(q), "")
-		expect(t, "keys kept", len(q.entries), 0)
-	})
-}
-
-func TestADelayAskedForDuringARunCountsFromThenAndIsHeldUntilDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(0)
-		q.Add(key("a"), "")
-		next(q)
-		q.AddAfter(key("a"), time.Second, "again after 1s")
-		time.Sleep(5 * time.Second)
-		expect(t, "while processing", next(q), "")
-		q.Done(key("a"))
-		item, _, _ := q.take()
-		expect(t, "due at once", item.Key.Name, "a")
-		expect(t, "waited since due", item.Waited, 4*time.Second)
-	})
 }
 
 // Rules: WQ-06
@@ -240,22 +174,6 @@ func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
 	})
 }
 
-// Rules: WQ-10
-func TestAChangeOvertakesFiftyThousandInitialItems(t *testing.T) {
-	q := New(0)
-	const items = 50_000
-	for i := range items {
-		q.AddLow(key(fmt.Sprint(i)), "initial list")
-	}
-	q.Add(key("changed"), "changed")
-	expect(t, "first", run(q), "changed")
-	for i := range items {
-		if got := run(q); got != fmt.Sprint(i) {
-			t.Fatalf("low key %d: got %s, not first come first served", i, got)
-		}
-	}
-}
-
 // Rules: WQ-11
 func TestALowKeyRunsDuringAnEndlessStreamOfChanges(t *testing.T) {
 	q := New(0)
@@ -273,54 +191,6 @@ func TestALowKeyRunsDuringAnEndlessStreamOfChanges(t *testing.T) {
 	if want := []int{7, 15, 23, 31}; !slices.Equal(lows, want) {
 		t.Fatalf("low keys ran at %v, want %v", lows, want)
 	}
-}
-
-// Rules: WQ-10
-func TestAWaitingKeyIsRaisedButNeverLowered(t *testing.T) {
-	q := New(0)
-	for _, name := range []string{"a", "b", "c"} {
-		q.AddLow(key(name), "")
-	}
-	q.Add(key("x"), "")
-	q.Add(key("b"), "")
-	q.AddLow(key("x"), "")
-	var got []string
-	for range 4 {
-		got = append(got, run(q))
-	}
-	if want := []string{"x", "b", "a", "c"}; !slices.Equal(got, want) {
-		t.Fatalf("order %v, want %v", got, want)
-	}
-}
-
-// Rules: WQ-13
-func TestARetryKeepsTheLaneOfItsRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(0)
-		q.AddLow(key("low"), "")
-		q.AddLow(key("polls"), "")
-		expect(t, "run", next(q), "low")
-		expect(t, "run", next(q), "polls")
-		q.RetryAfter(key("low"), 0, "retry")
-		q.AddAfter(key("polls"), time.Second, "again")
-		q.Done(key("low"))
-		q.Done(key("polls"))
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		q.Add(key("high"), "")
-		expect(t, "first", run(q), "high")
-		expect(t, "second", run(q), "low")
-		expect(t, "third", run(q), "polls")
-
-		q.Add(key("high"), "")
-		next(q)
-		q.RetryAfter(key("high"), 0, "retry")
-		q.Done(key("high"))
-		q.AddLow(key("low"), "")
-		time.Sleep(time.Second)
-		synctest.Wait()
-		expect(t, "a retry of a change", run(q), "high")
-	})
 }
 
 // Rules: WQ-14
@@ -488,19 +358,6 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 		t.Fatalf("the heap grew by %d KiB", grown>>10)
 	}
 	runtime.KeepAlive(q)
-}
-
-func TestForgetKeepsAPendingRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(0)
-		q.RetryAfter(key("a"), 0, "retry")
-		q.Forget(key("a"))
-		expect(t, "failures", failures(q, key("a")), 0)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		expect(t, "run", run(q), "a")
-		expect(t, "keys kept", len(q.entries), 0)
-	})
 }
 
 func TestADelayOfDaysIsKept(t *testing.T) {

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/leader"
+	"skiff/internal/runtime/manager"
+)
+
+// Cluster is what the controllers of a process work on.
+type Cluster struct {
+	Client     *kube.Client
+	elector    *leader.Elector   // nil: without leader election
+	Requests   *manager.Requests // those of the client, for metrics
+	namespaces []string          // empty: all
+	selector   string            // of namespaces; "": none
+}
+
+// reach makes the clients of a process that runs controllers: check is as for electionFlags.elector. done closes them.
+func reach(server kubeconfig.Flags, election *electionFlags, check func(user string) string, log logr.Logger) (
+	on Cluster, done func(), err error) {
+	cfg, namespace, err := connection(server, WarnIn(log))
+	if err != nil {
+		return on, nil, err
+	}
+	if on.Client, on.Requests, err = observed(&cfg); err != nil {
+		return on, nil, err
+	}
+	elector, end, err := election.elector(cfg, namespace, check, log)
+	if err != nil {
+		on.Client.Close()
+		return on, nil, err
+	}
+	on.elector = elector
+	return on, func() {
+		end()
+		on.Client.Close()
+	}, nil
+}
+
+// start bounds the memory of the process and logs what it is about to run.
+func (on Cluster) start(log logr.Logger, about ...any) {
+	limitMemory(log)
+	version, _ := kube.Version()
+	log.Info("starting", append([]any{"version", version, "server", on.Client.Server()}, about...)...)
+}
+
+// setup is what all controllers of the process have in common.
+func (on Cluster) setup(f *servingFlags, log logr.Logger) controller.Setup {
+	s := controller.Setup{Client: on.Client, Namespaces: on.namespaces, NamespaceSelector: on.selector,
+		WatchIdleTimeout: f.watchIdleTimeout, Elected: on.elector != nil, History: f.history(), Advice: advice, Log: log}
+	if on.elector != nil {
+		s.Client = on.Client.Guard(on.elector.Held) // also in a process that was stopped while another took over
+	}
+	return s
+}
+
+// run runs what o has until ctx ends, or a part of it fails.
+func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) error {
+	o.Client, o.Requests, o.Elector = on.Client, on.Requests, on.elector
+	if on.elector != nil {
+		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election", Log: o.Log})
+	}
+	err := manager.New(f.options(o)).Run(ctx)
+	if err == nil {
+		o.Log.Info("stopped")
+	}
+	return flagOf(err)
+}
+
+// limitMemory makes the memory limit of the process's control group that of the Go runtime, less a tenth for what Go
+// does not count: garbage is then collected more often when memory gets short, instead of an OOM kill. GOMEMLIMIT in
+// the environment wins.
+func limitMemory(log logr.Logger) {
+	limit, limited := cache.MemoryLimit()
+	if !limited || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	debug.SetMemoryLimit(limit / 10 * 9)
+	log.V(1).Info("memory limit set", "bytes", limit/10*9)
+}

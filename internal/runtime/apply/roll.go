@@ -64,8 +64,8 @@ func removal(children []*child, note string) []step {
 	return []step{{last, Deleted, note}}
 }
 
-// roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which get
-// no traffic, else the last one.
+// roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which
+// get no traffic, else the last one.
 func roll(children []*child) []step {
 	var old *child
 	for _, c := range slices.Backward(children) {

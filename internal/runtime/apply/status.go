@@ -111,7 +111,8 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 }
 
 // patch changes an object and returns the answer, or the object as it is where that fails.
-func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, patch any, subresource string) (T, error) {
+func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, patch any, subresource string) (T,
+	error) {
 	answer, k := s.blank(), object.ObjectMeta().Key()
 	err := s.client.Patch(ctx, s.resource, k, t, patch, answer,
 		kube.WriteOptions{FieldManager: Manager, Subresource: subresource})

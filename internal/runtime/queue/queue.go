@@ -84,8 +84,8 @@ type Queue struct {
 	added, postponed uint64  // see Stats
 }
 
-// New returns an empty queue, which hands out at most so many keys of one namespace at a time; 0: any number. It starts
-// nothing; ShutDown stops its timer.
+// New returns an empty queue, which hands out at most so many keys of one namespace at a time; 0: any number. It
+// starts nothing; ShutDown stops its timer.
 func New(each int) *Queue {
 	return &Queue{
 		each:    each,

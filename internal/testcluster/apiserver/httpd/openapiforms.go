@@ -19,7 +19,7 @@ func documentV2(all []*kinds.Kind) map[string]any {
 	schemas, paths := describe(all)
 	definitions := make(map[string]any, len(schemas))
 	for name, s := range schemas {
-		definitions[name] = schemaV2(s.(map[string]any))
+		definitions[name] = definitionV2(s.(map[string]any))
 	}
 	for _, path := range paths {
 		for _, operation := range path.(map[string]any) {
@@ -45,12 +45,24 @@ func operationV2(o map[string]any) {
 	}
 }
 
+// definitionV2 returns the schema of a kind in the form of v2. Of a kind that keeps unknown fields no field is declared:
+// kubectl would refuse the others.
+func definitionV2(s map[string]any) map[string]any {
+	const gvk = "x-kubernetes-group-version-kind"
+	if obj.Bool(s, keepsUnknown) {
+		return map[string]any{"type": "object", gvk: s[gvk]}
+	}
+	return schemaV2(s)
+}
+
+const keepsUnknown = "x-kubernetes-preserve-unknown-fields"
+
 // schemaV2 returns a schema of v3 in the form of v2, which has no alternatives and no null, as a real server does.
 func schemaV2(s map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range s {
 		switch name {
-		case "allOf", "anyOf", "oneOf", "not", "nullable":
+		case "allOf", "anyOf", "oneOf", "not", "nullable", "default":
 		case "$ref":
 			out[name] = strings.Replace(v.(string), schema.RefPrefix, "#/definitions/", 1)
 		case "properties":
@@ -61,6 +73,13 @@ func schemaV2(s map[string]any) map[string]any {
 				}
 			}
 			out[name] = properties
+		case "required":
+			required := slices.DeleteFunc(slices.Clone(v.([]any)), func(field any) bool {
+				return obj.Bool(s, "properties", field.(string), "nullable")
+			})
+			if len(required) > 0 {
+				out[name] = required
+			}
 		case "items", "additionalProperties":
 			if out[name] = v; obj.Map(s, name) != nil {
 				out[name] = schemaV2(obj.Map(s, name))
@@ -78,6 +97,14 @@ func schemaV2(s map[string]any) map[string]any {
 	if obj.Bool(s, "nullable") { // which kubectl could not check
 		for _, name := range []string{"type", "format", "items", "properties", "additionalProperties"} {
 			delete(out, name)
+		}
+	}
+	if obj.Bool(s, keepsUnknown) { // where kubectl would refuse what is not declared
+		for _, name := range []string{"items", "properties"} {
+			delete(out, name)
+		}
+		if out["type"] != "string" {
+			delete(out, "type")
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -99,12 +100,15 @@ func protobufOf(text string) []byte {
 	case "Status":
 		body, err = protobuf.For("v1", kind).Encode("v1", kind, stored(o))
 	default:
-		var items [][]byte
+		var items []byte
 		listed, _ := o["items"].([]any)
 		for _, item := range listed {
-			items = append(items, stored(item))
+			fields, itemErr := new(protobuf.Encoder).Append(nil, protobuf.For("v1", "Pod"), stored(item))
+			items = append(protobuf.AppendItem(items, len(fields)), fields...)
+			err = errors.Join(err, itemErr)
 		}
-		body, err = protobuf.For("v1", "Pod").EncodeList("v1", kind, stored(o["metadata"]), items...)
+		head, listErr := protobuf.AppendList(nil, "v1", kind, stored(o["metadata"]), len(items))
+		body, err = append(append(head, items...), protobuf.EndOfEnvelope...), errors.Join(err, listErr)
 	}
 	if err != nil {
 		panic(fmt.Errorf("the script has %q: %w", text, err))

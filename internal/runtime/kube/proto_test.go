@@ -29,16 +29,20 @@ func protoOf(tb testing.TB, r Resource, object string) string {
 // protoListOf is a list of objects that are given in JSON.
 func protoListOf(tb testing.TB, r Resource, rv string, objects ...string) string {
 	tb.Helper()
-	items := make([][]byte, len(objects))
-	for i, o := range objects {
-		items[i] = canonical(tb, o)
+	var items []byte
+	for _, o := range objects {
+		fields, err := new(schema.Encoder).Append(nil, schema.For(r.APIVersion(), r.Kind), canonical(tb, o))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		items = append(schema.AppendItem(items, len(fields)), fields...)
 	}
-	out, err := schema.For(r.APIVersion(), r.Kind).EncodeList(r.APIVersion(), r.Kind+"List",
-		[]byte(`{"resourceVersion":"`+rv+`"}`), items...)
+	meta := []byte(`{"resourceVersion":"` + rv + `"}`)
+	out, err := schema.AppendList(nil, r.APIVersion(), r.Kind+"List", meta, len(items))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return string(out)
+	return string(out) + string(items) + schema.EndOfEnvelope
 }
 
 func protoFrame(eventType, object string) string {

@@ -45,15 +45,11 @@ func (s *Server) delete(r *request) error {
 		}
 		return s.respond(r, code, last)
 	}
-	forms.WriteStatus(r.writer, http.StatusOK, r.accept, deletedStatus(r.kind, last))
-	return nil
-}
-
-func deletedStatus(k *kinds.Kind, last *store.Object) map[string]any {
-	d := httpd.About(k.Resource, last.Name)
+	d := httpd.About(r.kind.Resource, last.Name)
 	d.UID = obj.String(last.Value(), "metadata", "uid")
-	return map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Success",
-		"details": httpd.DetailsObject(d)}
+	forms.WriteStatus(r.writer, http.StatusOK, r.accept, map[string]any{"metadata": map[string]any{},
+		"status": "Success", "details": httpd.DetailsObject(d)})
+	return nil
 }
 
 // deleteOne deletes the object of a request as soon as the admission plugins agree to the deletion of the stored one.

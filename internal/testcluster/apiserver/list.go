@@ -19,14 +19,6 @@ func prefersProtobuf(r *request, k *kinds.Kind) bool {
 	return forms.PrefersProtobuf(r.Request, k) && !faults.Rewrites(r.Context())
 }
 
-// negotiate is forms.Negotiate, also for clients that prefer protobuf.
-func negotiate(r *request) (forms.Accept, error) {
-	if prefersProtobuf(r, r.sent) {
-		return forms.Accept{Protobuf: true}, nil
-	}
-	return forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch", !posts(r))
-}
-
 // posts reports whether a request is a POST of what is not stored.
 func posts(r *request) bool {
 	return r.kind.Review != nil || r.sub != "" && r.verb == "create" && !kinds.Connects(r.sub)

@@ -204,18 +204,11 @@ func (r *request) checkName() error {
 	return nil
 }
 
-// isLong reports whether a request, if it is for a resource, may last longer than others.
-func (r *request) isLong() bool {
-	return r.kind != nil && (r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub))
-}
-
-// checkTimeout refuses a timeout that cannot be read.
+// checkTimeout refuses a timeout that cannot be read, but of a request that may last longer than others.
 func (r *request) checkTimeout() error {
 	timeout := r.query.Get("timeout")
-	if timeout == "" || r.isLong() {
-		return nil
-	}
-	if _, err := time.ParseDuration(timeout); err != nil {
+	long := r.verb == "watch" || r.sub == "log" || r.prefix == "proxy" || kinds.Connects(r.sub)
+	if _, err := time.ParseDuration(timeout); err != nil && timeout != "" && (r.kind == nil || !long) {
 		return httpd.BadRequest("invalid timeout specified in the request URL - %v", err)
 	}
 	return nil
@@ -238,9 +231,14 @@ func (s *Server) serve(r *request) error {
 	case kinds.Connects(r.sub):
 		return s.connect(r)
 	}
-	var err error
-	if r.accept, err = negotiate(r); err != nil {
-		return err
+	if prefersProtobuf(r, r.sent) {
+		r.accept.Protobuf = true
+	} else {
+		var err error
+		r.accept, err = forms.Negotiate(r.Request, r.kind, r.verb == "list" || r.verb == "watch", !posts(r))
+		if err != nil {
+			return err
+		}
 	}
 	if posts(r) {
 		return s.post(r)

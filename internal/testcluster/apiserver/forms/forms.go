@@ -133,7 +133,8 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 	if revision > 0 {
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
 	}
-	leading := !hasNameColumn(k) // the name is the last column of Events
+	named := func(c kinds.Column) bool { return c.Name == "Name" }
+	leading := !slices.ContainsFunc(k.Columns, named) // the name is the last column of Events
 	if columns {
 		var defs []any
 		if leading {
@@ -161,10 +162,6 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 	}
 	out["rows"] = rows
 	return out
-}
-
-func hasNameColumn(k *kinds.Kind) bool {
-	return slices.ContainsFunc(k.Columns, func(c kinds.Column) bool { return c.Name == "Name" })
 }
 
 func definition(c kinds.Column) map[string]any {

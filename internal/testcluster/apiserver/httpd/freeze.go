@@ -19,12 +19,6 @@ type freezer struct {
 	forget time.Duration // connections that were idle for longer are dead; 0 = never
 }
 
-func (f *freezer) wrap(c net.Conn) net.Conn {
-	frozen := &frozenConn{Conn: c, f: f}
-	frozen.used.Store(time.Now().UnixNano())
-	return frozen
-}
-
 // frozenConn is the server's end of a connection. While it is frozen, bytes in both directions are lost. After a loss
 // it stays silent for good, as TCP does across a gap.
 type frozenConn struct {
@@ -69,7 +63,9 @@ func (l *freezingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.f.wrap(c), nil
+	frozen := &frozenConn{Conn: c, f: l.f}
+	frozen.used.Store(time.Now().UnixNano())
+	return frozen, nil
 }
 
 // numbered is the connection of a request: the context of the request has it under connKey.

@@ -17,10 +17,10 @@ import (
 // find out by the parameters of PATCH that the server validates fields. The fields of built-in kinds have no
 // descriptions. A document is made when it is first asked for.
 type OpenAPI struct {
-	mu   sync.Mutex          // guards what follows, and lets one document be made at a time
-	of   []*kinds.Kind       // the kinds that the documents are about
+	mu   sync.Mutex         // guards what follows, and lets one document be made at a time
+	of   []*kinds.Kind      // the kinds that the documents are about
 	docs map[docName][]byte // as they are sent
-	size int                 // of all
+	size int                // of all
 }
 
 // docName names a document: path is that of v3, and empty for the one of v2.
@@ -157,7 +157,11 @@ func describe(ks []*kinds.Kind) (schemas, paths map[string]any) {
 				schemas[schemaName(sent)] = kindSchema(sent, schemas)
 			}
 		}
-		object, collection := pathTemplate(k)
+		collection := k.Root() + "/namespaces/{namespace}/" + k.Plural
+		if k.ClusterScoped {
+			collection = k.Root() + "/" + k.Plural
+		}
+		object := collection + "/{name}"
 		if k.Review != nil {
 			paths[collection] = operations(k, "post")
 			continue
@@ -206,14 +210,6 @@ func schemaName(k *kinds.Kind) string {
 	labels := strings.Split(k.Group, ".")
 	slices.Reverse(labels)
 	return strings.Join(append(labels, k.Version, k.Kind), ".")
-}
-
-func pathTemplate(k *kinds.Kind) (object, collection string) {
-	collection = k.Root() + "/namespaces/{namespace}/" + k.Plural
-	if k.ClusterScoped {
-		collection = k.Root() + "/" + k.Plural
-	}
-	return collection + "/{name}", collection
 }
 
 // kindSchema returns the schema of a kind, and adds those of the types that it refers to to schemas.

@@ -82,7 +82,12 @@ var checkKinds = sync.OnceValue(func() map[string]*checkKind {
 			number, _ := strconv.Atoi(strings.TrimSuffix(text, "%")) // the largest there is for more
 			return number > 100
 		}},
-		"at-most": {argument: true, find: atMost},
+		"at-most": {argument: true, find: func(x value) {
+			limit, _ := strconv.Atoi(x.st.arg)
+			if list, _ := x.v.([]any); len(list) > limit {
+				x.s.add(obj.TooMany(x.at, int64(len(list)), int64(limit)))
+			}
+		}},
 		// form accepts an empty text, strict-form does not
 		"strict-form": {argument: true, find: ofForm},
 		"form": {argument: true, find: func(x value) {
@@ -141,13 +146,6 @@ func refersToNothing(x value) bool {
 		p.walk(x.s.from(p), unknown, func(_ string, other any) { found = found || other == x.v })
 	}
 	return !found
-}
-
-func atMost(x value) {
-	limit, _ := strconv.Atoi(x.st.arg)
-	if list, _ := x.v.([]any); len(list) > limit {
-		x.s.add(obj.TooMany(x.at, int64(len(list)), int64(limit)))
-	}
 }
 
 // ofForm reports the detail of the line instead of a value that is secret.

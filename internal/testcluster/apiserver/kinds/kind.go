@@ -182,23 +182,18 @@ func Builtin(set features.Set) []*Kind {
 	})
 	describe(all)
 	for _, k := range all {
-		k.Node = schema.Close(patch.SchemaFor(k.APIVersion(), k.Kind), k.Type)
+		k.Node = k.Type.Node()
 		k.Unknown = k.Type.Prune
 		k.Stored = schema.In(set, cmp.Or(k.StoredAs, k.APIVersion()), k.Kind)
-		k.dropDisabled()
-	}
-	return all
-}
-
-// dropDisabled has Prepare drop the fields whose feature gates are off first.
-func (k *Kind) dropDisabled() {
-	t, prepare := k.Type, k.Prepare
-	k.Prepare = func(next, cur Object) {
-		t.DropDisabled(next, cur)
-		if prepare != nil {
-			prepare(next, cur)
+		prepare := k.Prepare
+		k.Prepare = func(next, cur Object) {
+			k.Type.DropDisabled(next, cur)
+			if prepare != nil {
+				prepare(next, cur)
+			}
 		}
 	}
+	return all
 }
 
 // Subresource is what is served below each object of a kind.
@@ -272,5 +267,5 @@ func (s *Subresource) Sent(k *Kind) *Kind {
 	}
 	form := schema.For(s.Kind.APIVersion(), s.Kind.Kind)
 	return &Kind{Resource: s.Kind, Type: form, Unknown: form.Prune,
-		Node: schema.Close(patch.SchemaFor(s.Kind.APIVersion(), s.Kind.Kind), form)}
+		Node: form.Node()}
 }

@@ -37,7 +37,11 @@ func selectsTemplate(s scope, sel Object) {
 // addTolerations gives a pod the tolerations that the default admission plugins add.
 func addTolerations(s scope) {
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
-		if !tolerates(s.o, key) {
+		tolerated := slices.ContainsFunc(obj.Maps(s.o, "tolerations"), func(t Object) bool {
+			k, effect := obj.String(t, "key"), obj.String(t, "effect")
+			return (k == key || k == "") && (effect == "" || effect == "NoExecute")
+		})
+		if !tolerated {
 			s.o["tolerations"] = append(obj.Slice(s.o, "tolerations"),
 				Object{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
 		}
@@ -87,16 +91,6 @@ func podGrace(o Object, asked *int64) int64 {
 		return 30
 	}
 	return grace
-}
-
-func tolerates(spec Object, key string) bool {
-	for _, t := range obj.Maps(spec, "tolerations") {
-		if k := obj.String(t, "key"); (k == key || k == "") &&
-			(obj.String(t, "effect") == "" || obj.String(t, "effect") == "NoExecute") {
-			return true
-		}
-	}
-	return false
 }
 
 // pullPolicy is Always for images without a tag or with "latest", which may change.

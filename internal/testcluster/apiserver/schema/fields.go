@@ -83,7 +83,8 @@ type Type struct {
 	numbers numbers   // the same by their numbers in protobuf
 	once    sync.Once // makes written
 	written *layout
-	drops   bool // it, or a type that it is made of, has fields that are off
+	drops   bool        // it, or a type that it is made of, has fields that are off
+	node    *patch.Node // guarded by building
 }
 
 // Field is a field of a type.
@@ -187,92 +188,58 @@ func parseValue(word string, typeNamed func(string) *Type) *Value {
 	return &Value{Form: Struct, Word: word, Type: typeNamed(word)}
 }
 
-// Close returns the tree of package patch for a kind, completed so that each declared field has a node. Then an apply
-// of an unknown field is refused, and each quantity is compared as one. For a kind that package patch does not know,
-// the table of fields says how lists are owned and merged.
-func Close(n *patch.Node, t *Type) *patch.Node {
-	if t == nil {
-		return n
-	}
-	if tree, ok := closed.Load(pair{n, t}); ok {
-		return tree.(*patch.Node)
-	}
-	c, from := &closer{made: map[pair]*patch.Node{}, lists: n == nil}, n
-	if n == nil {
-		from = &patch.Node{Struct: true}
-	}
-	tree := c.object(from, t)
-	closed.Store(pair{n, t}, tree)
-	return tree
+// building is held while the nodes of types are made, which types have of each other, and themselves.
+var building sync.Mutex
+
+// Node returns what patch and ssa need of a kind, each declared field: then an apply of an unknown field is refused, and
+// each quantity is compared as one.
+func (t *Type) Node() *patch.Node {
+	building.Lock()
+	defer building.Unlock()
+	return t.build()
 }
 
-// closed has the trees that Close has made, which are not changed any more: each server of a process has the same.
-var closed sync.Map
-
-type pair struct {
-	n *patch.Node
-	t *Type
-}
-
-// closer keeps the nodes that it made, because types can contain themselves (JSONSchemaProps).
-type closer struct {
-	made  map[pair]*patch.Node
-	lists bool // the table of fields says how lists are owned
-}
-
-func (c *closer) object(n *patch.Node, t *Type) *patch.Node {
-	if out := c.made[pair{n, t}]; out != nil {
-		return out
+func (t *Type) build() *patch.Node {
+	if t.node != nil {
+		return t.node
 	}
-	out := *n
-	c.made[pair{n, t}] = &out
-	out.Closed, out.Fields = true, make(map[string]*patch.Node, len(t.Fields))
-	out.Struct, out.Atomic = out.Struct || c.lists, out.Atomic || c.lists && t.Atomic
+	t.node = &patch.Node{Struct: true, Closed: true, Atomic: t.Atomic,
+		Fields: make(map[string]*patch.Node, len(t.Fields))}
 	for name, f := range t.Fields {
-		field := c.value(n.Field(name), f.Value)
-		if f.Always && field.Zero == patch.ZeroAbsent {
-			shown := *field
-			if shown.Zero = forms[f.Form].zero; f.Pointer {
-				shown.Zero = patch.ZeroNull
-			}
-			field = &shown
+		n := *f.build()
+		switch {
+		case f.Always && f.Pointer:
+			n.Zero = patch.ZeroNull
+		case f.Always:
+			n.Zero = forms[f.Form].zero
 		}
-		out.Fields[name] = field
+		switch how := special[t.Name+"."+name]; how[0] {
+		case mapType:
+			n.Atomic = how[1] == "atomic"
+		case patchStrategy:
+			n.Replace = how[1] == "replace"
+		case keyDefault:
+			n.Default = how[1]
+		}
+		t.node.Fields[name] = &n
 	}
-	return &out
+	return t.node
 }
 
-func (c *closer) value(n *patch.Node, f *Value) *patch.Node {
-	if n == nil {
-		n = &patch.Node{}
-	}
+// build returns a node that the caller may copy, but not change.
+func (f *Value) build() *patch.Node {
 	switch f.Form {
 	case Struct:
-		return c.object(n, f.Type)
+		return f.Type.build()
 	case List:
-		out := *n
-		out.Items = c.value(n.Item(), f.Elem)
-		if c.lists {
-			f.own(&out)
-		}
-		return &out
-	case Map:
-		out := *n
-		out.Struct = false // its keys are data
-		out.Rest = c.value(n.Rest, f.Elem)
-		return &out
-	case Quantity:
-		out := *n
-		out.Quantity = true
-		return &out
-	case Any:
-		if f.Type == nil { // free JSON is owned as one value
-			out := *n
-			out.Atomic = true
-			return &out
-		}
+		n := &patch.Node{Items: f.Elem.build()}
+		f.own(n)
+		return n
+	case Map: // its keys are data
+		return &patch.Node{Rest: f.Elem.build()}
 	}
-	return n
+	// free JSON is owned as one value
+	return &patch.Node{Quantity: f.Form == Quantity, Atomic: f.Form == Any && f.Type == nil}
 }
 
 // own sets how a list is owned and merged: "set", "map:KEYS" for server-side apply, and behind a semicolon "merge" or

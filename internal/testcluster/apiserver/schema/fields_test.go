@@ -52,7 +52,7 @@ func TestValuesOfTheWrongTypeAreNamedInGosWords(t *testing.T) {
 
 // Rules: FS-19
 func TestAClosedNodeKnowsEachFieldAndKeepsWhatPatchKnows(t *testing.T) {
-	n := Close(patch.SchemaFor("apps/v1", "Deployment"), For("apps/v1", "Deployment"))
+	n := For("apps/v1", "Deployment").Node()
 	spec := n.Field("spec")
 	containers := spec.Field("template").Field("spec").Field("containers")
 	if !spec.Closed || spec.Declared("replica") || !spec.Declared("replicas") ||
@@ -67,8 +67,7 @@ func TestAClosedNodeKnowsEachFieldAndKeepsWhatPatchKnows(t *testing.T) {
 	if labels := spec.Field("template").Field("metadata").Field("labels"); labels.Closed || labels.Declared("x") {
 		t.Errorf("the names of labels are data: %+v", labels)
 	}
-	crd := Close(patch.SchemaFor("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
-		For("apiextensions.k8s.io/v1", "CustomResourceDefinition"))
+	crd := For("apiextensions.k8s.io/v1", "CustomResourceDefinition").Node()
 	schema := crd.Field("spec").Field("versions").Item().Field("schema").Field("openAPIV3Schema")
 	if deep := schema.Field("properties").Field("spec").Field("properties").Field("x"); !deep.Declared("type") ||
 		deep.Declared("typo") {

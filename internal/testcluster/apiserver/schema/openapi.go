@@ -22,8 +22,11 @@ var namedForms = map[Form]string{Quantity: machinery + "api.resource.Quantity",
 	IntOrString: machinery + "util.intstr.IntOrString", Time: machinery + "apis.meta.v1.Time",
 	MicroTime: machinery + "apis.meta.v1.MicroTime"}
 
-// merged says how fields that are no lists are owned and merged, which the table of fields does not.
-var merged = map[string][2]string{
+// special says how fields that are no lists are owned and merged, and which keys of lists have defaults: the table of
+// fields does not.
+var special = map[string][2]string{
+	"core.v1.ContainerPort.protocol":                                {keyDefault, "TCP"},
+	"core.v1.ServicePort.protocol":                                  {keyDefault, "TCP"},
 	"apps.v1.DeploymentSpec.strategy":                               {patchStrategy, "retainKeys"},
 	"policy.v1.PodDisruptionBudgetSpec.selector":                    {patchStrategy, "replace"},
 	"core.v1.PodSpec.nodeSelector":                                  {mapType, "atomic"},
@@ -37,6 +40,7 @@ var merged = map[string][2]string{
 const (
 	patchStrategy = "x-kubernetes-patch-strategy"
 	mapType       = "x-kubernetes-map-type"
+	keyDefault    = "default"
 )
 
 // SchemaName is the name of the type in OpenAPI documents.
@@ -69,7 +73,7 @@ func (t *Type) Schemas(schemas map[string]any) {
 		case f.Form == List && f.Elem.Form == Any:
 			field["items"] = t.free(name, schemas)
 		}
-		if how := merged[t.Name+"."+name]; how[0] != "" {
+		if how := special[t.Name+"."+name]; how[0] != "" {
 			field[how[0]] = how[1]
 		}
 		if properties[name] = field; f.Required {

@@ -139,7 +139,8 @@ func (f *Value) decode(t token, had any, depth int) (any, error) {
 	case Int64:
 		return int64(t.number), nil
 	case Double:
-		return double(t.number)
+		// JSON has neither NaN nor infinity, which is an error
+		return patch.Decode(strconv.AppendFloat(nil, math.Float64frombits(t.number), 'g', -1, 64))
 	case Struct:
 		object, _ := had.(map[string]any)
 		if object == nil {
@@ -243,9 +244,4 @@ func (f *Value) insertInto(had any, t token, depth int) (any, error) {
 	}
 	members[text(m[1].data)] = value
 	return members, err
-}
-
-// double returns a number as it would come from JSON, which has neither NaN nor infinity.
-func double(bits uint64) (any, error) {
-	return patch.Decode(strconv.AppendFloat(nil, math.Float64frombits(bits), 'g', -1, 64))
 }

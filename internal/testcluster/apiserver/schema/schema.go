@@ -3,7 +3,7 @@
 // and reports unknown fields, refuses values of the wrong type in the words of Go's decoder, drops or shows zero
 // values, reads and writes protobuf, gives server-side apply the declared fields, and describes the kinds in
 // OpenAPI. The table comes from the schema of a real v1.36 server and from k8s.io/api. A test of internal/tools/e2e
-// compares them, and go generate lets it write the table. Merge keys are in package patch, defaults and validation in
+// compares them, and go generate lets it write the table. Defaults and validation are in
 // package kinds.
 //
 // Those of custom resources are in their structural schema ([Schema]), the openAPIV3Schema of one version, which is
@@ -103,7 +103,7 @@ func (s *Schema) TypeAt(path []string) (string, bool) {
 
 // metadataNode is the node of metadata.
 var metadataNode = sync.OnceValue(func() *patch.Node {
-	n := *Close(patch.SchemaFor("v1", "ConfigMap"), For("v1", "ConfigMap")).Field("metadata")
+	n := *For("v1", "ConfigMap").Node().Field("metadata")
 	n.Zero = patch.ZeroAbsent
 	return &n
 })

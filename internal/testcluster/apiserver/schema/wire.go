@@ -45,21 +45,6 @@ func AppendItem(out []byte, size int) []byte {
 	return binary.AppendUvarint(appendTag(out, 2, lengthDelimited), uint64(size))
 }
 
-// EncodeList is Encode for a whole list, from the JSON of its metadata and of its items.
-func (t *Type) EncodeList(apiVersion, listKind string, meta []byte, items ...[]byte) ([]byte, error) {
-	var body []byte
-	e := new(Encoder)
-	for _, item := range items {
-		fields, err := e.Append(nil, t, item)
-		if err != nil {
-			return nil, err
-		}
-		body = append(AppendItem(body, len(fields)), fields...)
-	}
-	out, err := AppendList(nil, apiVersion, listKind, meta, len(body))
-	return append(append(out, body...), EndOfEnvelope...), err
-}
-
 // EncodeEvent encodes a frame of a watch around an object that Encode has made: four bytes of length, then the type
 // and a struct with the object.
 func EncodeEvent(eventType string, object []byte) []byte {

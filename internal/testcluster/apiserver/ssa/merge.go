@@ -2,12 +2,7 @@ package ssa
 
 import "skiff/internal/runtime/patch"
 
-// mergeObjects merges an applied object into a live one.
-func mergeObjects(n *patch.Node, live, applied map[string]any) map[string]any {
-	v, _ := merge(n, live, applied).(map[string]any)
-	return v
-}
-
+// merge merges an applied value into a live one.
 func merge(n *patch.Node, live, applied any) any {
 	if applied == absent {
 		return live

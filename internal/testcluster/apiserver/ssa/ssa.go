@@ -180,7 +180,8 @@ func (w Write) apply(m managers, live, applied map[string]any, config set, force
 		last, mine.time = before.fields, before.time
 	}
 	m[id] = mine
-	merged := w.prune(mergeObjects(w.Schema, live, applied), last, m)
+	both, _ := merge(w.Schema, live, applied).(map[string]any)
+	merged := w.prune(both, last, m)
 
 	diff := compareObjects(w.Schema, live, merged).without(w.reset())
 	conflicts := m.conflicts(id, diff.changed.minus(w.clientSideApplied(live)))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,7 +22,6 @@ import (
 	"skiff/internal/runtime/events"
 	pagehistory "skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/page"
 )
 
 // cannedServer answers what this controller asks, with as little work as possible, so that what a benchmark measures
@@ -155,155 +153,113 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// shown is a live page that is open in some tabs.
-type shown struct{ tabs int }
-
-// setup has the controller remember what the page shows.
-func (s *shown) setup(setup controller.Setup) controller.Setup {
-	if s != nil {
-		setup.History = new(pagehistory.Log)
-	}
-	return setup
+// rig is the controller on a canned server.
+type rig struct {
+	*testing.B
+	server     *cannedServer
+	client     *kube.Client
+	controller *controller.Controller
+	recorder   *events.Recorder
+	reconciled chan struct{} // gets a value at the end of each reconcile, if it is empty
+	stop       context.CancelFunc
+	running    sync.WaitGroup
 }
 
-// open opens the tabs, which fetch all that is on a page when they hear that something has changed. They end with ctx.
-func (s *shown) open(ctx context.Context, b *testing.B, c *controller.Controller, past *pagehistory.Log,
-	running *sync.WaitGroup) {
-	if s == nil {
-		return
-	}
-	server := httptest.NewServer(page.New(page.Options{Version: "bench", Started: time.Now(), Contact: time.Now,
-		Controllers: func() []*controller.Controller { return []*controller.Controller{c} }, History: past,
-		Leader: func() string { return "" }, Process: func() []page.Trouble { return nil }}).Handler())
-	get := func(path string, each func(line string)) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/debug/"+path, nil)
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return // the benchmark is over
-		}
-		defer resp.Body.Close()
-		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-			each(lines.Text())
-		}
-	}
-	for range s.tabs {
-		running.Go(func() {
-			get("stream", func(line string) {
-				if !strings.HasPrefix(line, "data:") {
-					return
-				}
-				for _, panel := range []string{"state", "owners", "timeline", "queue", "watches"} {
-					get(panel, func(string) {})
-				}
-			})
-		})
-	}
-	running.Go(func() {
-		<-ctx.Done()
-		server.CloseClientConnections()
-		server.Close()
-	})
-}
-
-// benchmark runs the controller on a canned server. After one WebServer to warm up it calls step as often as b wants;
-// reconciled gets a value at the end of each reconcile, and is to be emptied.
-func benchmark(b *testing.B, live *shown, step func(s *cannedServer, n int, reconciled <-chan struct{})) {
+// newRig starts a controller, and warms it up with one WebServer. past is what it remembers for a live page; nil: it
+// has none.
+func newRig(b *testing.B, past *pagehistory.Log) *rig {
 	s := &cannedServer{rv: 1, watches: map[string]net.Conn{}, settled: make(chan string, 1)}
 	client, err := kube.New(kube.Config{Server: "http://bench", DialContext: s.dial})
 	if err != nil {
 		b.Fatal(err)
 	}
-	reconciled := make(chan struct{}, 1)
+	r := &rig{B: b, server: s, client: client, reconciled: make(chan struct{}, 1)}
 	log := funcr.New(func(prefix, args string) { // as costly as a log to a file, but for the system call
 		_, _ = fmt.Fprintln(io.Discard, prefix, args)
 		if strings.Contains(args, `"msg"="reconciled"`) {
 			select {
-			case reconciled <- struct{}{}:
+			case r.reconciled <- struct{}{}:
 			default:
 			}
 		}
 	}, funcr.Options{Verbosity: 1})
-	recorder := events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench",
+	r.recorder = events.New(events.Options{Client: client, Controller: "skiff.dev/webserver", Instance: "bench",
 		Log: log})
-	setup := live.setup(controller.Setup{Client: client, Workers: 1, Log: log})
-	c := New(setup, recorder)
-	ctx, cancel := context.WithCancel(b.Context())
-	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{c.Run, recorder.Run} {
-		running.Go(func() {
+	r.controller = New(controller.Setup{Client: client, Workers: 1, Log: log, History: past}, r.recorder)
+	ctx, stop := context.WithCancel(b.Context())
+	r.stop = stop
+	for _, run := range []func(context.Context) error{r.controller.Run, r.recorder.Run} {
+		r.running.Go(func() {
 			if err := run(ctx); err != nil {
 				b.Error(err)
 			}
 		})
 	}
-	for c.Ready() != nil {
+	for r.controller.Ready() != nil {
 		runtime.Gosched()
 	}
-	live.open(ctx, b, c, setup.History, &running)
 	s.create("web-0")
 	<-s.settled
+	return r
+}
+
+// touch has the controller find that all is as it should be.
+func (r *rig) touch() {
+	select {
+	case <-r.reconciled: // of the warm-up
+	default:
+	}
+	r.server.touch()
+	<-r.reconciled
+}
+
+func (r *rig) end() {
+	if r.controller.Stats().Errors > 0 || r.recorder.Dropped() > 0 {
+		r.Errorf("%d errors, %d Events dropped", r.controller.Stats().Errors, r.recorder.Dropped())
+	}
+	r.stop()
+	for _, conn := range r.server.watches {
+		_ = conn.Close()
+	}
+	r.running.Wait()
+	r.client.Close()
+}
+
+// benchmark calls step as often as b wants.
+func benchmark(b *testing.B, step func(r *rig, n int)) {
+	r := newRig(b, nil)
 	count := func() (runs, requests int64) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return c.Stats().Done + c.Stats().Again, int64(s.requests)
+		r.server.mu.Lock()
+		defer r.server.mu.Unlock()
+		return r.controller.Stats().Done + r.controller.Stats().Again, int64(r.server.requests)
 	}
 	runs, requests := count()
 	b.ReportAllocs()
 	began, n := cpu(), 0
 	for b.Loop() {
 		n++
-		step(s, n, reconciled)
+		step(r, n)
 	}
 	runsAfter, requestsAfter := count()
 	b.ReportMetric(float64((cpu()-began).Microseconds())/float64(n), "cpu-µs/op")
 	b.ReportMetric(float64(requestsAfter-requests)/float64(n), "requests/op")
 	b.ReportMetric(float64(runsAfter-runs)/float64(n), "reconciles/op")
-	if c.Stats().Errors > 0 || recorder.Dropped() > 0 {
-		b.Errorf("%d errors, %d Events dropped", c.Stats().Errors, recorder.Dropped())
-	}
-	cancel()
-	for _, conn := range s.watches {
-		_ = conn.Close()
-	}
-	running.Wait()
-	client.Close()
+	r.end()
 }
-
-// pages are a process without the live page, one with it, and one whose page is open in three tabs (LP-04).
-var pages = map[string]*shown{"plain": nil, "with a live page": {}, "with a live page in three tabs": {tabs: 3}}
 
 // BenchmarkWebServer is all that one new WebServer costs, from its watch event to the last of its requests: its
 // reconciles, those of the events of its children and of its status, the Event, and a log at its usual level.
 func BenchmarkWebServer(b *testing.B) {
-	for name, live := range pages {
-		b.Run(name, func(b *testing.B) {
-			benchmark(b, live, func(s *cannedServer, n int, _ <-chan struct{}) {
-				s.create("web-" + strconv.Itoa(n))
-				<-s.settled
-			})
-		})
-	}
+	benchmark(b, func(r *rig, n int) {
+		r.server.create("web-" + strconv.Itoa(n))
+		<-r.server.settled
+	})
 }
 
 // BenchmarkNothingToDo is a reconcile that finds all as it should be, from the watch event of a Deployment on. Most
 // are.
 func BenchmarkNothingToDo(b *testing.B) {
-	for name, live := range pages {
-		b.Run(name, func(b *testing.B) {
-			benchmark(b, live, func(s *cannedServer, _ int, reconciled <-chan struct{}) {
-				select {
-				case <-reconciled: // of the warm-up
-				default:
-				}
-				s.touch()
-				<-reconciled
-			})
-		})
-	}
+	benchmark(b, func(r *rig, _ int) { r.touch() })
 }
 
 // BenchmarkHeapPerWebServer is what a WebServer, its children and all that is remembered of them take at rest.
@@ -317,14 +273,14 @@ func BenchmarkHeapPerWebServer(b *testing.B) {
 	const n = 2000
 	made := 0
 	var before uint64
-	benchmark(b, nil, func(s *cannedServer, _ int, _ <-chan struct{}) {
+	benchmark(b, func(r *rig, _ int) {
 		if made == 0 {
 			before = heap()
 		}
 		for range n {
 			made++
-			s.create("web-" + strconv.Itoa(made))
-			<-s.settled
+			r.server.create("web-" + strconv.Itoa(made))
+			<-r.server.settled
 		}
 		b.ReportMetric(float64(heap()-before)/float64(made), "B/WebServer")
 	})

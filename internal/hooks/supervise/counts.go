@@ -31,9 +31,10 @@ var hookBounds = metrics.Exponential(0.001, 2, 16)
 
 // counts are what became of the calls of a hook.
 type counts struct {
-	errors atomic.Uint64
-	last   atomic.Pointer[failure] // nil: none has failed
-	took   *metrics.Histogram
+	errors  atomic.Uint64
+	last    atomic.Pointer[failure] // nil: none has failed
+	failing atomic.Bool             // the last one failed
+	took    *metrics.Histogram
 }
 
 // failure is a call that failed.
@@ -92,7 +93,7 @@ func (s *Supervisor) Shown() (out []page.Hook) {
 		most, _ := took.Within(0.99)
 		one := page.Hook{Controller: controller, Hook: string(h.name), Calls: took.Count(),
 			Errors: h.counts.errors.Load(), P50: history.Millis(half), P99: history.Millis(most),
-			Parked: h.problem() != ""}
+			Failing: h.counts.failing.Load(), Parked: h.problem() != ""}
 		if last := h.counts.last.Load(); last != nil {
 			one.LastError, one.LastErrorAt = last.kind, last.at
 		}
@@ -115,7 +116,9 @@ func (s *Supervisor) Scrape(p *metrics.Page) {
 // count takes in a call. A request to be called again later is no failure.
 func (c *counts) count(began time.Time, err error) {
 	c.took.Observe(time.Since(began))
-	if err != nil && !errors.As(err, new(*call.Later)) {
+	failed := err != nil && !errors.As(err, new(*call.Later))
+	c.failing.Store(failed)
+	if failed {
 		c.errors.Add(1)
 		c.last.Store(&failure{kindOf(err), time.Now()})
 	}

@@ -268,6 +268,9 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "502") {
 			t.Errorf("while it fails: %q", lines)
 		}
+		if shown := w.hooks.Shown(); len(shown) != 1 || !shown[0].Failing || !shown[0].Parked {
+			t.Errorf("while it fails, the live page shows: %+v", shown)
+		}
 		if log := w.logged("HookUnavailable"); len(log) != 1 {
 			t.Errorf("it is told %d times that the hook fails: %q", len(log), log)
 		}
@@ -286,7 +289,8 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 			t.Errorf("about the hooks: %q", about)
 		}
 		if shown := w.hooks.Shown(); len(shown) != 1 || shown[0].Hook != "sync" || shown[0].Controller != "thing" ||
-			shown[0].Calls < 21 || shown[0].Errors == 0 || shown[0].LastError != "no answer" || shown[0].Parked {
+			shown[0].Calls < 21 || shown[0].Errors == 0 || shown[0].LastError != "no answer" || shown[0].Failing ||
+			shown[0].Parked {
 			t.Errorf("the live page shows of the hooks: %+v", shown)
 		}
 		w.called()

@@ -23,11 +23,13 @@ const (
 	contested = "contested" // another writer changes the same fields
 	waiting   = "waiting"   // not ready for more than slowAfter
 	paused    = "paused"
-	well      = "well"
+	// From here on nothing needs attention.
+	progressing = "progressing" // not ready yet, and not for long
+	well        = "well"
 )
 
 // order is that of the states.
-var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, well}
+var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, progressing, well}
 
 const (
 	// slowAfter is for how long an object may become ready before somebody should look: longer than a rollout takes
@@ -162,6 +164,7 @@ var signs = []struct {
 	{paused, conditions.Paused, conditions.True, always},
 	{waiting, conditions.Ready, conditions.False,
 		func(c conditions.Condition, now time.Time) bool { return now.Sub(c.LastTransitionTime) > slowAfter }},
+	{progressing, conditions.Ready, conditions.False, always},
 }
 
 func always(conditions.Condition, time.Time) bool { return true }
@@ -204,7 +207,8 @@ func troubleOf(c *controller.Controller, o *controller.Owner, now time.Time) Tro
 		t = failed(t, o.Failing)
 	}
 	t.Step = steps[t.State]
-	if t.State != well && kube.ValidName(o.Key.Name) && (o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {
+	if t.State != well && t.State != progressing && kube.ValidName(o.Key.Name) &&
+		(o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {
 		// Not the kind alone, which another group may have.
 		t.Command = "kubectl describe " + o.Resource.GroupResource() + " " + o.Key.Name
 		if o.Key.Namespace != "" {

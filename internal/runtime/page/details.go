@@ -95,6 +95,14 @@ func inTheWay(c Child) string {
 	return text(c.Problem)
 }
 
+// since is when a condition got its status.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return `<span class="dim">not known</span>`
+	}
+	return moment(t)
+}
+
 // lately is a time of which only the last runs are known.
 func lately(t time.Time) string {
 	if t.IsZero() {

@@ -33,6 +33,7 @@ func TestEachEndpointAnswersAsItsGoldenFile(t *testing.T) {
 			{"contested", map[string]string{"Degraded": "True/Contested"}},
 			{"degraded", map[string]string{"Degraded": "True/NameTaken"}},
 			{"refused", nil},
+			{"young", map[string]string{"Ready": "False/Rollout"}},
 		} {
 			time.Sleep(time.Second)
 			w.create(o.name, o.data)

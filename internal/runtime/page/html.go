@@ -83,13 +83,14 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 	}
 	var all writer
 	all.put(`<!doctype html><html lang="en" data-now="%d" data-page="%s"><head><meta charset="utf-8">`+
-		`<meta name="viewport" content="width=device-width">`+
+		`<meta name="viewport" content="width=device-width,initial-scale=1">`+
 		`<noscript><meta http-equiv="refresh" content="10"></noscript><title>%s</title>`, time.Now().UnixMilli(),
 		p.assets, text(out.title))
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
-	all.WriteString(`<style>` + style + `</style></head><body><p class="bar dim"><span id="live">This page is of ` +
-		time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></p><main>` +
+	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a><span id="live">This page is of ` +
+		time.Now().UTC().Format(time.TimeOnly) +
+		` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
 		out.String() + `</main>` + help + `<script>` +
 		script + `</script></body></html>`)
 	w.WriteHeader(code)
@@ -137,7 +138,7 @@ func (p *Page) panel(out *writer, name string, r *http.Request) {
 // symbols stand before the words of states, for those who do not see colours.
 var symbols = map[string][2]string{process: {"bad", "✖"}, missing: {"bad", "✖"}, stalled: {"bad", "■"},
 	failing: {"bad", "✖"}, degraded: {"bad", "▲"}, contested: {"warn", "⇄"}, waiting: {"warn", "…"},
-	paused: {"dim", "‖"}, well: {"good", "✔"}}
+	paused: {"dim", "‖"}, progressing: {"dim", "↻"}, well: {"good", "✔"}}
 
 // Look is how a state is shown beside its word: in a class of colours (bad, warn, good, dim), with a symbol.
 func Look(state string) (class, symbol string) { return symbols[state][0], symbols[state][1] }
@@ -145,7 +146,7 @@ func Look(state string) (class, symbol string) { return symbols[state][0], symbo
 // word is a state with its symbol.
 func word(state string) string {
 	s := symbols[state]
-	return `<span class="` + s[0] + `">` + s[1] + ` ` + state + `</span>`
+	return `<span class="state ` + s[0] + `">` + s[1] + ` ` + state + `</span>`
 }
 
 // moment is a time as it was before now, with the time itself for those who point at it. The script counts on.
@@ -163,6 +164,15 @@ func momentOf(name string, t time.Time) string {
 	return `<time` + name + ` datetime="` + at + `" title="` + at + `">` + relative(time.Since(t)) + `</time>`
 }
 
+// planned is when something may happen; once that time has come it is now. The script counts on.
+func planned(t time.Time) string {
+	at, shown := t.UTC().Format(time.RFC3339), "now"
+	if until := time.Until(t); until > time.Second/2 {
+		shown = relative(-until)
+	}
+	return `<time class="plan" datetime="` + at + `" title="` + at + `">` + shown + `</time>`
+}
+
 // relative says how long ago something was, as page.js does.
 func relative(d time.Duration) string {
 	if d <= -time.Second/2 {
@@ -178,8 +188,15 @@ func age(t time.Time) string {
 }
 
 // table begins a table. A column that begins with # has numbers.
-func (w *writer) table(caption string, columns ...string) {
-	w.put(`<div class="wide"><table><caption>%s</caption><thead><tr>`, text(caption))
+func (w *writer) table(caption string, columns ...string) { w.tableIn("wide", caption, columns...) }
+
+// tallTable begins one that scrolls by itself where it has many rows.
+func (w *writer) tallTable(caption string, columns ...string) {
+	w.tableIn("wide tall", caption, columns...)
+}
+
+func (w *writer) tableIn(class, caption string, columns ...string) {
+	w.put(`<div class="%s"><table><caption>%s</caption><thead><tr>`, class, text(caption))
 	w.columns = nil
 	for _, c := range columns {
 		name, number := strings.CutPrefix(c, "#")
@@ -228,5 +245,6 @@ func ref(kind, namespace, name string) string {
 	if namespace != "" {
 		shown = namespace + "/" + name
 	}
-	return `<a href="` + text(link(kind, namespace, name)) + `">` + text(kind+" "+shown) + `</a>`
+	return `<a href="` + text(link(kind, namespace, name)) + `"><span class="kind">` + text(kind) + `</span> ` + text(shown) +
+		`</a>`
 }

@@ -2,31 +2,47 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"skiff/internal/runtime/history"
 )
 
+// allObjects leads back.
+const allObjects = `<p><a href="/debug/#owners">← all objects</a></p>`
+
 // showObject is the page of one object: how it is, what happened as a picture, the same as a table, its children.
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
 	name := o.Object()
 	w.title = name
-	w.put(`<p><a href="/debug/">all objects</a></p><h1>%s</h1><p>%s %s`, text(name), word(o.State), text(o.Reason))
-	if words := inWords(o.Conditions); o.State == well {
-		w.put(` (%s)`, words)
+	w.put(allObjects+`<h1>%s</h1>`, text(name))
+	owners := slices.Concat([]Owner{o}, a.Others)
+	for _, one := range owners {
+		w.put(`<p>%s %s`, word(one.State), text(one.Reason))
+		if one.State == well {
+			w.put(` (%s)`, inWords(one.Conditions))
+		}
+		if !one.Next.IsZero() {
+			w.put(`; next run %s`, planned(one.Next))
+		}
+		if len(owners) > 1 {
+			w.put(`; controller %s`, text(one.Controller))
+		}
+		w.put(`</p>`)
 	}
-	if !o.Next.IsZero() {
-		w.put(`; next run %s`, moment(o.Next))
-	}
-	w.put(`</p>`)
 	if o.Command != "" {
 		w.put(`<p>%s</p>`, command(o.Command))
 	}
 	showPicture(w, a)
 	w.put(`<h2>Children and facts</h2>`)
-	showDetails(w, o)
+	for _, one := range owners {
+		if len(owners) > 1 {
+			w.put(`<p>Controller %s:</p>`, text(one.Controller))
+		}
+		showDetails(w, one)
+	}
 	w.put(`<h2>Conditions</h2>`)
 	if len(o.Conditions) == 0 {
 		w.put(`<p>None: its status has no conditions.</p>`)
@@ -34,7 +50,7 @@ func showObject(w *writer, a ObjectAnswer) {
 	}
 	w.table("As the status has them.", "Type", "Status", "Reason", "Since")
 	for _, c := range o.Conditions {
-		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason), moment(c.Since))
+		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason), since(c.Since))
 	}
 	w.end()
 }
@@ -87,20 +103,22 @@ func failuresOf(runs []history.Run) (n int) {
 
 // table says the same as the picture, the newest run first, and after it what the runs before these did.
 func (p picture) table(w *writer) {
-	w.table("The same in words, the newest first. The numbers of the writes are those of the marks.", "When", "Cause",
-		"#Waited", "#Took", "Writes", "Result")
-	if r := p.ready; r.shown && !r.until.IsZero() {
-		w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+brief(r.until.Sub(r.from)), "", `<span class="good">✔ ready</span>`)
-	} else if r.shown {
+	w.tallTable("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
+		"Cause", "#Waited", "#Took", "Writes", "Result")
+	r := p.ready
+	if r.shown && r.until.IsZero() {
 		w.keyed("cluster", moment(r.from), `the cluster`, "", "", "",
 			`<span class="warn">… not ready: `+text(r.why)+`</span>`)
+		r.shown = false
 	}
-	for _, runs := range [][]history.Run{p.runs, p.earlier} {
-		for i := len(runs) - 1; i >= 0; i-- {
-			run := runs[i]
-			w.keyed(fmt.Sprint(run.ID), moment(run.Began), causes(run), "#"+brief(run.Began.Sub(run.Due)),
-				"#"+brief(run.Ended.Sub(run.Began)), numbered(run), result(run))
+	for _, run := range slices.Backward(slices.Concat(p.earlier, p.runs)) {
+		if r.shown && !run.Began.After(r.until) {
+			w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+brief(r.until.Sub(r.from)), "",
+				`<span class="good">✔ ready</span>`)
+			r.shown = false
 		}
+		w.keyed(fmt.Sprint(run.ID), moment(run.Began), causes(run), "#"+brief(run.Began.Sub(run.Due)),
+			"#"+brief(run.Ended.Sub(run.Began)), numbered(run), result(run))
 	}
 	w.end()
 }
@@ -109,7 +127,7 @@ func (p picture) table(w *writer) {
 func numbered(run history.Run) string {
 	var out []string
 	for i, one := range run.Writes {
-		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(one.Verb+" "+one.Object),
+		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(one.Verb+" "+local(run, one.Object)),
 			codeWord(one.Code), brief(took(one))))
 	}
 	if run.MoreWrites > 0 {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -140,7 +141,7 @@ func (p *Page) owners(f filter) Owners {
 	}
 	for _, t := range found.list {
 		// It may have gone meanwhile.
-		if row, ok := p.find(t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}, t.Controller); ok {
+		for _, row := range p.find(t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}, t.Controller) {
 			if row.path() != f.Open {
 				row.Children = nil
 			}
@@ -166,6 +167,9 @@ func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 		out.Facts = append(out.Facts, Fact{fact.Name, kube.Printable(fact.Value, maxText), fact.At})
 	}
 	out.Declared = len(children)
+	slices.SortStableFunc(children, func(a, b apply.Shown) int {
+		return cmp.Compare(slices.Index(childOrder, a.State), slices.Index(childOrder, b.State))
+	})
 	for i, child := range children {
 		if child.State == apply.Ready || child.State == apply.Exists {
 			out.Ready++
@@ -177,6 +181,9 @@ func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	out.Omitted = len(children) - len(out.Children)
 	return out
 }
+
+// childOrder is that of the states of children, what is missing first.
+var childOrder = []apply.State{apply.Missing, apply.NotReady, apply.Deleting, apply.Exists, apply.Ready}
 
 func childOf(s apply.Shown) Child {
 	c := Child{Kind: s.Resource.Kind, Namespace: kube.Printable(s.Key.Namespace, maxText),
@@ -192,10 +199,10 @@ func childOf(s apply.Shown) Child {
 func (p *Page) addWrites(owners []Owner) {
 	of := make(map[string]*Owner, len(owners))
 	for i := range owners {
-		of[owners[i].path()] = &owners[i]
+		of[owners[i].path()+"/"+owners[i].Controller] = &owners[i]
 	}
 	p.o.History.Runs(1, func(run *history.Run) bool {
-		o := of[run.Kind+"/"+run.Namespace+"/"+run.Name]
+		o := of[run.Kind+"/"+run.Namespace+"/"+run.Name+"/"+run.Controller]
 		if o == nil || len(run.Writes) == 0 {
 			return false
 		}
@@ -214,12 +221,17 @@ func (p *Page) addWrites(owners []Owner) {
 	})
 }
 
-// find returns the object of a kind under a key, which a controller works for; "": any.
-func (p *Page) find(kind string, k kube.Key, name string) (Owner, bool) {
+// find returns the object of a kind under a key, once for each controller that works for it, the worst first. Of these
+// one has the name; "": any.
+func (p *Page) find(kind string, k kube.Key, name string) (rows []Owner) {
 	for _, c := range p.o.Controllers() {
-		if o, ok := c.Owner(k); ok && o.Kind == kind && (name == "" || name == c.Name()) {
-			return row(troubleOf(c, &o, time.Now()), c, o), true
+		if name != "" && name != c.Name() {
+			continue
+		}
+		if o, ok := c.Owner(k); ok && o.Kind == kind {
+			rows = append(rows, row(troubleOf(c, &o, time.Now()), c, o))
 		}
 	}
-	return Owner{}, false
+	slices.SortStableFunc(rows, func(a, b Owner) int { return a.compare(b.Trouble) })
+	return rows
 }

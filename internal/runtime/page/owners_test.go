@@ -2,6 +2,8 @@ package page
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,20 +77,61 @@ func TestARowSaysHowManyChildrenAreReadyAndUnfoldsWithoutAScript(t *testing.T) {
 	})
 }
 
+// Rules: LP-12, LP-15
+func TestAnObjectOfThreeControllersIsThereForEachAndItsPageBeginsWithTheWorst(t *testing.T) {
+	f := func(ctx context.Context, _ kube.Key) (controller.Outcome, error) {
+		if ctx.Value(nameOf{}) == "second" {
+			return controller.Done, controller.Terminal(errors.New("no"))
+		}
+		return controller.Done, nil
+	}
+	withControllers(t, Options{}, []string{"first", "second", "third"}, f, func(w *world) {
+		w.create("ok", nil)
+		time.Sleep(time.Second)
+		var list Owners
+		w.read("/debug/owners?format=json", &list)
+		var got []string
+		for _, o := range list.Owners {
+			got = append(got, o.Controller+" "+o.State)
+		}
+		if fmt.Sprint(got) != "[second stalled first well third well]" {
+			t.Errorf("the rows are %s", got)
+		}
+		body := w.get("/debug/owners").Body.String()
+		for _, name := range []string{"first", "second", "third"} {
+			if strings.Count(body, `<tr data-key="ConfigMap/default/ok/`+name+`">`) != 1 ||
+				!strings.Contains(body, "controller "+name+"<") {
+				t.Errorf("the row of %s: %s", name, body)
+			}
+		}
+		var one ObjectAnswer
+		w.read("/debug/object/ConfigMap/default/ok?format=json", &one)
+		if one.Owner.State != stalled || one.Owner.Controller != "second" || len(one.Others) != 2 {
+			t.Errorf("the object is %+v", one)
+		}
+		body = w.get("/debug/object/ConfigMap/default/ok").Body.String()
+		if !strings.Contains(body, "controller second</p>") || !strings.Contains(body, "controller third</p>") {
+			t.Error(body)
+		}
+	})
+}
+
 // Rules: LP-09, LP-16
 func TestHooksAreShownAsControllersAreThoseThatFailFirst(t *testing.T) {
 	hooks := []Hook{{Controller: "thing", Hook: "sync", Calls: 7, P50: 2, P99: 64},
+		{Controller: "third", Hook: "sync", Calls: 7, Errors: 7, LastError: "wrong answer", Failing: true},
 		{Controller: "other", Hook: "finalize", Calls: 9, Errors: 3, LastError: "no answer", LastErrorAt: time.Now(),
 			Parked: true}}
 	within(t, Options{Hooks: func() []Hook { return hooks }}, fails, func(w *world) {
 		var q QueueAnswer
 		w.read("/debug/queue?format=json", &q)
-		if len(q.Hooks) != 2 || !q.Hooks[0].Parked || q.Hooks[1].P99 != 64 {
+		if len(q.Hooks) != 3 || !q.Hooks[0].Parked || !q.Hooks[1].Failing || q.Hooks[2].P99 != 64 {
 			t.Errorf("%+v", q.Hooks)
 		}
 		body := w.get("/debug/queue").Body.String()
 		_, rest, ok := strings.Cut(body, "finalize of other</td>")
 		if !ok || !strings.Contains(rest, "✖ fails, one call at a time") || !strings.Contains(rest, "no answer, ") ||
+			!strings.Contains(rest, "✖ its last call failed") ||
 			!strings.Contains(rest, "sync of thing</td>") {
 			t.Error(body)
 		}

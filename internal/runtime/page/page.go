@@ -61,7 +61,10 @@ type State struct {
 	Attention []Trouble `json:"attention"`
 	Omitted   int       `json:"attentionOmitted,omitempty"`
 	Owners    int       `json:"owners"`
-	Queue     []Queue   `json:"queue"`
+	// Of these are paused, or have become not ready only lately.
+	Paused      int     `json:"paused,omitempty"`
+	Progressing int     `json:"progressing,omitempty"`
+	Queue       []Queue `json:"queue"`
 }
 
 // Banner is the answer in one sentence.
@@ -81,9 +84,17 @@ func (p *Page) State() State {
 	for _, c := range p.o.Controllers() {
 		c.Owners(func(o *controller.Owner) {
 			s.Owners++
-			if t := troubleOf(c, o, now); t.State != well {
-				troubles.add(t)
+			t := troubleOf(c, o, now)
+			switch t.State {
+			case well:
+				return
+			case progressing:
+				s.Progressing++
+				return
+			case paused:
+				s.Paused++
 			}
+			troubles.add(t)
 		})
 	}
 	s.Attention, s.Omitted = troubles.list, troubles.all-len(troubles.list)
@@ -95,23 +106,27 @@ func (p *Page) State() State {
 			s.OldestAt, s.OldestOf = w.LastContact, w.Resource.GroupResource()
 		}
 	}
-	s.Banner = banner(s, troubles.all)
+	s.Banner = banner(s, troubles.all-s.Paused)
 	return s
 }
 
 func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 
 // banner says it in one sentence. What is paused on purpose needs no attention.
-func banner(s State, all int) Banner {
-	if all == 0 || s.Attention[0].State == paused {
-		text := fmt.Sprintf("All is well. %s as declared.", count(s.Owners, "object is", "objects are"))
-		if all > 0 {
-			text += fmt.Sprintf(" %s paused.", count(all, "of them is", "of them are"))
+func banner(s State, troubles int) Banner {
+	if troubles == 0 {
+		text := fmt.Sprintf("All is well. %s as declared.",
+			count(s.Owners-s.Paused-s.Progressing, "object is", "objects are"))
+		if s.Progressing > 0 {
+			text += fmt.Sprintf(" %s not ready yet.", count(s.Progressing, "other is", "others are"))
+		}
+		if s.Paused > 0 {
+			text += fmt.Sprintf(" %s paused.", count(s.Paused, "other is", "others are"))
 		}
 		return Banner{true, text}
 	}
 	worst := s.Attention[0]
-	text := count(all, "thing needs", "things need") + " attention"
+	text := count(troubles, "thing needs", "things need") + " attention"
 	if since := earliest(s.Attention); !since.IsZero() {
 		form := "15:04 UTC"
 		if s.Time.Sub(since) > 12*time.Hour { // the time of the day alone could be that of today
@@ -179,7 +194,8 @@ type Hook struct {
 	P99         float64   `json:"p99Ms"`
 	LastError   string    `json:"lastError,omitempty"` // its kind
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
-	Parked      bool      `json:"parked,omitempty"` // it fails for all, and gets one call at a time
+	Failing     bool      `json:"failing,omitempty"` // its last call failed
+	Parked      bool      `json:"parked,omitempty"`  // it fails for all, and gets one call at a time
 }
 
 // maxHooks bounds an answer.
@@ -190,7 +206,9 @@ func (p *Page) hooks() []Hook {
 		return nil
 	}
 	all := p.o.Hooks()
-	slices.SortStableFunc(all, func(a, b Hook) int { return -compareBool(a.Parked, b.Parked) })
+	slices.SortStableFunc(all, func(a, b Hook) int {
+		return -cmp.Or(compareBool(a.Parked, b.Parked), compareBool(a.Failing, b.Failing))
+	})
 	for i := range all {
 		all[i].Controller = kube.Printable(all[i].Controller, maxText)
 	}

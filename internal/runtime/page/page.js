@@ -23,7 +23,8 @@ function setText(element, text) {
 function setTimes() {
   for (const time of document.querySelectorAll('time')) {
     const s = Math.floor((Date.now() + skew - Date.parse(time.dateTime)) / 1000)
-    setText(time, s < 0 ? 'in ' + span(-s) : span(s) + (time.className ? '' : ' ago'))
+    const past = { age: '', plan: 'now' }[time.className] ?? ' ago'
+    setText(time, s < 0 ? 'in ' + span(-s) : past === 'now' ? past : span(s) + past)
   }
 }
 
@@ -82,15 +83,23 @@ const observer = new IntersectionObserver(entries => {
 })
 for (const section of sections) observer.observe(section)
 
-// steady makes a change that moves neither the focus nor, in a page that is scrolled, what is at the top of the screen.
+// steady makes a change that moves neither the focus, nor the selection, nor, in a page that is scrolled, what is at the
+// top of the screen. A row that gets another place loses them otherwise.
 function steady(change) {
+  const selection = getSelection(), { anchorNode, anchorOffset, focusNode, focusOffset } = selection
   const focus = document.activeElement, topOf = element => element.getBoundingClientRect().top
   const anchor = scrollY > 0 && [...document.querySelectorAll('main h2,main tr')].find(e => topOf(e) >= 0)
   const before = anchor && topOf(anchor)
   change()
   if (focus !== document.activeElement && focus.isConnected) focus.focus({ preventScroll: true })
+  if (anchorNode?.isConnected && focusNode.isConnected && selection.anchorNode !== anchorNode) {
+    selection.setBaseAndExtent(anchorNode, Math.min(anchorOffset, lengthOf(anchorNode)), focusNode,
+      Math.min(focusOffset, lengthOf(focusNode)))
+  }
   if (anchor?.isConnected) scrollBy(0, topOf(anchor) - before)
 }
+
+const lengthOf = node => node.length ?? node.childNodes.length
 
 async function refresh() {
   if (fetching || !news) return

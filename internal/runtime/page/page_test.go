@@ -54,6 +54,12 @@ type world struct {
 // within runs a test with the world in a bubble; f is the reconcile function.
 func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 	t.Helper()
+	withControllers(t, o, []string{"things"}, f, test)
+}
+
+// withControllers is the same with several controllers of the same things.
+func withControllers(t *testing.T, o Options, names []string, f controller.Func, test func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		api := apiserver.New(apiserver.Options{})
 		defer api.Close()
@@ -68,14 +74,18 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 		w := &world{T: t, client: client, log: new(history.Log)}
 		store := cache.New[*thing](cache.Options{Resource: configMaps, Client: client,
 			Namespaces: []string{"default"}})
-		c := controller.New("things", func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
-			if _, ok, err := store.Get(k); !ok || err != nil {
-				return controller.Done, err // it is gone
-			}
-			return f(ctx, k)
-		}, controller.Options{History: w.log}, controller.For(store))
-		c.Show(shown)
-		o.Controllers = func() []*controller.Controller { return []*controller.Controller{c} }
+		var all []*controller.Controller
+		for _, name := range names {
+			c := controller.New(name, func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+				if _, ok, err := store.Get(k); !ok || err != nil {
+					return controller.Done, err // it is gone
+				}
+				return f(context.WithValue(ctx, nameOf{}, name), k)
+			}, controller.Options{History: w.log}, controller.For(store))
+			c.Show(shown)
+			all = append(all, c)
+		}
+		o.Controllers = func() []*controller.Controller { return all }
 		o.Leader = func() string { return "" }
 		if o.Process == nil {
 			o.Process = func() []Trouble { return nil }
@@ -84,15 +94,22 @@ func within(t *testing.T, o Options, f controller.Func, test func(w *world)) {
 		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
 		w.page = New(o)
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
+		ended := make(chan error, len(all))
+		for _, c := range all {
+			go func() { ended <- c.Run(ctx) }()
+		}
 		test(w)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		for range all {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
+
+// nameOf is the key of a controller's name in the context of its runs.
+type nameOf struct{}
 
 // shown are the children of each thing, as many as the value of that name has letters, and facts about one.
 var shown = controller.Shows{
@@ -194,7 +211,7 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 		if fmt.Sprint(got) != want {
 			t.Errorf("attention is for\n%v, want\n%s", got, want)
 		}
-		if !strings.HasPrefix(s.Banner.Text, "7 things need attention since ") ||
+		if !strings.HasPrefix(s.Banner.Text, "6 things need attention since ") ||
 			!strings.HasSuffix(s.Banner.Text, "; first: ConfigMap default/refused, Error") || s.Banner.Well {
 			t.Errorf("the banner is %+v", s.Banner)
 		}
@@ -210,9 +227,11 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		w.create("young", map[string]string{"Ready": "False/Rollout"})
+		time.Sleep(time.Second)
 		w.read("/debug/state?format=json", &s)
-		if want := "All is well. 2 objects are as declared. 1 of them is paused."; s.Banner.Text != want {
+		want = "All is well. 1 object is as declared. 1 other is not ready yet. 1 other is paused."
+		if s.Banner.Text != want {
 			t.Errorf("in the end: %+v", s.Banner)
 		}
 	})

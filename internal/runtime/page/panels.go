@@ -2,8 +2,10 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +53,7 @@ func showState(w *writer, data any, _ *http.Request) {
 			since = moment(t.Since)
 		}
 		if !t.Next.IsZero() {
-			next = moment(t.Next)
+			next = planned(t.Next)
 		}
 		w.keyed(what+t.Reason, word(t.State), what, text(t.Reason), since, failures, next, step)
 	}
@@ -82,9 +84,16 @@ func showOwners(w *writer, data any, r *http.Request) {
 	}
 	columns := []string{"State", "Object", "Conditions", "#Children", "#Last write", "#Age"}
 	w.table(count(o.All, "object", "objects")+", the worst first.", columns...)
+	times := map[string]int{} // an object is there once for each controller that works for it
 	for _, one := range o.Owners {
-		open := one.path() == f.Open
-		w.keyed(one.path(), word(one.State), ref(one.Kind, one.Namespace, one.Name), inWords(one.Conditions),
+		times[one.path()]++
+	}
+	for _, one := range o.Owners {
+		open, name := one.path() == f.Open, ref(one.Kind, one.Namespace, one.Name)
+		if times[one.path()] > 1 {
+			name += `<br><span class="dim">controller ` + text(one.Controller) + `</span>`
+		}
+		w.keyed(one.path()+"/"+one.Controller, word(one.State), name, inWords(one.Conditions),
 			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), "#"+age(one.Created))
 		if open {
 			var inner writer
@@ -133,7 +142,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 		w.put(`<p>None: since the start no such run has written or failed.</p>`)
 		return
 	}
-	w.table("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
+	w.tallTable("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
 		"Result")
 	for _, run := range t.Runs {
 		w.keyed(fmt.Sprint(run.ID), moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
@@ -143,21 +152,25 @@ func showTimeline(w *writer, data any, r *http.Request) {
 }
 
 func causes(run history.Run) string {
-	out := text(strings.Join(run.Causes, ", "))
+	out := text(local(run, strings.Join(run.Causes, ", ")))
 	if run.MoreCauses > 0 {
 		out += fmt.Sprintf(" and %d more", run.MoreCauses)
 	}
 	return out
 }
 
+// local is a text about a run without the namespace that nearly all in it has, that of its object.
+func local(run history.Run, s string) string {
+	if run.Namespace == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, " "+run.Namespace+"/", " ")
+}
+
 func writes(run history.Run) string {
 	var out []string
 	for _, one := range run.Writes {
-		class := ""
-		if one.Code == 0 || one.Code >= http.StatusBadRequest {
-			class = ` class="bad"`
-		}
-		out = append(out, fmt.Sprintf(`<span%s>%s %d</span>`, class, text(one.Verb+" "+one.Object), one.Code))
+		out = append(out, text(one.Verb+" "+local(run, one.Object))+" "+codeWord(one.Code))
 	}
 	if run.MoreWrites > 0 {
 		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
@@ -167,9 +180,9 @@ func writes(run history.Run) string {
 
 func result(run history.Run) string {
 	if run.Error == nil {
-		return text(run.Outcome)
+		return `<span class="result">` + text(run.Outcome) + `</span>`
 	}
-	out := `<span class="bad">✖ ` + text(run.Error.Reason) + `</span>`
+	out := `<span class="result"><span class="bad">✖ ` + text(run.Error.Reason) + `</span>`
 	if run.Error.Code != 0 {
 		out += fmt.Sprintf(" (%d %s)", run.Error.Code, text(run.Error.Kind))
 	}
@@ -179,7 +192,7 @@ func result(run history.Run) string {
 	if run.Error.Text != "" {
 		out += "<br>" + text(run.Error.Text)
 	}
-	return out + "<br>" + text(run.Outcome)
+	return out + "<br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
 }
 
 func showQueue(w *writer, data any, _ *http.Request) {
@@ -197,9 +210,14 @@ func showQueue(w *writer, data any, _ *http.Request) {
 	}
 	w.end()
 	showHooks(w, q.Hooks)
+	if len(q.Samples) < 2 {
+		return
+	}
+	w.put(`<div class="sparks">`)
 	sparkline(w, q.Samples, "Keys that are due", "", func(s history.Sample) float64 { return float64(s.Due) })
 	sparkline(w, q.Samples, "Run time that 99 of 100 runs did not exceed (p99)", " ms",
 		func(s history.Sample) float64 { return s.RunP99 })
+	w.put(`</div>`)
 }
 
 // showHooks shows what the controllers call.
@@ -207,13 +225,15 @@ func showHooks(w *writer, hooks []Hook) {
 	if len(hooks) == 0 {
 		return
 	}
-	w.table("Their hooks, those that fail for all first.", "Hook", "State", "#Calls", "#p50, ms", "#p99, ms",
-		"#Errors", "Last error")
+	w.table("Their hooks, those that fail first. The times are upper bounds.", "Hook", "State", "#Calls", "#p50, ms",
+		"#p99, ms", "#Errors", "Last error")
 	for _, h := range hooks {
 		state := `<span class="good">✔ answers</span>`
 		switch {
 		case h.Parked:
 			state = `<span class="bad">✖ fails, one call at a time</span>`
+		case h.Failing:
+			state = `<span class="bad">✖ its last call failed</span>`
 		case h.Calls == 0:
 			state = `<span class="dim">not called yet</span>`
 		}
@@ -229,10 +249,7 @@ func showHooks(w *writer, hooks []Hook) {
 
 // sparkline draws samples, and says what their maximum is.
 func sparkline(w *writer, samples []history.Sample, name, unit string, value func(history.Sample) float64) {
-	if len(samples) < 2 {
-		return
-	}
-	const width, height = 900, 40
+	const width, height = 900, 48
 	most := 0.0
 	for _, s := range samples {
 		most = max(most, value(s))
@@ -247,10 +264,10 @@ func sparkline(w *writer, samples []history.Sample, name, unit string, value fun
 		}
 		fmt.Fprintf(&points, "%.1f,%.1f ", float64(s.At.Sub(first))/float64(period)*width, y)
 	}
-	w.put(`<p class="dim">%s: at most %g%s in the last %s.</p><svg class="spark" viewBox="0 0 %d %d" `+
-		`preserveAspectRatio="none" role="img" aria-label="%s"><polyline fill="none" stroke="currentColor" `+
-		`vector-effect="non-scaling-stroke" points="%s"/></svg>`, name, most, unit, brief(period), width, height, name,
-		points.String())
+	w.put(`<div><p class="dim">%s: at most %g%s in the last %s.</p><svg class="spark" viewBox="0 0 %d %d" `+
+		`preserveAspectRatio="none" role="img" aria-label="%s"><polygon points="0,%d %s%d,%d"/>`+
+		`<polyline vector-effect="non-scaling-stroke" points="%s"/></svg></div>`, name, most, unit, brief(period), width,
+		height, name, height, points.String(), width, height, points.String())
 }
 
 func showWatches(w *writer, data any, _ *http.Request) {
@@ -260,16 +277,24 @@ func showWatches(w *writer, data any, _ *http.Request) {
 		w.put(`<p>None: nothing is watched yet.</p>`)
 		return
 	}
-	w.table("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
-		"Last contact", "Last bookmark", "Problem")
+	w.tallTable("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
+		"Last contact", "Last bookmark", "Restarts", "Problem")
 	for _, one := range a.Watches {
 		problem := ""
 		if one.Problem != "" {
 			problem = fmt.Sprintf(`<span class="bad">%s %s</span>`, codeOf(one.Code), text(one.Problem))
 		}
-		w.keyed(one.Resource+" "+one.Namespace+" "+one.Selector, text(one.Resource), text(one.Namespace),
-			text(one.Phase), number(one.Objects), number(one.Bytes>>10), moment(one.Contact),
-			moment(one.Bookmark), problem)
+		name := text(one.Resource)
+		if one.Selector != "" {
+			name += `<br><span class="dim">` + text(one.Selector) + `</span>`
+		}
+		var restarts []string
+		for _, reason := range slices.Sorted(maps.Keys(one.Restarts)) {
+			restarts = append(restarts, fmt.Sprintf("%d %s", one.Restarts[reason], reason))
+		}
+		w.keyed(one.Resource+" "+one.Namespace+" "+one.Selector, name, text(one.Namespace), text(one.Phase),
+			number(one.Objects), number(one.Bytes>>10), moment(one.Contact), moment(one.Bookmark),
+			text(strings.Join(restarts, ", ")), problem)
 	}
 	w.end()
 	if a.Omitted > 0 {

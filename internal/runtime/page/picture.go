@@ -202,9 +202,12 @@ func (p picture) drawCluster(w *writer, a *axis, now time.Time) {
 			percent(leftEdge), y+11)
 	case r.until.IsZero():
 		from := a.x(r.from)
-		w.put(`<rect class="open" x="%s" width="%s" y="%d" height="16" rx="3"/><text class="warn" x="%s" y="%d">… not ready `+
-			`for %s: %s</text>`, percent(from), percent(a.x(now)-from), y, percent(min(from+6, rightEdge-200)), y+12,
-			brief(now.Sub(r.from)), text(cut(r.why, 24)))
+		label, x, anchor := fmt.Sprintf("… not ready for %s: %s", brief(now.Sub(r.from)), cut(r.why, 24)), from+6, ""
+		if x+float64(len([]rune(label)))*letter > rightEdge {
+			x, anchor = from-6, " end"
+		}
+		w.put(`<rect class="open" x="%s" width="%s" y="%d" height="16" rx="3"/><text class="warn%s" x="%s" y="%d">%s</text>`,
+			percent(from), percent(a.x(now)-from), y, anchor, percent(x), y+12, text(label))
 	default:
 		from, until := a.x(r.from), a.x(r.until)
 		w.put(`<rect class="cluster" x="%s" width="%s" y="%d" height="16" rx="3"/>`, percent(from), percent(max(until-from, 4)), y)

@@ -72,7 +72,7 @@ func TestThePictureOfAnObjectSaysWhatHappenedAndHowLongItTook(t *testing.T) {
 		"no run": {nil, ready, []string{"Nothing yet, because no run since " + clock(began)}, "<svg"},
 		"one run, and not ready": {newest(runAt(0, false, creates, denied)), not,
 			[]string{"1 run: not ready since", "… not ready for 3 h: Rollout", "Deployment web MODIFIED", ">2.0 ms<",
-				">20 ms<", "✖2", ">1</text>", "create services shop/web <span class=\"bad\">✖ 403</span>"},
+				">20 ms<", "✖2", ">1</text>", "create services web <span class=\"bad\">✖ 403</span>"},
 			"all 1 run"},
 		"until it is ready": {newest(runAt(0, false, creates, status), runAt(3200*time.Millisecond, false, status)),
 			ready, []string{"2 runs: ready 3.2 s after the first cause.", "✔ ready after 3.2 s", ">3.2 s</text>"},

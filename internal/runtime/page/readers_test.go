@@ -101,10 +101,14 @@ func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
 		for _, m := range regexp.MustCompile(`--(\w+):#([0-9a-f]{3,6})`).FindAllStringSubmatch(scheme[1], -1) {
 			colours[m[1]] = luminance(t, m[2])
 		}
-		for _, name := range []string{"fg", "dim", "bad", "warn", "good", "run"} {
-			a, b := max(colours[name], colours["bg"]), min(colours[name], colours["bg"])
-			if ratio := (a + 0.05) / (b + 0.05); ratio < 4.5 {
-				t.Errorf("scheme %d: %s has a contrast of %.2f", i, name, ratio)
+		for background, texts := range map[string]string{"bg": "fg dim bad warn good run",
+			"card": "fg dim bad warn good run", "row": "fg dim bad warn good run", "badbg": "bad", "warnbg": "warn",
+			"goodbg": "good"} {
+			for _, name := range strings.Fields(texts) {
+				a, b := max(colours[name], colours[background]), min(colours[name], colours[background])
+				if ratio := (a + 0.05) / (b + 0.05); ratio < 4.5 {
+					t.Errorf("scheme %d: %s has a contrast of %.2f on %s", i, name, ratio, background)
+				}
 			}
 		}
 	}

@@ -236,6 +236,7 @@ type ObjectAnswer struct {
 	Format   string    `json:"format"`
 	Started  time.Time `json:"started"` // of the process
 	Owner    Owner     `json:"object"`
+	Others   []Owner   `json:"otherControllers,omitempty"` // the same object, as other controllers have it
 	Timeline Timeline  `json:"timeline"`
 }
 
@@ -245,19 +246,18 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	if namespace == "-" {
 		namespace = ""
 	}
-	row, ok := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
+	rows := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
 	src, follows := link(kind, namespace, name), "owners timeline"
-	if !ok {
+	if len(rows) == 0 {
 		const none = "There is no such object, or no controller of skiff works for it."
 		p.write(w, r, http.StatusNotFound, func(out *writer) {
 			out.title = kind + " " + name
-			out.section(r, src, follows, `<p><a href="/debug/">all</a></p><p>`+none+`</p>`)
+			out.section(r, src, follows, allObjects+`<p>`+none+`</p>`)
 		})
 		return
 	}
-	rows := []Owner{row}
 	p.addWrites(rows)
-	data := ObjectAnswer{Format, p.o.Started, rows[0], p.timeline(r, row.path())}
+	data := ObjectAnswer{Format, p.o.Started, rows[0], rows[1:], p.timeline(r, rows[0].path())}
 	if wantsJSON(r) {
 		writeJSON(w, data)
 		return

@@ -89,7 +89,7 @@ func (p picture) cause(run history.Run) string {
 	if len(run.Causes) == 0 {
 		return "unknown"
 	}
-	why := strings.ReplaceAll(run.Causes[0], " "+run.Namespace+"/", " ")
+	why := local(run, run.Causes[0])
 	if more := len(run.Causes) - 1 + run.MoreCauses; more > 0 {
 		why += fmt.Sprintf(" +%d", more)
 	}

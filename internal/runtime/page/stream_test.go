@@ -221,7 +221,7 @@ func TestAPanelIsMadeOnceForTheTabsThatFetchItAfterTheSameNews(t *testing.T) {
 		}
 		w.create("x", nil)
 		one.read()
-		if news := w.get(path).Body.String(); !strings.Contains(news, "ConfigMap default/x") {
+		if news := w.get(path).Body.String(); !strings.Contains(news, `"ConfigMap/default/x/things"`) {
 			t.Errorf("after other news: %s", news)
 		}
 		for i := range 3 * maxParts {

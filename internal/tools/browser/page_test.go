@@ -77,7 +77,7 @@ func TestAnUpdateMovesNeitherFocusNorSelectionNorTheScrollPosition(t *testing.T)
 	p := open(t, c, w.page(), options{})
 	p.await("40 objects", `document.querySelectorAll('section[data-follows=owners] tr[data-key]').length === 40`)
 	p.await("live", live)
-	const row = `document.querySelector('tr[data-key$="good-20"] a')`
+	const row = `document.querySelector('tr[data-key*="/good-20/"] a')`
 	p.press("/")
 	for _, key := range "go" {
 		p.press(string(key))

@@ -2,11 +2,13 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 const (
@@ -25,6 +27,37 @@ func withWidgets(t *testing.T, test func(w *testServer)) {
 		w.must(201, "POST", crdPath, widgetCRD)
 		synctest.Wait()
 		test(w)
+	})
+}
+
+func TestTheEndOfANamespaceTakesPodsFirstAndSaysWhatIsLeft(t *testing.T) {
+	withServer(t, Options{}, func(w *testServer) {
+		w.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"team"}}`)
+		const in = "/api/v1/namespaces/team/"
+		w.must(201, "POST", in+"configmaps", `{"metadata":{"name":"held","finalizers":["skiff.dev/x"]}}`)
+		w.must(201, "POST", in+"pods", `{"metadata":{"name":"held","finalizers":["skiff.dev/y"]},"spec":{"containers":[{
+			"name":"c","image":"i"}]}}`)
+		w.must(200, "DELETE", "/api/v1/namespaces/team", "")
+		said := func() (out []string) {
+			synctest.Wait()
+			ns := w.must(200, "GET", "/api/v1/namespaces/team", "")
+			for _, c := range obj.Maps(ns.body, "status", "conditions") {
+				if c["status"] == "True" {
+					out = append(out, obj.String(c, "message"))
+				}
+			}
+			return out
+		}
+		held := w.must(200, "GET", in+"configmaps/held", "")
+		if left := said(); left != nil || held.at("metadata.deletionTimestamp") != nil {
+			t.Errorf("while a pod is there, its namespace says %q", left)
+		}
+		w.must(200, "PATCH", in+"pods/held", `{"metadata":{"finalizers":null}}`, "Content-Type", string(kube.MergePatch))
+		if left := said(); !slices.Equal(left, []string{
+			"Some resources are remaining: configmaps. has 1 resource instances",
+			"Some content in the namespace has finalizers remaining: skiff.dev/x in 1 resource instances"}) {
+			t.Errorf("the namespace says %q", left)
+		}
 	})
 }
 

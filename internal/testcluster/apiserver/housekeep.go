@@ -151,34 +151,6 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// emptyNamespaces deletes the content of namespaces that are being deleted, and then the namespaces.
-func (s *Server) emptyNamespaces() {
-	s.store.Update(func(tx *store.Tx) error {
-		for _, ns := range tx.List("namespaces", "") {
-			if !ns.Deleting {
-				continue
-			}
-			left := 0
-			for _, k := range s.registry.all() {
-				if !k.ClusterScoped && (k.Table == "" || k.Group == "") { // each table once
-					left += s.empty(tx, k, ns.Name)
-				}
-			}
-			if left > 0 || len(obj.Slice(ns.Value(), "spec", "finalizers")) == 0 {
-				continue
-			}
-			next := obj.Clone(ns.Value())
-			obj.Remove(next, "spec", "finalizers")
-			if len(obj.Slice(next, "metadata", "finalizers")) == 0 {
-				tx.Delete("namespaces", ns.Key, next)
-			} else {
-				tx.Put("namespaces", ns.Key, next, ns.Shape)
-			}
-		}
-		return nil
-	})
-}
-
 // empty deletes all objects of a kind in a namespace ("" = all) and returns how many remain because of finalizers or a
 // grace period.
 func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {

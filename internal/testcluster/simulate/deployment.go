@@ -51,14 +51,18 @@ func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, e
 	if err != nil {
 		return 0, err
 	}
-	if d.Deleting() {
-		return 0, c.report(ctx, d, newest, old, time.Now())
-	}
-	if err := c.advance(ctx, d, hash, newest, old); err != nil {
+	var was deploymentStatus
+	if err := readStatus(deploymentResource, d, d.Status, &was); err != nil {
 		return 0, err
 	}
-	now := time.Now()
-	return deadline(d, now), c.report(ctx, d, newest, old, now)
+	again := time.Duration(0)
+	if !d.Deleting() {
+		if err := c.advance(ctx, d, hash, newest, old); err != nil {
+			return 0, err
+		}
+		again = deadline(d, was)
+	}
+	return again, c.writeStatus(ctx, d, false, d.Status, statusOf(d, was, newest, old))
 }
 
 // advance makes the next step of a rollout.

@@ -89,16 +89,16 @@ type backend struct {
 	ready, waiting, each []any // addresses of Endpoints, and endpoints of slices
 }
 
-// backends groups the pods of a Service by their ports, and returns when one of them became ready last. A new pod
-// comes last, so that it changes one slice only.
-func (s *service) backends(pods []*setPod, zone func(node string) string) (backends map[string]*backend,
+// backends groups the pods of a Service on nodes by their ports, and returns when one of them became ready last. A new
+// pod comes last, so that it changes one slice only.
+func (s *service) backends(pods []*setPod, nodeOf func(*setPod) *node) (backends map[string]*backend,
 	since time.Time) {
 	slices.SortFunc(pods, func(a, b *setPod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp), strings.Compare(a.Name, b.Name))
 	})
 	since, backends = s.CreationTimestamp, map[string]*backend{}
 	for _, p := range pods {
-		if !s.selects(p) || p.ended() || p.Status.PodIP == "" {
+		if !s.selects(p) || p.ended() || p.Status.PodIP == "" || p.Spec.NodeName == "" {
 			continue
 		}
 		if at, ok := p.readySince(); ok && at.After(since) {
@@ -110,7 +110,7 @@ func (s *service) backends(pods []*setPod, zone func(node string) string) (backe
 			b = &backend{ports: ports}
 			backends[fmt.Sprint(ports)] = b
 		}
-		b.add(s, p, zone(p.Spec.NodeName))
+		b.add(s, p, nodeOf(p))
 	}
 	return backends, since
 }
@@ -152,13 +152,12 @@ func (c *endpoints) publish(ctx context.Context, s *service) error {
 	if err != nil {
 		return err
 	}
-	backends, since := s.backends(pods, func(name string) string {
-		n, ok, err := c.nodes.Get(kube.Key{Name: name})
+	backends, since := s.backends(pods, func(p *setPod) *node {
+		n, ok, err := c.nodes.Get(kube.Key{Name: p.Spec.NodeName})
 		if !ok || err != nil {
-			return "" // its event comes later
+			return nil // its event may come later
 		}
-		zone, _ := n.Labels.Get(zoneLabel)
-		return zone
+		return n
 	})
 	meta := func(key, value string) object {
 		labels := anyMap(s.Labels.Map())
@@ -241,24 +240,26 @@ func (s *service) portsOf(p *setPod) []any {
 	return out
 }
 
-// add adds a pod.
-func (b *backend) add(s *service, p *setPod, zone string) {
+// add adds a pod on a node; nil is one that does not exist, and slices have no endpoints there.
+func (b *backend) add(s *service, p *setPod, on *node) {
 	ref := object{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
-	common := object{"targetRef": ref}
-	if p.Spec.NodeName != "" {
-		common["nodeName"] = p.Spec.NodeName
-	}
+	common := object{"targetRef": ref, "nodeName": p.Spec.NodeName}
 	if p.Spec.Hostname != "" && p.Spec.Subdomain == s.Name {
 		common["hostname"] = p.Spec.Hostname
 	}
 	ready, publish := p.ready(), s.Spec.PublishNotReadyAddresses
-	e := maps.Clone(common)
-	if zone != "" {
-		e["zone"] = zone
+	if on != nil || publish {
+		e := maps.Clone(common)
+		if on != nil {
+			if zone, ok := on.Labels.Get(zoneLabel); ok {
+				e["zone"] = zone
+			}
+		}
+		e["addresses"] = []any{p.Status.PodIP}
+		e["conditions"] = object{"ready": publish || ready && !p.Deleting(), "serving": ready,
+			"terminating": p.Deleting()}
+		b.each = append(b.each, e)
 	}
-	e["addresses"] = []any{p.Status.PodIP}
-	e["conditions"] = object{"ready": publish || ready && !p.Deleting(), "serving": ready, "terminating": p.Deleting()}
-	b.each = append(b.each, e)
 	if p.Deleting() && !publish {
 		return
 	}

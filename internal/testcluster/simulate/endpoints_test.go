@@ -119,6 +119,29 @@ func TestPodsThatAreNotReadyAreInEndpointsAsSuch(t *testing.T) {
 	})
 }
 
+func TestAPodThatFinalizersKeepIsNotReadyAndLeavesItsService(t *testing.T) {
+	simulatedWith(t, Options{Without: []Part{Leases}}, func(b *bench) {
+		b.service("web", "{ports: [{port: 80}]}")
+		b.create(podResource, "p", `{metadata: {labels: {app: web}, finalizers: [a.b/c]},
+			spec: {containers: [{name: main, image: "web:1"}]}}`)
+		b.rest(time.Minute)
+		b.delete(podResource, "p", "")
+		b.rest(500 * time.Millisecond)
+		wantOf(t, b.slicesOf("web")[0], "endpoints 0 conditions ready = false",
+			"endpoints 0 conditions serving = true", "endpoints 0 conditions terminating = true")
+		b.wantAddresses("web")
+		b.rest(time.Minute)
+		b.want(podResource, "p", "status phase = Failed", "status conditions Ready status = False",
+			"status containerStatuses 0 state terminated exitCode = 143")
+		b.wantSlices("after the containers have stopped", "web", sliceController+" Service IPv4 0 []")
+		before := b.runs()
+		b.rest(time.Hour)
+		if runs := b.runs() - before; runs > 0 {
+			b.Errorf("the controllers ran %d times for a pod that a finalizer keeps", runs)
+		}
+	})
+}
+
 func TestEndpointsGoWithTheirServiceEvenIfTheirDeletionFailsFirst(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.service("web", "{ports: [{port: 80}]}")
@@ -155,9 +178,11 @@ func TestSlicesHaveTheZonesOfNodes(t *testing.T) {
 func TestEndpointsHaveAThousandAddressesAndSlicesAHundred(t *testing.T) {
 	others := slices.DeleteFunc(Parts(), func(p Part) bool { return p == Endpoints })
 	simulatedWith(t, Options{Without: others}, func(b *bench) {
+		b.create(nodeResource, "n", "{}")
 		for i := range capacity + 5 {
 			name := fmt.Sprintf("p%04d", i)
-			b.pod(name, "web:1")
+			b.create(podResource, name, `{metadata: {labels: {app: web}}, spec: {nodeName: n,
+				containers: [{name: c, image: "web:1"}]}}`)
 			b.patchStatus(podResource, name, fmt.Sprintf(`{phase: Running, podIP: 10.0.%d.%d,
 				conditions: [{type: Ready, status: %q}]}`, i/250, i%250, map[int]string{0: "True", 1: "False"}[i%2]))
 		}

@@ -110,7 +110,7 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	now := time.Now()
 	switch phase := status["phase"]; {
 	case p.Deleting():
-		return c.stop(ctx, p, now)
+		return c.stop(ctx, p, status, now)
 	case phase == "Succeeded" || phase == "Failed": // final, also if a user has set it
 		c.reserve(p, "")
 		return 0, nil
@@ -135,25 +135,43 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 // of Jobs end without it, with 0.
 const ExitAnnotation = "simulate.skiff.dev/exit-code"
 
+// terminatedCode is the exit code of a process that SIGTERM has ended.
+const terminatedCode = 143
+
 // exitCode returns the code that the containers of a pod end with, false if they run on.
 func (p *kubeletPod) exitCode() (code int64, ends bool) {
+	if p.Deleting() {
+		return terminatedCode, true
+	}
 	text, ok := p.Annotations.Get(ExitAnnotation)
 	code, err := strconv.ParseInt(text, 10, 32)
 	owner, _ := p.Controller()
 	return code, ok && err == nil || owner.Kind == jobResource.Kind
 }
 
-// stop deletes a pod that is terminating once its containers have had time to stop.
-func (c *kubelet) stop(ctx context.Context, p *kubeletPod, now time.Time) (time.Duration, error) {
-	if wait := c.stopTime(p, now).Sub(now); wait > 0 {
+// stop deletes a pod that is terminating once its containers have had time to stop. Where finalizers keep the pod, its
+// status says that they have.
+func (c *kubelet) stop(ctx context.Context, p *kubeletPod, status object, now time.Time) (time.Duration, error) {
+	box := c.stopping(p, now)
+	if wait := box.stopped.Sub(now); wait > 0 {
 		return wait, nil
+	}
+	ended := status["phase"] == "Succeeded" || status["phase"] == "Failed"
+	if len(p.Finalizers) > 0 && !box.created.IsZero() && !ended {
+		box.ended = true
+		err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status",
+			object{"status": podStatus(p, box, c.nodeIP(p.Spec.NodeName), now)})
+		if err != nil {
+			return 0, err
+		}
 	}
 	var none int64
 	return 0, c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
 }
 
-// stopTime returns when the containers of p have stopped. The pod itself has only the deadline, in whole seconds.
-func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
+// stopping returns the state of a pod on its node with the time when its containers have stopped. The pod itself has
+// only the deadline, in whole seconds.
+func (c *kubelet) stopping(p *kubeletPod, now time.Time) sandbox {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	box := c.boxes[p.Key()]
@@ -162,13 +180,13 @@ func (c *kubelet) stopTime(p *kubeletPod, now time.Time) time.Time {
 	case c.Copied.Pods[p.UID]:
 		box = sandbox{uid: p.UID}
 	default:
-		return now // it was never on a node
+		return sandbox{stopped: now} // it was never on a node
 	}
 	if box.stopped.IsZero() {
 		box.stopped = now.Add(min(c.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
 		c.boxes[p.Key()] = box
 	}
-	return box.stopped
+	return box
 }
 
 // run updates the status of a pod, and requeues it for the time when its containers are up.

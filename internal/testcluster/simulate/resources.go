@@ -21,6 +21,7 @@ var (
 	endpointsResource      = resource("", "endpoints", "Endpoints")
 	sliceResource          = resource("discovery.k8s.io", "endpointslices", "EndpointSlice")
 	replicaSetResource     = resource("apps", "replicasets", "ReplicaSet")
+	replicationResource    = resource("", "replicationcontrollers", "ReplicationController")
 	deploymentResource     = resource("apps", "deployments", "Deployment")
 	statefulSetResource    = resource("apps", "statefulsets", "StatefulSet")
 	daemonSetResource      = resource("apps", "daemonsets", "DaemonSet")
@@ -65,26 +66,7 @@ type deployment struct {
 		ProgressDeadlineSeconds *int `json:"progressDeadlineSeconds"`
 		Paused                  bool `json:"paused"`
 	} `json:"spec"`
-	Status deploymentStatus `json:"status"`
-}
-
-type deploymentStatus struct {
-	ObservedGeneration  int64                 `json:"observedGeneration"`
-	Replicas            int                   `json:"replicas"`
-	UpdatedReplicas     int                   `json:"updatedReplicas"`
-	ReadyReplicas       int                   `json:"readyReplicas"`
-	AvailableReplicas   int                   `json:"availableReplicas"`
-	UnavailableReplicas int                   `json:"unavailableReplicas"`
-	Conditions          []deploymentCondition `json:"conditions"`
-}
-
-type deploymentCondition struct {
-	Type               string    `json:"type"`
-	Status             string    `json:"status"`
-	LastUpdateTime     time.Time `json:"lastUpdateTime"`
-	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	Reason             string    `json:"reason"`
-	Message            string    `json:"message"`
+	Status kube.Raw `json:"status"`
 }
 
 // Defaults of the API, for objects that were stored without them.
@@ -110,11 +92,11 @@ type replicaSet struct {
 }
 
 type replicaSetStatus struct {
-	Replicas          int `json:"replicas"`
-	ReadyReplicas     int `json:"readyReplicas"`
-	AvailableReplicas int `json:"availableReplicas"`
-
-	Conditions []deploymentCondition `json:"conditions"`
+	Replicas            int        `json:"replicas"`
+	ReadyReplicas       int        `json:"readyReplicas"`
+	AvailableReplicas   int        `json:"availableReplicas"`
+	TerminatingReplicas int        `json:"terminatingReplicas"`
+	Conditions          conditions `json:"conditions"`
 }
 
 func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }

@@ -19,7 +19,6 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
 		p.err = fmt.Errorf("read the pod template: %w", err)
 	}
-	hash := strings.TrimPrefix(in.update, w.Name+"-")
 	on := map[string]*setPod{}
 	for _, pod := range pods {
 		if pod.ended() && !pod.Deleting() {
@@ -40,10 +39,10 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 		desired++
 		if pod == nil {
 			meta, spec := p.pod(w, w.Spec.Template)
-			member(meta, "labels")[revisionLabel], spec["nodeName"] = hash, n.Name
+			member(meta, "labels")[revisionLabel], spec["nodeName"] = in.update, n.Name
 			continue
 		}
-		if here = append(here, pod); revisionOf(pod) == hash {
+		if here = append(here, pod); revisionOf(pod) == in.update {
 			updated++
 		}
 	}
@@ -61,13 +60,13 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 		"numberUnavailable": orNull(desired - available), "numberMisscheduled": int64(misplaced),
 		"updatedNumberScheduled": orNull(updated)}
 	if w.Spec.UpdateStrategy.Type != "OnDelete" {
-		p.replaceDaemons(w, here, hash, desired, available)
+		p.replaceDaemons(w, here, in.update, desired, available)
 	}
 	return p
 }
 
 // replaceDaemons removes pods of old revisions: those that are not ready, and of the others as many as may be missing.
-func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired, available int) {
+func (p *plan) replaceDaemons(w *workload, pods []*setPod, update string, desired, available int) {
 	most, err := intOrPercent(w.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, true)
 	if err != nil {
 		p.err = fmt.Errorf("maxUnavailable: %w", err)
@@ -76,7 +75,7 @@ func (p *plan) replaceDaemons(w *workload, pods []*setPod, hash string, desired,
 	room := max(most, 1) - (desired - available)
 	slices.SortFunc(pods, leastWorth)
 	for _, pod := range pods {
-		if revisionOf(pod) == hash || pod.ready() && room <= 0 {
+		if revisionOf(pod) == update || pod.ready() && room <= 0 {
 			continue
 		}
 		p.remove = append(p.remove, pod)

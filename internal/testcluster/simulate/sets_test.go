@@ -99,6 +99,75 @@ func TestADaemonSetHasAPodOnEachNodeThatFits(t *testing.T) {
 	})
 }
 
+// Two revisions with the present template become one, and revisions outlive a DaemonSet that is deleted without them.
+func TestADaemonSetFollowsAHistoryThatUsersHaveEdited(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.deploy(daemonSetResource, "agent", "agent:1", "{}")
+		b.rest(time.Minute)
+		pods, first := b.fields(podResource, "metadata uid"), b.list(revisionResource)[0]
+		metadata := object{"labels": object{"app": "agent", revisionLabel: "second"},
+			"ownerReferences": at(first, "metadata ownerReferences")}
+		b.createObject(revisionResource, "second", object{"metadata": metadata, "revision": 9, "data": first["data"]})
+		b.rest(time.Minute)
+		b.wantNames(revisionResource, "second")
+		if have := b.fields(podResource, "metadata uid"); !slices.Equal(have, pods) {
+			b.Error("pods were replaced that have the present template")
+		}
+		if have := b.fields(podResource, "metadata labels "+revisionLabel); slices.Compact(have)[0] != "second" {
+			b.Errorf("the pods are of the revisions %q", have)
+		}
+		b.setImage(daemonSetResource, "agent", "agent:2", "{}")
+		b.rest(time.Minute)
+		if have := b.fields(revisionResource, "revision"); !slices.Equal(have, []string{"10", "9"}) {
+			b.Errorf("the revisions are %q", have)
+		}
+		b.delete(daemonSetResource, "agent", kube.Orphan)
+		b.rest(time.Minute)
+		b.deploy(daemonSetResource, "agent", "agent:1", "{}")
+		b.rest(time.Minute)
+		if have := b.fields(revisionResource, "revision"); !slices.Equal(have, []string{"10", "11"}) {
+			b.Errorf("after the revisions were adopted they are %q", have)
+		}
+		for _, r := range b.list(revisionResource) {
+			wantOf(t, r, "metadata ownerReferences 0 uid = "+str(b.get(daemonSetResource, "agent"), "metadata uid"))
+		}
+	})
+}
+
+func TestAReplicationControllerKeepsItsNumberOfPods(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(replicationResource, "web", `{spec: {replicas: 3, selector: {app: web}, template: {metadata: {labels: {
+			app: web, more: labels}}, spec: {containers: [{name: c, image: i}]}}}}`)
+		b.rest(time.Minute)
+		b.want(replicationResource, "web", "status replicas = 3", "status availableReplicas = 3",
+			"status fullyLabeledReplicas = 3", "status observedGeneration = 1", "status terminatingReplicas =")
+		b.patch(podResource, b.names(podResource)[0], "{metadata: {labels: {more: other}}}")
+		b.scale(replicationResource, "web", 2)
+		b.rest(time.Minute)
+		b.want(replicationResource, "web", "status replicas = 2", "status observedGeneration = 2")
+		b.wantEvents("ReplicationController", "web", "SuccessfulCreate", "SuccessfulDelete")
+		b.delete(replicationResource, "web", kube.Background)
+		b.rest(time.Minute)
+		b.wantNames(podResource)
+	})
+}
+
+func TestAReplicaSetCountsThePodsThatAreAboutToGo(t *testing.T) {
+	simulatedWith(t, Options{PodStopDelay: 10 * time.Second}, func(b *bench) {
+		b.web(2)
+		b.rest(time.Minute)
+		b.scale(deploymentResource, "web", 0)
+		b.rest(5 * time.Second)
+		for _, r := range []kube.Resource{replicaSetResource, deploymentResource} {
+			wantOf(t, b.list(r)[0], "status terminatingReplicas = 2")
+		}
+		b.rest(time.Minute)
+		for _, r := range []kube.Resource{replicaSetResource, deploymentResource} {
+			wantOf(t, b.list(r)[0], "status terminatingReplicas = 0")
+		}
+	})
+}
+
 func TestAJobRunsItsPodsToTheEnd(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.deploy(jobResource, "once", "i", "{completions: 3, parallelism: 2}")
@@ -125,10 +194,12 @@ func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.api.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: manager, Skip: 1,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "exceeded quota"}})
-		b.deploy(replicaSetResource, "web", "i", "{replicas: 2}")
+		b.web(2)
 		b.rest(time.Minute)
-		b.want(replicaSetResource, "web", "status replicas = 1",
+		wantOf(t, b.list(replicaSetResource)[0], "status replicas = 1",
 			"status conditions ReplicaFailure reason = FailedCreate",
+			"status conditions ReplicaFailure message = exceeded quota")
+		b.want(deploymentResource, "web", "status conditions ReplicaFailure reason = FailedCreate",
 			"status conditions ReplicaFailure message = exceeded quota")
 		events := b.fields(kube.Resource{Version: "v1", Plural: "events", Kind: "Event"}, "message")
 		if !slices.Contains(events, "Error creating: exceeded quota") {
@@ -184,7 +255,7 @@ func TestThePodGoesWhereItFits(t *testing.T) {
 func TestPodsLeaveANodeWithTaintsThatTheyDoNotTolerate(t *testing.T) {
 	simulatedWith(t, Options{Nodes: []string{"node-1"}}, func(b *bench) {
 		for name, tolerations := range map[string]string{"plain": "[]", "tolerant": "[{operator: Exists}]",
-			"for-a-while": "[{key: a, operator: Exists, tolerationSeconds: 60}]"} {
+			"for-a-while": "[{key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]"} {
 			b.create(podResource, name, "{spec: {containers: [{name: c, image: i}], tolerations: "+tolerations+"}}")
 		}
 		b.rest(time.Minute)

@@ -251,16 +251,45 @@ type conditions []object
 
 // hold reports whether a condition is true.
 func (c conditions) hold(kind string) bool {
-	return slices.ContainsFunc(c, func(c object) bool { return c["type"] == kind && c["status"] == "True" })
+	return c.of(kind)["status"] == "True"
+}
+
+// of returns the condition of a type, nil if there is none.
+func (c conditions) of(kind string) object {
+	for _, o := range c {
+		if o["type"] == kind {
+			return o
+		}
+	}
+	return nil
 }
 
 // next returns a condition as it is from now on. If its status is as before, so is the time of the transition.
-func (c conditions) next(kind, status, reason, message string) object {
-	since := any(wireTime(time.Now()))
-	for _, old := range c {
-		if old["type"] == kind && old["status"] == status {
-			since = old["lastTransitionTime"]
-		}
+func (c conditions) next(kind string, status, reason, message any) object {
+	next := object{"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": wireTime(time.Now())}
+	if old := c.of(kind); old["status"] == status {
+		next["lastTransitionTime"] = old["lastTransitionTime"]
 	}
-	return object{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+	return next
+}
+
+// updated is next for conditions that have the time of their last change, too.
+func (c conditions) updated(kind string, status, reason, message any) object {
+	old, next := c.of(kind), c.next(kind, status, reason, message)
+	next["lastUpdateTime"] = wireTime(time.Now())
+	if old["status"] == status && old["reason"] == reason && old["message"] == message {
+		next["lastUpdateTime"] = old["lastUpdateTime"]
+	}
+	return next
+}
+
+// timeOf reads the time in a field of an object, the zero time if there is none.
+func timeOf(field any) time.Time {
+	text, _ := field.(string)
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }

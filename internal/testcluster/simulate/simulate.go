@@ -1,7 +1,7 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
-// StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become Running and Ready, the
-// endpoints of Services, the binding of PersistentVolumeClaims, the status of PodDisruptionBudgets and
-// HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. skiff-dev
+// ReplicationControllers, StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become
+// Running and Ready, the endpoints of Services, the binding of PersistentVolumeClaims, the status of
+// PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. skiff-dev
 // and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`, `rollout undo`,
 // `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
 //
@@ -42,27 +42,28 @@ type Part string
 
 // The parts.
 const (
-	GC              Part = "gc"              // the garbage collector
-	ServiceAccounts Part = "serviceaccounts" // the ServiceAccount "default" and the root CA of each namespace
-	Deployments     Part = "deployments"     // with their ReplicaSets
-	StatefulSets    Part = "statefulsets"
-	DaemonSets      Part = "daemonsets"
-	Jobs            Part = "jobs"
-	CronJobs        Part = "cronjobs"
-	Endpoints       Part = "endpoints" // and EndpointSlices
-	Volumes         Part = "volumes"   // binding of claims, and who may delete what is in use
-	Budgets         Part = "budgets"   // the status of PodDisruptionBudgets
-	Scalers         Part = "scalers"   // the status of HorizontalPodAutoscalers
-	Policies        Part = "policies"  // type checks of admission policies, where Options.TypeCheck does them
-	Events          Part = "events"    // of the other parts
-	Leases          Part = "leases"    // of the nodes, and the heartbeats in their status
-	Pods            Part = "pods"      // nodes, the scheduler and the kubelet
+	GC                     Part = "gc"              // the garbage collector
+	ServiceAccounts        Part = "serviceaccounts" // the ServiceAccount "default" and the root CA of each namespace
+	Deployments            Part = "deployments"     // with their ReplicaSets
+	ReplicationControllers Part = "replicationcontrollers"
+	StatefulSets           Part = "statefulsets"
+	DaemonSets             Part = "daemonsets"
+	Jobs                   Part = "jobs"
+	CronJobs               Part = "cronjobs"
+	Endpoints              Part = "endpoints" // and EndpointSlices
+	Volumes                Part = "volumes"   // binding of claims, and who may delete what is in use
+	Budgets                Part = "budgets"   // the status of PodDisruptionBudgets
+	Scalers                Part = "scalers"   // the status of HorizontalPodAutoscalers
+	Policies               Part = "policies"  // type checks of admission policies, where Options.TypeCheck does them
+	Events                 Part = "events"    // of the other parts
+	Leases                 Part = "leases"    // of the nodes, and the heartbeats in their status
+	Pods                   Part = "pods"      // nodes, the scheduler and the kubelet
 )
 
 // Parts returns all parts.
 func Parts() []Part {
-	return []Part{GC, ServiceAccounts, Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Endpoints, Volumes,
-		Budgets, Scalers, Policies, Pods, Leases, Events}
+	return []Part{GC, ServiceAccounts, Deployments, ReplicationControllers, StatefulSets, DaemonSets, Jobs, CronJobs,
+		Endpoints, Volumes, Budgets, Scalers, Policies, Pods, Leases, Events}
 }
 
 // Options of a simulation. The zero value is a small, quick cluster with all parts.

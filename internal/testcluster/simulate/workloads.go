@@ -1,13 +1,9 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,20 +31,24 @@ type writtenPod struct {
 	at time.Time
 }
 
-// orphans is the index of pods without a controller.
+// orphans is the index of objects without a controller.
 const orphans = "orphans"
+
+func indexOrphans[T kube.Object](mirror *cache.Store[T]) {
+	mirror.Index(orphans, func(o T) []string {
+		if o.ObjectMeta().ControllerUID() == "" {
+			return []string{orphans}
+		}
+		return nil
+	})
+}
 
 // controller returns the controller of a kind.
 func (k workloadKind) controller(s *shared) runner {
 	c := &workloads{workloadKind: k, controllerOf: newController[*workload](s, k.of, k.source),
 		pods: mirrorOf[*setPod](s, podResource)}
 	c.gone = func(_ context.Context, key kube.Key) error { c.written.Delete(key); return nil }
-	c.pods.Index(orphans, func(p *setPod) []string {
-		if p.ControllerUID() == "" {
-			return []string{orphans}
-		}
-		return nil
-	})
+	indexOrphans(c.pods)
 	adopters := selecting(c.mirror)
 	sources := []controller.Source{controller.Owns(c.pods, k.of.Kind),
 		controller.Watches(c.pods, func(p *setPod) []kube.Key {
@@ -59,6 +59,7 @@ func (k workloadKind) controller(s *shared) runner {
 		})}
 	if k.revisioned {
 		c.revisions = cache.New[*templateRevision](s.all(revisionResource))
+		indexOrphans(c.revisions)
 		sources = append(sources, controller.Owns(c.revisions, k.of.Kind))
 	}
 	if k.onNodes {
@@ -91,7 +92,9 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	}
 	in := facts{now: time.Now()}
 	if c.revisions != nil {
-		if err := c.revise(ctx, w, pods, &in); err != nil {
+		if err := c.revise(ctx, w, pods, &in); errors.Is(err, errMerged) {
+			return mirrorLag, nil
+		} else if err != nil {
 			return 0, err
 		}
 	}
@@ -107,8 +110,8 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	if !w.Deleting() {
 		err = c.carryOut(ctx, w, p)
 	}
-	if c.part == Deployments {
-		err = p.reportFailure(w, err)
+	if p.saysFailure {
+		err = p.reportFailure(c.resource, w, err)
 	}
 	// The pods that are there count also while more are refused, by a quota for example.
 	if err = errors.Join(err, c.writeStatus(ctx, w, false, w.Status, p.status)); err != nil {
@@ -134,7 +137,7 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 		case w.Deleting() || p.Deleting() || w.selects(p):
 			out = append(out, p)
 		default:
-			if err := c.setOwner(ctx, p, object{"uid": w.UID, "$patch": "delete"}); err != nil {
+			if err := c.setOwner(ctx, podResource, p, object{"uid": w.UID, "$patch": "delete"}); err != nil {
 				return nil, err
 			}
 		}
@@ -147,20 +150,24 @@ func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
 		if !p.active() || !w.selects(p) {
 			continue
 		}
-		if ok, err := c.alive(ctx, w); err != nil || !ok {
+		if ok, err := c.adopt(ctx, w, podResource, p); err != nil || !ok {
 			return out, err
-		}
-		if err := c.setOwner(ctx, p, controllerRef(c.resource, &w.Meta)); err != nil {
-			return nil, err
 		}
 		out = append(out, p)
 	}
 	return out, nil
 }
 
-func (c *workloads) setOwner(ctx context.Context, p *setPod, ref object) error {
-	return c.patch(ctx, kube.StrategicMergePatch, podResource, p, "",
-		object{"metadata": object{"ownerReferences": []any{ref}}})
+// adopt makes w the controller of an object, unless w is about to go.
+func (c *workloads) adopt(ctx context.Context, w *workload, r kube.Resource, o kube.Object) (bool, error) {
+	if ok, err := c.alive(ctx, w); err != nil || !ok {
+		return false, err
+	}
+	return true, c.setOwner(ctx, r, o, controllerRef(c.resource, &w.Meta))
+}
+
+func (c *workloads) setOwner(ctx context.Context, r kube.Resource, o kube.Object, ref object) error {
+	return c.patch(ctx, kube.StrategicMergePatch, r, o, "", object{"metadata": object{"ownerReferences": []any{ref}}})
 }
 
 // carryOut creates and deletes what the plan says.
@@ -218,94 +225,4 @@ func (c *workloads) recordPod(w *workload, reason, done, verb, pod string) {
 		note = fmt.Sprintf("%s Pod %s in StatefulSet %s successful", verb, pod, w.Name)
 	}
 	c.record(w, events.Normal, reason, note)
-}
-
-// templateRevision is a ControllerRevision: a template that a StatefulSet or DaemonSet has or had. `kubectl rollout
-// undo` goes back to one.
-type templateRevision struct {
-	kube.Meta `json:"metadata"`
-	Revision  int64 `json:"revision"`
-	Data      struct {
-		Spec struct {
-			Template kube.Raw `json:"template"`
-		} `json:"spec"`
-	} `json:"data"`
-}
-
-// revise sees to it that the present template has the newest revision, and deletes old ones that no pod has.
-func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in *facts) error {
-	hash, err := templateHash(w.Spec.Template)
-	if err != nil {
-		return fmt.Errorf("hash pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
-	}
-	all, err := c.revisions.ByOwner(w.Namespace, w.UID)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(all, func(a, b *templateRevision) int { return cmp.Compare(a.Revision, b.Revision) })
-	if in.update, err = updateRevision(w, all, hash); err != nil {
-		return err
-	}
-	in.templates = map[string]kube.Raw{in.update: w.Spec.Template}
-	used := map[string]bool{in.update: true}
-	for _, p := range pods {
-		name, _ := p.Labels.Get(revisionLabel)
-		used[name], used[w.Name+"-"+name] = true, true
-	}
-	var current *templateRevision
-	last := int64(0)
-	for _, r := range all {
-		in.templates[r.Name], last = r.Data.Spec.Template, r.Revision
-		if r.Name == in.update {
-			current = r
-		}
-	}
-	if w.Deleting() {
-		return nil
-	}
-	switch {
-	case current == nil:
-		return c.createRevision(ctx, w, in.update, hash, last+1)
-	case current.Revision < last: // rolled back to
-		return c.change(ctx, revisionResource, current, true, "", object{"revision": last + 1})
-	}
-	old := slices.DeleteFunc(all, func(r *templateRevision) bool { return used[r.Name] || r.Deleting() })
-	for _, r := range old[:max(0, len(old)-valueOr(w.Spec.RevisionHistoryLimit, defaultHistoryLimit))] {
-		if err := c.remove(ctx, revisionResource, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// updateRevision returns the name of the revision of the present template. The controller of another cluster has given
-// it another one than this.
-func updateRevision(w *workload, all []*templateRevision, hash string) (string, error) {
-	own := w.Name + "-" + hash
-	for _, r := range slices.Backward(all) {
-		made, err := templateHash(r.Data.Spec.Template)
-		if err != nil {
-			return "", fmt.Errorf("hash pod template of ControllerRevision %s: %w", r.Key(), err)
-		}
-		if r.Name != own && made == hash {
-			return r.Name, nil
-		}
-	}
-	return own, nil
-}
-
-func (c *workloads) createRevision(ctx context.Context, w *workload, name, hash string, number int64) error {
-	if ok, err := c.alive(ctx, w); err != nil || !ok {
-		return err
-	}
-	var template object
-	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
-		return fmt.Errorf("read pod template of %s %s: %w", c.resource.Kind, w.Key(), err)
-	}
-	labels := maps.Clone(member(member(template, "metadata"), "labels"))
-	labels[revisionLabel] = hash
-	template["$patch"] = "replace" // the revision is a strategic merge patch of the workload
-	return c.create(ctx, revisionResource, w.Namespace, object{"revision": number, "metadata": object{"name": name,
-		"labels": labels, "ownerReferences": []any{controllerRef(c.resource, &w.Meta)}},
-		"data": object{"spec": object{"template": template}}})
 }

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// kubectlLine is something that a user types, without the namespace.
+// kubectlLine is something that a user types, without the namespace. One that begins with "NAME := " is not compared:
+// what it prints is ${NAME} in the lines after it, on each server its own.
 type kubectlLine struct{ args, stdin string }
 
 // kubectlLines are the lines of an archive: the names of its sections, but for those that begin with #.
@@ -51,23 +52,36 @@ func TestKubectlAppliesFilesToSkiffDevAsToARealCluster(t *testing.T) {
 
 // Rules: FD-15
 func TestKubectlSeesTheSameWorkloadsOnSkiffDev(t *testing.T) {
+	startMoreControllers(t, "job-controller", "cronjob-controller", "endpoints-controller",
+		"endpointslice-controller", "endpointslice-mirroring-controller", "disruption-controller",
+		"persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller",
+		"persistentvolume-protection-controller", "resourcequota-controller")
+	sameOnBoth(t, kubectlLines(t, "kubectl/workloads.txtar", nil))
+}
+
+// Rules: FD-15
+func TestKubectlSeesTheSameEndsOfObjectsOnSkiffDev(t *testing.T) {
+	startMoreControllers(t, "replicationcontroller-controller", "node-lifecycle-controller",
+		"taint-eviction-controller", "resourcequota-controller", "endpoints-controller", "endpointslice-controller")
+	sameOnBoth(t, kubectlLines(t, "kubectl/controllers.txtar", nil))
+}
+
+// startMoreControllers starts those that the other tests do without: they have Jobs, for example, that no controller
+// may run.
+func startMoreControllers(t *testing.T, names ...string) {
+	t.Helper()
 	c := must(sharedCluster())(t)
 	kubeconfig := must(c.Kubeconfig(controllerManager))(t)
-	// The other tests have Jobs that no controller may run.
-	jobs, err := c.Start("kube-controller-manager-of-jobs", nil, c.bins.controllerManager, "--kubeconfig", kubeconfig,
-		"--leader-elect=false", "--secure-port=0", "--controllers", "job-controller,cronjob-controller,"+
-			"endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,disruption-controller,"+
-			"persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,"+
-			"persistentvolume-protection-controller,resourcequota-controller")
+	more, err := c.Start("kube-controller-manager-of-a-test", nil, c.bins.controllerManager, "--kubeconfig",
+		kubeconfig, "--leader-elect=false", "--secure-port=0", "--controllers", strings.Join(names, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if inTime, err := jobs.Stop(limit); err != nil || !inTime {
+		if inTime, err := more.Stop(limit); err != nil || !inTime {
 			t.Errorf("the controller manager does not end: %v", err)
 		}
 	})
-	sameOnBoth(t, kubectlLines(t, "kubectl/workloads.txtar", nil))
 }
 
 // sameOnBoth compares what kubectl prints of a real cluster with what it prints of skiff-dev.
@@ -91,14 +105,30 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 		return err == nil && r.Code == 0, r.String()
 	})
 	embedded.Must(t, "", "create", "namespace", s.NS)
+	vars := [2]Vars{{"NS": s.NS}, {"NS": s.NS}}
 	for _, line := range lines {
-		var printed [2]string
+		var printed [2]Result
 		var both sync.WaitGroup
+		name, args, captured := strings.Cut(line.args, " := ")
 		for i, k := range []Kubectl{s.kubectl, embedded} {
-			both.Go(func() { printed[i] = line.run(t, k, s.NS) })
+			mine := kubectlLine{vars[i].expand(line.args), vars[i].expand(line.stdin)}
+			if captured {
+				mine.args = vars[i].expand(args)
+			}
+			both.Go(func() { printed[i] = mine.run(t, k, s.NS) })
 		}
 		both.Wait()
-		if printed[0] != printed[1] {
+		if captured {
+			for i := range vars {
+				vars[i][name] = printed[i].Stdout
+			}
+			continue
+		}
+		for i := range printed {
+			printed[i].Stdout = passing.ReplaceAllString(printed[i].Stdout, "~")
+			printed[i].Stderr = passing.ReplaceAllString(printed[i].Stderr, "~")
+		}
+		if printed[0].String() != printed[1].String() {
 			t.Errorf("kubectl %s\nreal:     %s\nembedded: %s", line.args, printed[0], printed[1])
 		}
 	}
@@ -107,8 +137,8 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 // passing is what differs from run to run. The width of a column of ages is that of the longest one.
 var passing = regexp.MustCompile(`\b(\d+[smhdy])+\b *|AGE +|/tmp/[^ "]+|pid=\d+`)
 
-// run returns what kubectl printed, without what passes: ages and names of files.
-func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) string {
+// run returns what kubectl printed.
+func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) Result {
 	t.Helper()
 	began := time.Now()
 	argv := k.argv(append([]string{"-n", namespace}, strings.Fields(l.args)...))
@@ -128,5 +158,5 @@ func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) string {
 		out = out[strings.LastIndexByte(out, '\n')+1:]
 	}
 	r.Stdout = out
-	return passing.ReplaceAllString(r.String(), "~")
+	return r
 }

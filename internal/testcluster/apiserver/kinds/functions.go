@@ -21,6 +21,11 @@ var functions = sync.OnceValue(func() map[string]func(scope) {
 		"plainSelector": func(s scope) { // of ReplicationControllers: labels alone
 			selectsTemplate(s, Object{"matchLabels": s.o["selector"]})
 		},
+		"revisionData": func(s scope) {
+			if _, ok := s.o["data"].(Object); !ok {
+				s.add(obj.Required("data", "data must be a valid JSON object"))
+			}
+		},
 		"dataTwice": dataTwice, "dataSize": dataSize("data", "binaryData", "[]"),
 		"secretSize": dataSize("", "data", "data"), "endpoints": endpointRules,
 		"clusterIPChange": func(s scope) {

@@ -61,6 +61,9 @@ func (s *Server) seed(only string) {
 			if k == nil { // it came with a later version
 				continue
 			}
+			if of.kind.Kind == "ClusterRole" {
+				auth.KeepGranted(o, s.opts.Features)
+			}
 			obj.Set(o, obj.NewUID(), "metadata", "uid")
 			obj.Set(o, now(), "metadata", "creationTimestamp")
 			for _, entry := range obj.Maps(o, "metadata", "managedFields") {

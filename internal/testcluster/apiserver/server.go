@@ -165,6 +165,7 @@ func New(o Options) *Server {
 		converters: map[string]*admission.Converter{},
 		restored:   make(chan struct{}), served: map[*http.Request]struct{}{}, snapshots: map[string]*store.Snapshot{},
 		rand: rand.New(rand.NewPCG(o.Seed, 1)), dial: new(net.Dialer).DialContext,
+		openAPI: httpd.OpenAPI{Version: o.Features.Version()},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.authn = &auth.Authenticator{Store: s.store, Users: o.Users, ClientCA: o.ClientCA, Key: o.TokenKey,

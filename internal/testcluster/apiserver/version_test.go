@@ -2,12 +2,14 @@ package apiserver
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/schema"
+	"skiff/internal/testcluster/apiserver/store"
 )
 
 func featureSet(t *testing.T, version, gates string) features.Set {
@@ -102,6 +104,46 @@ func TestAFieldWhoseGateIsOffStaysInAnObjectThatHasIt(t *testing.T) {
 		if got := obj.Get(next, strings.Split(field, ".")...); got != test.want {
 			t.Errorf("after %v the field is %v, want %v", test.cur, got, test.want)
 		}
+	}
+}
+
+func TestAVolumeWhoseGateIsOffIsDroppedWithItsMounts(t *testing.T) {
+	old := featureSet(t, "1.34", "")
+	withServer(t, Options{Features: old}, func(w *testServer) {
+		pod := w.must(201, "POST", pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[`+
+			`{"name":"c","image":"i","restartPolicy":"Never","volumeMounts":[{"name":"v","mountPath":"/v"},`+
+			`{"name":"w","mountPath":"/w"}]}],"initContainers":[{"name":"s","image":"i","restartPolicy":"Always"}],`+
+			`"volumes":[{"name":"v","image":{"reference":"r"}},{"name":"w"}]}}`)
+		for _, want := range []string{`"volumes":[{"emptyDir":{},"name":"w"}]`,
+			`"volumeMounts":[{"mountPath":"/w","name":"w"}]`,
+			`"restartPolicy":"Always","terminationMessagePath"`} {
+			if !strings.Contains(pod.raw, want) {
+				t.Errorf("no %s in %s", want, pod.raw)
+			}
+		}
+		if strings.Contains(pod.raw, `"Never"`) {
+			t.Errorf("the restartPolicy of a container was kept: %s", pod.raw)
+		}
+		for _, path := range []string{"/openapi/v2", "/openapi/v3/api/v1"} {
+			if a := w.must(200, "GET", path, ""); a.at("info.version") != old.Version() {
+				t.Errorf("%s says that it is of %v", path, a.at("info.version"))
+			}
+		}
+	})
+}
+
+func TestTheRolesOfAnOlderVersionGrantWhatTheyDidThen(t *testing.T) {
+	for version, want := range map[string][]string{
+		"1.33": {}, "1.34": {`"resource.k8s.io"`}, "": {`"resource.k8s.io"`, `"events.k8s.io"`}} {
+		withServer(t, Options{Features: featureSet(t, version, ""), RBAC: true}, func(w *testServer) {
+			edit := string(w.s.store.Get("clusterroles.rbac.authorization.k8s.io",
+				store.Key{Name: "system:aggregate-to-edit"}).JSON())
+			for _, group := range []string{`"resource.k8s.io"`, `"events.k8s.io"`} {
+				if strings.Contains(edit, group) != slices.Contains(want, group) {
+					t.Errorf("%s in 1.%d: %s", group, w.s.opts.Features.Minor(), edit)
+				}
+			}
+		})
 	}
 }
 

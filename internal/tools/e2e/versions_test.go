@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"flag"
@@ -16,8 +17,12 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
+	"skiff/internal/testcluster/apiserver/auth"
 	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 var versions = flag.Bool("versions", false, "compare older versions of Kubernetes with their sources and servers, "+
@@ -35,7 +40,7 @@ func TestVersionTableIsThatOfTheSources(t *testing.T) {
 		switch word, rest, _ := strings.Cut(line, " "); word {
 		case "#", "#\n":
 			head = append(head, line)
-		case "drops":
+		case "drops", "grant":
 			drops = append(drops, line)
 		case "version":
 			named = append(named, strings.Fields(rest)[1])
@@ -51,6 +56,54 @@ func TestVersionTableIsThatOfTheSources(t *testing.T) {
 	} else if have != want {
 		t.Errorf("%s is not what the sources say: run this test with -update and look at the difference", file)
 	}
+}
+
+// The roles of a new cluster grant what those of its version do. How the rules put it together differs.
+func TestRolesOfOlderVersionsAreThoseOfTheSources(t *testing.T) {
+	if !*versions {
+		t.Skip("downloads five versions of Kubernetes: run it with -versions")
+	}
+	for _, version := range features.Versions() {
+		set := must(features.New(version, ""))(t)
+		file := filepath.Join(downloaded(t, "k8s.io/kubernetes", set.Version()), "plugin", "pkg", "auth", "authorizer",
+			"rbac", "bootstrappolicy", "testdata", "cluster-roles.yaml")
+		var list struct{ Items []map[string]any }
+		noError(t, yaml.Unmarshal(must(os.ReadFile(file))(t), &list))
+		want := map[string][]string{}
+		for _, role := range list.Items {
+			want[obj.String(role, "metadata", "name")] = granted(role)
+		}
+		for line := range bytes.Lines(auth.Bootstrap) {
+			var role map[string]any
+			noError(t, json.Unmarshal(line, &role))
+			if obj.String(role, "kind") != "ClusterRole" {
+				continue
+			}
+			auth.KeepGranted(role, set)
+			name := obj.String(role, "metadata", "name")
+			if got := granted(role); !slices.Equal(got, want[name]) {
+				t.Errorf("%s: %s grants\n%s\nwant\n%s", version, name, got, want[name])
+			}
+		}
+	}
+}
+
+// granted has each verb on each resource of each group, and on each path, in order.
+func granted(role map[string]any) (out []string) {
+	for _, rule := range obj.Maps(role, "rules") {
+		for _, verb := range obj.Texts(rule, "verbs") {
+			for _, path := range obj.Texts(rule, "nonResourceURLs") {
+				out = append(out, verb+" "+path)
+			}
+			for _, group := range obj.Texts(rule, "apiGroups") {
+				for _, resource := range obj.Texts(rule, "resources") {
+					out = append(out, fmt.Sprint(verb, " ", group, "/", resource, rule["resourceNames"]))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // versionTable collects the lines of the table, the oldest version first.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/features"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -176,6 +177,25 @@ func list(problems []string) string {
 //
 //go:embed bootstrap.jsonl
 var Bootstrap []byte
+
+// KeepGranted removes from a role of Bootstrap, in place, what a version does not grant.
+func KeepGranted(role kinds.Object, set features.Set) {
+	rules := obj.Maps(role, "rules")
+	var kept []any
+	for _, rule := range rules {
+		whole := true
+		for name, list := range rule {
+			words := slices.DeleteFunc(list.([]any), func(word any) bool { return !set.Grants(word.(string)) })
+			rule[name], whole = words, whole && len(words) > 0
+		}
+		if whole {
+			kept = append(kept, rule)
+		}
+	}
+	if len(rules) > 0 {
+		role["rules"] = kept
+	}
+}
 
 // Aggregated returns the rules of a cluster role that aggregates those of others, as JSON, and whether it does so.
 func Aggregated(role kinds.Object, roles []kinds.Object) (rules []any, aggregates bool) {

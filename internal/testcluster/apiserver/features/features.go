@@ -39,17 +39,23 @@ type data struct {
 	fields   map[line]int
 	gates    map[string]map[int]bool // defaults, by the version from which on they hold
 	drops    map[line]string         // the gate without which a field is dropped
+	grants   map[string]int          // since when roles name a group, a resource or a path
 }
 
 // parsed reads the table. A mistake in it is a bug that this package's test finds, so it panics.
 var parsed = sync.OnceValue(func() *data {
-	d := &data{map[int]string{}, map[line]int{}, map[line]int{}, map[string]map[int]bool{}, map[line]string{}}
+	d := &data{map[int]string{}, map[line]int{}, map[line]int{}, map[string]map[int]bool{}, map[line]string{},
+		map[string]int{}}
 	for l := range strings.Lines(text) {
 		words := strings.Fields(l)
 		if len(words) < 3 || words[0] == "#" {
 			continue
 		}
 		switch rest := words[3:]; words[0] {
+		case "grant":
+			for _, word := range words[2:] {
+				d.grants[word] = minor(words[1])
+			}
 		case "version":
 			d.versions[minor(words[1])] = words[2]
 		case "kind":
@@ -174,8 +180,12 @@ func (s Set) Declares(typeName, field string) bool {
 // Drops reports whether a field is dropped, because its gate is off.
 func (s Set) Drops(typeName, field string) bool {
 	gate := parsed().drops[line{typeName, field}]
-	return gate != "" && !s.On(gate)
+	_, known := s.byDefault(gate)
+	return known && !s.On(gate)
 }
+
+// Grants reports whether the roles of a new cluster name a group, a resource or a path.
+func (s Set) Grants(word string) bool { return s.Since(parsed().grants[word]) }
 
 // Since reports whether the version is this one of 1.x, or newer.
 func (s Set) Since(x int) bool { return newest-s.older >= x }

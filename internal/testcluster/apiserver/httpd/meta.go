@@ -13,9 +13,6 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// Version is that of OpenAPI documents.
-var Version = features.Set{}.Version()
-
 // Discovery answers a request that is not for a resource, given the served kinds and the documents about them. The
 // error is NoSuchPath for a path that is none of its own.
 func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, docs *OpenAPI, all []*kinds.Kind) error {

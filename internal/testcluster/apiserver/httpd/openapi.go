@@ -17,6 +17,8 @@ import (
 // find out by the parameters of PATCH that the server validates fields. The fields of built-in kinds have no
 // descriptions. A document is made when it is first asked for.
 type OpenAPI struct {
+	Version string // of Kubernetes
+
 	mu   sync.Mutex         // guards what follows, and lets one document be made at a time
 	of   []*kinds.Kind      // the kinds that the documents are about
 	docs map[docName][]byte // as they are sent
@@ -49,6 +51,7 @@ func (o *OpenAPI) get(all []*kinds.Kind, d docName) []byte {
 	} else {
 		content = documentV3(documentsOf(all), d.path)
 	}
+	content["info"] = map[string]any{"title": "Kubernetes", "version": o.Version}
 	var body []byte
 	if d.inProtobuf {
 		body = encodeOpenAPI(d.version, content)
@@ -184,8 +187,7 @@ func documentV3(docs map[string][]*kinds.Kind, path string) map[string]any {
 		paths["/"+path+"/"] = map[string]any{"get": map[string]any{
 			"responses": map[string]any{"200": map[string]any{"description": "OK"}}}}
 	}
-	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
-		"paths": paths, "components": map[string]any{"schemas": schemas}}
+	return map[string]any{"openapi": "3.0.0", "paths": paths, "components": map[string]any{"schemas": schemas}}
 }
 
 func listName(k *kinds.Kind) string { return strings.TrimSuffix(schemaName(k), k.Kind) + k.List() }

@@ -26,8 +26,7 @@ func documentV2(all []*kinds.Kind) map[string]any {
 			operationV2(operation.(map[string]any))
 		}
 	}
-	return map[string]any{"swagger": "2.0", "info": map[string]any{"title": "Kubernetes", "version": Version},
-		"paths": paths, "definitions": definitions}
+	return map[string]any{"swagger": "2.0", "paths": paths, "definitions": definitions}
 }
 
 // operationV2 makes an operation one of v2, in place.

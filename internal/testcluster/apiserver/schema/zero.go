@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"slices"
 	"time"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // Drop does, in place, what decoding into Go types and encoding again does: null and the zero value of a field that is
@@ -150,13 +152,44 @@ func (t *Type) DropDisabled(next, cur map[string]any) {
 	used := map[string]bool{}
 	t.off(cur, func(of *Type, field string, _ map[string]any) { used[of.Name+" "+field] = true })
 	t.off(next, func(of *Type, field string, in map[string]any) {
-		if !used[of.Name+" "+field] {
+		switch {
+		case of.Name == "core.v1.PodSpec" && field == "":
+			dropVolumes(in)
+		case field == "restartPolicy" && in[field] == "Always": // that of a sidecar, which has no gate
+		case !used[of.Name+" "+field]:
 			delete(in, field)
 		}
 	})
 }
 
-// off calls found for each field that is off and that an object has.
+// dropVolumes removes from the spec of a pod the volumes whose source was dropped, and their mounts. Others have a
+// source, as emptyDir is the default.
+func dropVolumes(spec map[string]any) {
+	dropped := map[any]bool{}
+	keep(spec, "volumes", func(v map[string]any) bool {
+		gone := len(v) == 1 && v["name"] != nil
+		dropped[v["name"]] = gone
+		return !gone
+	})
+	for _, list := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		for _, c := range obj.Maps(spec, list) {
+			keep(c, "volumeMounts", func(m map[string]any) bool { return !dropped[m["name"]] })
+		}
+	}
+}
+
+// keep removes the other items of a list.
+func keep(in map[string]any, list string, wanted func(item map[string]any) bool) {
+	items := slices.DeleteFunc(slices.Clone(obj.Slice(in, list)), func(item any) bool {
+		m, ok := item.(map[string]any)
+		return ok && !wanted(m)
+	})
+	if in[list] = items; len(items) == 0 {
+		delete(in, list)
+	}
+}
+
+// off calls found for each field that is off and that an object has, and with "" for each object after its fields.
 func (t *Type) off(object map[string]any, found func(of *Type, field string, in map[string]any)) {
 	for name, v := range object {
 		f, ok := t.Fields[name]
@@ -170,6 +203,7 @@ func (t *Type) off(object map[string]any, found func(of *Type, field string, in 
 			}
 		}
 	}
+	found(t, "", object)
 }
 
 // offIn goes through lists and maps down to objects of the type.

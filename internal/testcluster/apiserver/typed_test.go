@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +76,12 @@ func TestProtobufHasTheNewestVersionOfEachObjectHoweverOftenItIsRead(t *testing.
 		if is := list(configMaps); strings.Contains(is, "first") || !strings.Contains(is, "second") ||
 			!strings.Contains(is, "other") {
 			t.Errorf("after a change: %q", is)
+		}
+		for i := range 600 { // so many that several goroutines encode them
+			w.must(201, "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"many-%d"}}`, i))
+		}
+		if n := strings.Count(list(configMaps), "many-"); n != 600 {
+			t.Errorf("%d of 600 objects", n)
 		}
 		// The same objects under two kinds, whose fields have other numbers.
 		w.must(201, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"e"},"reason":"R",

@@ -1,8 +1,13 @@
 package forms
 
 import (
+	"fmt"
 	"net/http"
+	"runtime"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/httpd"
@@ -37,7 +42,12 @@ func (e *encoder) fields(o *store.Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.json = AppendObject(e.json[:0], e.kind, o, view, false)
+	e.json, e.e.Known = AppendObject(e.json[:0], e.kind, o, view, false), e.e.Known[:0]
+	if view == nil {
+		for from, to := range o.SharedTexts() {
+			e.e.Known = append(e.e.Known, schema.Span{From: from, To: to})
+		}
+	}
 	if e.out, err = e.e.Append(e.out[:0], e.form, e.json); err != nil {
 		return nil, err
 	}
@@ -61,17 +71,48 @@ func ProtobufObject(k *kinds.Kind, o *store.Object) ([]byte, error) {
 	return schema.InEnvelope(k.APIVersion(), k.Kind, fields), err
 }
 
+// lengthOf returns how many bytes the items of a list take. They are encoded for that on all processors, as the client
+// waits meanwhile.
+func (e *encoder) lengthOf(objects []*store.Object) (int, error) {
+	const least = 500 // objects for a goroutine: they take some milliseconds
+	var each sync.WaitGroup
+	var total atomic.Int64
+	var failed atomic.Pointer[error]
+	n := min(runtime.GOMAXPROCS(0), len(objects)/least+1)
+	for part := range slices.Chunk(objects, len(objects)/n+1) {
+		each.Go(func() {
+			defer func() { // as in the goroutine of the request, a panic ends only that
+				if p := recover(); p != nil {
+					err := fmt.Errorf("encode a list of %s: %v", e.kind.Plural, p)
+					failed.Store(&err)
+				}
+			}()
+			e, item := encoder{kind: e.kind, form: e.form}, []byte(nil)
+			for _, o := range part {
+				size, err := e.size(o)
+				if err != nil {
+					failed.Store(&err)
+					return
+				}
+				item = schema.AppendItem(item[:0], size)
+				total.Add(int64(len(item) + size))
+			}
+		})
+	}
+	each.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return int(total.Load()), nil
+}
+
 // WriteProtobufList answers with a list. Its length is ahead of it, so each object is encoded for its length first,
 // and again where there was no room to keep it.
 func WriteProtobufList(w http.ResponseWriter, k *kinds.Kind, meta map[string]any, objects []*store.Object) error {
-	e, total, item := encoder{kind: k, form: protobufForm(k)}, 0, []byte(nil)
-	for _, o := range objects {
-		size, err := e.size(o)
-		if err != nil {
-			return err
-		}
-		item = schema.AppendItem(item[:0], size)
-		total += len(item) + size
+	e, item := encoder{kind: k, form: protobufForm(k)}, []byte(nil)
+	total, err := e.lengthOf(objects)
+	if err != nil {
+		return err
 	}
 	head, err := schema.AppendList(nil, k.APIVersion(), k.List(), httpd.Encode(meta), total)
 	if err != nil {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -18,11 +19,16 @@ import (
 
 // Encoder encodes objects one after the other. It reuses its memory. The zero value is ready.
 type Encoder struct {
+	Known []Span // values of free JSON, which are not read to find their ends
+
 	json  []byte
 	pos   int
 	out   []byte
 	parts []part // of the open messages
 }
+
+// Span is where a value is in the JSON of an object.
+type Span struct{ From, To int }
 
 // Append appends the fields of an object of type t, of which json is what package patch wrote.
 func (e *Encoder) Append(out []byte, t *Type, json []byte) ([]byte, error) {
@@ -72,7 +78,11 @@ func (e *Encoder) value(f *Value, number uint64) (err error) {
 		e.out = appendBytes(e.out, number, nil)
 	case f.Form == Any && f.Type == nil: // free JSON
 		from := e.pos
-		e.skip()
+		if i := slices.IndexFunc(e.Known, func(s Span) bool { return s.From == from }); i >= 0 {
+			e.pos = e.Known[i].To
+		} else {
+			e.skip()
+		}
 		e.out = openMessage(e.out, number)
 		at := len(e.out)
 		e.out = closeMessage(appendBytes(e.out, 1, e.json[from:e.pos]), at)
@@ -246,16 +256,17 @@ func (e *Encoder) skip() {
 
 // skipText passes over a string, and reports whether it has escaped characters.
 func (e *Encoder) skipText() (escaped bool) {
-	for e.pos++; e.pos < len(e.json); e.pos++ {
-		switch e.json[e.pos] {
-		case '"':
-			e.pos++
+	for e.pos++; ; escaped = true {
+		end := bytes.IndexByte(e.json[e.pos:], '"')
+		if end < 0 {
+			e.pos = len(e.json)
 			return escaped
-		case '\\':
-			escaped = true
-			e.pos++
 		}
+		backslash := bytes.IndexByte(e.json[e.pos:e.pos+end], '\\')
+		if backslash < 0 {
+			e.pos += end + 1
+			return escaped
+		}
+		e.pos = min(e.pos+backslash+2, len(e.json))
 	}
-	e.pos = len(e.json)
-	return escaped
 }

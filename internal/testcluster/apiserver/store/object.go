@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -100,6 +101,20 @@ func (o *Object) AppendJSON(b []byte) []byte {
 		from = s.at
 	}
 	return append(b, o.json[from:]...)
+}
+
+// SharedTexts has where the owners of fields are in the JSON of the object, each a value.
+func (o *Object) SharedTexts() iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		before := 0
+		for _, s := range o.shared {
+			from := before + s.at
+			before += len(s.text.String())
+			if !yield(from, before+s.at) {
+				return
+			}
+		}
+	}
 }
 
 // JSON returns the object as JSON.

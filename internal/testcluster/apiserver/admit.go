@@ -114,16 +114,9 @@ func completed(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 // writeOptions are the options of a request as an object, other than those of a DELETE. A PATCH has those of what it
 // does.
 func writeOptions(r *request, operation string) map[string]any {
-	out := map[string]any{"kind": optionKinds[strings.ToLower(operation)], "apiVersion": "meta.k8s.io/v1"}
-	if r.dryRun() {
-		out["dryRun"] = []any{"All"}
-	}
-	for _, name := range []string{"fieldManager", "fieldValidation"} {
-		if v := r.query.Get(name); v != "" {
-			out[name] = v
-		}
-	}
-	return out
+	return obj.OmitEmpty(map[string]any{"kind": optionKinds[strings.ToLower(operation)],
+		"apiVersion": "meta.k8s.io/v1", "dryRun": obj.Anys(r.query["dryRun"]),
+		"fieldManager": r.query.Get("fieldManager"), "fieldValidation": r.query.Get("fieldValidation")})
 }
 
 func (w *write) operation() string {

@@ -217,19 +217,6 @@ func (s *Server) untilRestored() <-chan struct{} {
 // Compact removes all history: watches from older revisions, and all continue tokens, get 410.
 func (s *Server) Compact() { s.store.Compact() }
 
-// ExpireContinueTokens expires all continue tokens issued so far, without removing history.
-func (s *Server) ExpireContinueTokens() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expired = time.Now()
-}
-
-func (s *Server) tokenExpired(issued time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !issued.After(s.expired) || time.Since(issued) > historyAge
-}
-
 // Revision returns the revision of the last write.
 func (s *Server) Revision() int64 { return s.store.Revision() }
 

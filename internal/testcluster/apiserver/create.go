@@ -209,14 +209,6 @@ func (s *Server) validate(tx *store.Tx, k *kinds.Kind, next, cur map[string]any)
 	return httpd.Invalid(about, causes...)
 }
 
-func values(objects []*store.Object) []map[string]any {
-	out := make([]map[string]any, len(objects))
-	for i, o := range objects {
-		out[i] = o.Value()
-	}
-	return out
-}
-
 const (
 	// nameMax, suffixLen and nameTries are those of the real name generator: a base of at most 58 characters, 5 random
 	// ones, 8 attempts (KEP-4420).

@@ -132,20 +132,11 @@ func (o *deleteOptions) check() error { return httpd.InvalidOptions("DeleteOptio
 
 // object returns the options as an object.
 func (o deleteOptions) object() map[string]any {
-	out := map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
-	if o.policy != "" {
-		out["propagationPolicy"] = o.policy
-	}
+	out := obj.OmitEmpty(map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1",
+		"propagationPolicy": o.policy, "dryRun": obj.Anys(o.dryRuns),
+		"preconditions": obj.OmitEmpty(map[string]any{"uid": o.uid, "resourceVersion": o.version})})
 	if o.grace != nil {
 		out["gracePeriodSeconds"] = *o.grace
-	}
-	if len(o.dryRuns) > 0 {
-		out["dryRun"] = obj.Anys(o.dryRuns)
-	}
-	for field, v := range map[string]string{"uid": o.uid, "resourceVersion": o.version} {
-		if v != "" {
-			obj.Set(out, v, "preconditions", field)
-		}
 	}
 	return out
 }

@@ -292,7 +292,7 @@ func (s *Server) openToken(o *listOptions) (t continueToken, err error) {
 		return t, httpd.BadRequest("invalid continue token: continue key is not valid: %v", err)
 	}
 	t.Start = strings.TrimPrefix(t.Start, "/")
-	if t.Revision > 0 && s.tokenExpired(t.Issued) {
+	if t.Revision > 0 && time.Since(t.Issued) > historyAge {
 		return t, s.expiredToken(t.Start)
 	}
 	return t, nil

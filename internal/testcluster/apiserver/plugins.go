@@ -85,11 +85,7 @@ func (s *Server) useCEL() {
 func (s *Server) TypeCheck(spec []byte) []any { return s.opts.CEL.TypeCheck(spec, s.registry.all()) }
 
 func visibles(k *kinds.Kind, list []*store.Object) []map[string]any {
-	out := make([]map[string]any, len(list))
-	for i, o := range list {
-		out[i] = visible(k, forms.Served(k, o))
-	}
-	return out
+	return obj.Each(list, func(o *store.Object) map[string]any { return visible(k, forms.Served(k, o)) })
 }
 
 // unchecked says that rules were not evaluated, because they may rely on what other errors are about.
@@ -248,10 +244,8 @@ func (s *Server) endpointOf(namespace, service, portName string) string {
 	}
 	if o := s.store.Get("endpoints", store.Key{Namespace: namespace, Name: service}); o != nil {
 		for _, subset := range obj.Maps(o.Value(), "subsets") {
-			var addresses []string
-			for _, a := range obj.Maps(subset, "addresses") {
-				addresses = append(addresses, obj.String(a, "ip"))
-			}
+			addresses := obj.Each(obj.Maps(subset, "addresses"),
+				func(a map[string]any) string { return obj.String(a, "ip") })
 			if address := pick(obj.Maps(subset, "ports"), addresses); address != "" {
 				return address
 			}

@@ -140,7 +140,6 @@ type Server struct {
 	mu       sync.Mutex // guards what follows
 	rand     *rand.Rand
 	closed   bool
-	expired  time.Time     // continue tokens issued up to then are expired
 	restored chan struct{} // closed by Restore
 	served   map[*http.Request]struct{}
 	requests []*Request // recorded ones, in the order of their arrival

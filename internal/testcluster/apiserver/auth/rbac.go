@@ -111,13 +111,11 @@ func (s Objects) Referenced(ref kinds.Object, namespace string) (rules []Rule, p
 
 // RulesOf returns the rules of a role.
 func RulesOf(role kinds.Object) []Rule {
-	var out []Rule
-	for _, r := range obj.Maps(role, "rules") {
-		out = append(out, Rule{Verbs: obj.Texts(r, "verbs"), Groups: obj.Texts(r, "apiGroups"),
+	return obj.Each(obj.Maps(role, "rules"), func(r kinds.Object) Rule {
+		return Rule{Verbs: obj.Texts(r, "verbs"), Groups: obj.Texts(r, "apiGroups"),
 			Resources: obj.Texts(r, "resources"), Names: obj.Texts(r, "resourceNames"),
-			URLs: obj.Texts(r, "nonResourceURLs")})
-	}
-	return out
+			URLs: obj.Texts(r, "nonResourceURLs")}
+	})
 }
 
 // subjectOf returns the first subject of a binding that is the user, nil if there is none.

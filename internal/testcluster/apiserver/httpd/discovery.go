@@ -149,10 +149,7 @@ func grouped(ks []*kinds.Kind, f func(group string, versions []string)) {
 func aggregated(ks []*kinds.Kind) []any {
 	var items []any
 	grouped(ks, func(group string, versions []string) {
-		meta := map[string]any{}
-		if group != "" {
-			meta["name"] = group
-		}
+		meta := obj.OmitEmpty(map[string]any{"name": group})
 		var vs []any
 		for _, v := range versions {
 			var resources []any
@@ -173,27 +170,13 @@ func aggregatedResource(k *kinds.Kind) map[string]any {
 	if k.ClusterScoped {
 		scope = "Cluster"
 	}
-	out := map[string]any{"resource": k.Plural, "responseKind": responseKind(k, k.Custom), "scope": scope,
-		"singularResource": singular(k), "verbs": obj.Anys(k.Verbs())}
-	setNames(out, k)
-	var subs []any
-	for _, sub := range subresources(k) {
-		subs = append(subs, map[string]any{"subresource": sub.Name, "verbs": obj.Anys(sub.Verbs),
-			"responseKind": responseKind(sub.Sent(k), k.Custom || sub.Kind.Group != "")})
-	}
-	if subs != nil {
-		out["subresources"] = subs
-	}
-	return out
-}
-
-func setNames(out map[string]any, k *kinds.Kind) {
-	if len(k.ShortNames) > 0 {
-		out["shortNames"] = obj.Anys(k.ShortNames)
-	}
-	if len(k.Categories) > 0 {
-		out["categories"] = obj.Anys(k.Categories)
-	}
+	subs := obj.Each(subresources(k), func(sub *kinds.Subresource) any {
+		return map[string]any{"subresource": sub.Name, "verbs": obj.Anys(sub.Verbs),
+			"responseKind": responseKind(sub.Sent(k), k.Custom || sub.Kind.Group != "")}
+	})
+	return obj.OmitEmpty(map[string]any{"resource": k.Plural, "responseKind": responseKind(k, k.Custom),
+		"scope": scope, "singularResource": singular(k), "verbs": obj.Anys(k.Verbs()), "subresources": subs,
+		"shortNames": obj.Anys(k.ShortNames), "categories": obj.Anys(k.Categories)})
 }
 
 // responseKind is a kind in aggregated discovery, where the group and version of most built-in kinds are empty.
@@ -227,10 +210,9 @@ func subresources(k *kinds.Kind) []*kinds.Subresource {
 func groupList(ks []*kinds.Kind) []any {
 	var out []any
 	grouped(ks, func(group string, versions []string) {
-		var vs []any
-		for _, v := range versions {
-			vs = append(vs, map[string]any{"groupVersion": group + "/" + v, "version": v})
-		}
+		vs := obj.Each(versions, func(v string) any {
+			return map[string]any{"groupVersion": group + "/" + v, "version": v}
+		})
 		out = append(out, map[string]any{"name": group, "versions": vs, "preferredVersion": vs[0]})
 	})
 	return out
@@ -240,14 +222,14 @@ func groupList(ks []*kinds.Kind) []any {
 func resourceList(ks []*kinds.Kind) map[string]any {
 	var list []any
 	for _, k := range ks {
-		entry := map[string]any{"name": k.Plural, "singularName": singular(k), "namespaced": !k.ClusterScoped,
-			"kind": k.Kind, "verbs": obj.Anys(k.Verbs())}
+		entry := obj.OmitEmpty(map[string]any{"name": k.Plural, "singularName": singular(k),
+			"namespaced": !k.ClusterScoped, "kind": k.Kind, "verbs": obj.Anys(k.Verbs()),
+			"shortNames": obj.Anys(k.ShortNames), "categories": obj.Anys(k.Categories)})
 		if k.Review == nil && !k.ReadOnly {
 			// StorageVersionHash in k8s.io/apiserver
 			sum := sha256.Sum256([]byte(k.Group + "/" + k.Version + "/" + k.Kind))
 			entry["storageVersionHash"] = base64.StdEncoding.EncodeToString(sum[:8])
 		}
-		setNames(entry, k)
 		list = append(list, entry)
 		for _, sub := range subresources(k) {
 			e := map[string]any{"name": k.Plural + "/" + sub.Name, "singularName": "", "namespaced": !k.ClusterScoped,

@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // NoDetails is for errors that are not about an object.
@@ -129,11 +130,7 @@ func Invalid(d kube.StatusDetails, causes ...kinds.Cause) error {
 
 // StatusCauses returns causes as a Status has them.
 func StatusCauses(causes []kinds.Cause) []kube.StatusCause {
-	out := make([]kube.StatusCause, len(causes))
-	for i, c := range causes {
-		out[i] = kube.StatusCause(c)
-	}
-	return out
+	return obj.Each(causes, func(c kinds.Cause) kube.StatusCause { return kube.StatusCause(c) })
 }
 
 // InvalidOptions is Invalid for the parameters of a request, such as CreateOptions.
@@ -227,29 +224,11 @@ func emptyDetails(st *kube.Status) bool {
 
 // DetailsObject encodes the details of a Status.
 func DetailsObject(d kube.StatusDetails) map[string]any {
-	out := map[string]any{}
-	for k, v := range map[string]string{"name": d.Name, "group": d.Group, "kind": d.Kind, "uid": d.UID} {
-		if v != "" {
-			out[k] = v
-		}
-	}
-	if d.RetryAfterSeconds > 0 {
-		out["retryAfterSeconds"] = int64(d.RetryAfterSeconds)
-	}
-	var causes []any
-	for _, c := range d.Causes {
-		cause := map[string]any{}
-		for k, v := range map[string]string{"reason": c.Reason, "message": c.Message, "field": c.Field} {
-			if v != "" {
-				cause[k] = v
-			}
-		}
-		causes = append(causes, cause)
-	}
-	if causes != nil {
-		out["causes"] = causes
-	}
-	return out
+	causes := obj.Each(d.Causes, func(c kube.StatusCause) any {
+		return obj.OmitEmpty(map[string]any{"reason": c.Reason, "message": c.Message, "field": c.Field})
+	})
+	return obj.OmitEmpty(map[string]any{"name": d.Name, "group": d.Group, "kind": d.Kind, "uid": d.UID,
+		"retryAfterSeconds": int64(d.RetryAfterSeconds), "causes": causes})
 }
 
 // Error answers with a Status, or with plain text for a path that no API serves.

@@ -255,14 +255,10 @@ func operations(k *kinds.Kind, actions ...string) map[string]any {
 			"x-kubernetes-group-version-kind": kindRef(k.Resource),
 			"responses": map[string]any{"200": map[string]any{"description": "OK",
 				"content": map[string]any{"application/json": map[string]any{"schema": ref}}}}}
-		var list []any
-		for _, p := range parameters[action] {
-			list = append(list, map[string]any{"name": p, "in": "query", "schema": map[string]any{"type": "string"}})
-		}
-		if list != nil {
-			operation["parameters"] = list
-		}
-		out[strings.Replace(action, "list", "get", 1)] = operation
+		operation["parameters"] = obj.Each(parameters[action], func(name string) any {
+			return map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": "string"}}
+		})
+		out[strings.Replace(action, "list", "get", 1)] = obj.OmitEmpty(operation)
 	}
 	return out
 }

@@ -24,11 +24,9 @@ func crdDefaults(s scope) {
 
 // SelectablePaths returns the paths of the fields that a version's field selectors may name besides metadata.
 func SelectablePaths(version Object) [][]string {
-	var out [][]string
-	for _, f := range obj.Maps(version, "selectableFields") {
-		out = append(out, strings.Split(strings.TrimPrefix(obj.String(f, "jsonPath"), "."), "."))
-	}
-	return out
+	return obj.Each(obj.Maps(version, "selectableFields"), func(f Object) []string {
+		return strings.Split(strings.TrimPrefix(obj.String(f, "jsonPath"), "."), ".")
+	})
 }
 
 // maxSelectable is how many selectable fields a version may have.

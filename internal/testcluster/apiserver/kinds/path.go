@@ -56,20 +56,12 @@ func parsePath(text string) path {
 		p.steps = append(p.steps, step{key: rest[:end]})
 		rest = strings.TrimPrefix(rest[end:], ".")
 	}
-	for _, s := range p.steps {
-		p.keys = append(p.keys, s.key)
-	}
+	p.keys = obj.Each(p.steps, func(s step) string { return s.key })
 	return p
 }
 
 // parsePaths parses paths with bars between them.
-func parsePaths(text string) []path {
-	var out []path
-	for p := range strings.SplitSeq(text, "|") {
-		out = append(out, parsePath(p))
-	}
-	return out
-}
+func parsePaths(text string) []path { return obj.Each(strings.Split(text, "|"), parsePath) }
 
 // lists reports whether the path may lead to several values.
 func (p path) lists() bool {

@@ -235,16 +235,9 @@ func allowed(User) Object {
 
 // UserInfo is a user as reviews name it.
 func UserInfo(u User) Object {
-	out := Object{"username": u.Name, "groups": obj.Anys(u.Groups)}
-	if u.UID != "" {
-		out["uid"] = u.UID
+	extra := Object{}
+	for name, values := range u.Extra {
+		extra[name] = obj.Anys(values)
 	}
-	if len(u.Extra) > 0 {
-		extra := Object{}
-		for name, values := range u.Extra {
-			extra[name] = obj.Anys(values)
-		}
-		out["extra"] = extra
-	}
-	return out
+	return obj.OmitEmpty(Object{"username": u.Name, "groups": obj.Anys(u.Groups), "uid": u.UID, "extra": extra})
 }

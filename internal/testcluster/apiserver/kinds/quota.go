@@ -23,11 +23,7 @@ func (u Usage) Add(name, text string) {
 
 // Format writes the named resources as the messages about quotas do.
 func (u Usage) Format(names []string) string {
-	var out []string
-	for _, name := range names {
-		out = append(out, name+"="+u[name].String())
-	}
-	return strings.Join(out, ",")
+	return strings.Join(obj.Each(names, func(name string) string { return name + "=" + u[name].String() }), ",")
 }
 
 // quotaCounts are the resources whose objects quotas count by their plain names.
@@ -167,10 +163,8 @@ func (u Usage) Less(before Usage) Usage {
 
 // InScope reports whether a quota counts an object: those with scopes count pods alone.
 func InScope(quota Object, r kube.Resource, o Object) bool {
-	var scopes []Object
-	for _, name := range obj.Slice(quota, "spec", "scopes") {
-		scopes = append(scopes, Object{"scopeName": name, "operator": "Exists"})
-	}
+	scopes := obj.Each(obj.Slice(quota, "spec", "scopes"),
+		func(name any) Object { return Object{"scopeName": name, "operator": "Exists"} })
 	for _, s := range append(scopes, obj.Maps(quota, "spec", "scopeSelector", "matchExpressions")...) {
 		_, deadline := obj.Int(o, "spec", "activeDeadlineSeconds")
 		best, class := qosClass(obj.Map(o, "spec")) == "BestEffort", obj.String(o, "spec", "priorityClassName")

@@ -28,11 +28,7 @@ type statement struct {
 
 // block compiles the lines of a block.
 func (d *data) block(lines []*line, checks bool) []statement {
-	var out []statement
-	for _, l := range lines {
-		out = append(out, d.statement(l, checks))
-	}
-	return out
+	return obj.Each(lines, func(l *line) statement { return d.statement(l, checks) })
 }
 
 func (d *data) statement(l *line, checks bool) (st statement) {
@@ -97,9 +93,7 @@ func (d *data) keyword(st *statement, words []string, l *line, checks bool) {
 	case "call":
 		st.paths, st.call = []path{parsePath(strings.Join(words[1:], ""))}, named(functions(), words[0])
 	case "drop", "keep":
-		for _, w := range words {
-			st.paths = append(st.paths, parsePath(w))
-		}
+		st.paths = obj.Each(words, parsePath)
 	default:
 		st.assign(words)
 	}
@@ -129,9 +123,7 @@ func (st *statement) check(words []string) {
 	if i < 1 {
 		mistake("no check: %q", words)
 	}
-	for _, w := range words[:i] {
-		st.paths = append(st.paths, parsePath(w))
-	}
+	st.paths = obj.Each(words[:i], parsePath)
 	st.verb, st.arg = words[i], strings.Join(words[i+1:], " ")
 	st.kind = checkKinds()[st.verb]
 	if slices.Contains([]string{"form", "strict-form", "keys", "keys-at"}, st.verb) {

@@ -144,12 +144,8 @@ var filters = sync.OnceValue(func() map[string]func(any) any {
 
 // texts returns the items of a list as texts, "" for a missing one.
 func texts(v any) []string {
-	var out []string
 	list, _ := v.([]any)
-	for _, item := range list {
-		out = append(out, shown(item))
-	}
-	return out
+	return obj.Each(list, shown)
 }
 
 // firstThree lists three items, and how many more there are.
@@ -161,11 +157,7 @@ func firstThree(list []string) string {
 }
 
 func pairs(m Object) string {
-	var out []string
-	for _, k := range obj.Keys(m) {
-		out = append(out, k+"="+shown(m[k]))
-	}
-	return strings.Join(out, ",")
+	return strings.Join(obj.Each(obj.Keys(m), func(k string) string { return k + "=" + shown(m[k]) }), ",")
 }
 
 func shortModes(v any) string {

@@ -23,11 +23,7 @@ func Invalid(field string, value any, detail string) Cause {
 
 // InvalidAll returns a cause for each rule that a value breaks.
 func InvalidAll(field string, value any, details []string) []Cause {
-	var out []Cause
-	for _, d := range details {
-		out = append(out, Invalid(field, value, d))
-	}
-	return out
+	return Each(details, func(d string) Cause { return Invalid(field, value, d) })
 }
 
 // PortRange is the rule for port numbers.

@@ -88,13 +88,26 @@ func Texts(m map[string]any, path ...string) []string {
 	return out
 }
 
-// Anys returns a list of texts as a JSON list.
-func Anys(list []string) []any {
-	out := make([]any, len(list))
-	for i, s := range list {
-		out[i] = s
+// Each returns what f makes of each item of a list.
+func Each[T, R any](list []T, f func(T) R) []R {
+	out := make([]R, len(list))
+	for i, item := range list {
+		out[i] = f(item)
 	}
 	return out
+}
+
+// Anys returns a list of texts as a JSON list.
+func Anys(list []string) []any { return Each(list, func(s string) any { return s }) }
+
+// OmitEmpty removes the members of an object that are empty, null or 0, as omitempty of Go's encoder does.
+func OmitEmpty(m map[string]any) map[string]any {
+	maps.DeleteFunc(m, func(_ string, v any) bool {
+		list, isList := v.([]any)
+		object, isObject := v.(map[string]any)
+		return v == nil || v == "" || v == int64(0) || isList && len(list) == 0 || isObject && len(object) == 0
+	})
+	return m
 }
 
 // Strings returns the string values of the object at path; other values are left out.

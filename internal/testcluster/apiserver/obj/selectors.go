@@ -270,13 +270,7 @@ func unescape(s string) (string, error) {
 }
 
 // Names returns the fields the selector asks for, in order.
-func (s Fields) Names() []string {
-	var out []string
-	for _, t := range s {
-		out = append(out, t.field)
-	}
-	return out
-}
+func (s Fields) Names() []string { return Each(s, func(t term) string { return t.field }) }
 
 // Matches reports whether the selector matches an object; value returns a field of it, "" if it has none.
 func (s Fields) Matches(value func(field string) string) bool {

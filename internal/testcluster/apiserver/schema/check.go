@@ -144,6 +144,16 @@ func (f *Value) check(v any, names func(map[string]any) iter.Seq[string]) *misma
 		if f.Form == Struct {
 			return f.Type.mismatch(v, names)
 		}
+		if f.Form == Any && f.Type != nil { // Go decodes one of several forms on its own
+			for _, one := range f.Type.Fields {
+				if one.Form != Struct {
+					continue
+				}
+				if text := one.Type.TypeError(v); text != "" {
+					return &mismatch{text: text}
+				}
+			}
+		}
 		if f.Form == Map {
 			for name := range names(v) {
 				if m := f.Elem.check(v[name], names); m != nil {

@@ -191,8 +191,8 @@ func parseValue(word string, typeNamed func(string) *Type) *Value {
 // building is held while the nodes of types are made, which types have of each other, and themselves.
 var building sync.Mutex
 
-// Node returns what patch and ssa need of a kind, each declared field: then an apply of an unknown field is refused, and
-// each quantity is compared as one.
+// Node returns what patch and ssa need of a kind: each declared field, so that an apply of an unknown one is refused,
+// and each quantity is compared as one.
 func (t *Type) Node() *patch.Node {
 	building.Lock()
 	defer building.Unlock()

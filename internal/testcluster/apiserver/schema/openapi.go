@@ -62,7 +62,7 @@ func (t *Type) Schemas(schemas map[string]any) {
 	if schemas[t.SchemaName()] != nil {
 		return
 	}
-	properties, out := map[string]any{}, map[string]any{"type": "object"}
+	properties, out := map[string]any{}, map[string]any{} // out is referred to before it is complete
 	schemas[t.SchemaName()] = out
 	var required []string
 	for name, f := range t.Fields {
@@ -80,13 +80,9 @@ func (t *Type) Schemas(schemas map[string]any) {
 			required = append(required, name)
 		}
 	}
-	if slices.Sort(required); required != nil {
-		out["required"] = obj.Anys(required)
-	}
-	if len(properties) > 0 {
-		out["properties"] = properties
-	}
-	if t.Atomic {
+	slices.Sort(required)
+	out["type"], out["required"], out["properties"] = "object", obj.Anys(required), properties
+	if obj.OmitEmpty(out); t.Atomic {
 		out[mapType] = "atomic"
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 // level is the place of a schema in the tree, on which the API server's messages depend.
@@ -41,23 +42,25 @@ func (p *parser) schema(v any, path string, at level) *Schema {
 		p.invalid(path, v, "must be an object")
 		return &Schema{}
 	}
-	f := fields{p, m, path}
-	s := &Schema{typ: f.text("type"), format: f.text("format"), nullable: f.boolean("nullable"),
-		intOrString:      f.boolean("x-kubernetes-int-or-string"),
-		preserveUnknown:  f.boolean("x-kubernetes-preserve-unknown-fields"),
-		embeddedResource: f.boolean("x-kubernetes-embedded-resource"),
-		listType:         f.text("x-kubernetes-list-type"), listMapKeys: f.texts("x-kubernetes-list-map-keys"),
-		mapType:  f.text("x-kubernetes-map-type"),
-		required: f.texts("required"), enum: f.list("enum"),
+	f := fields{m, path} // whose types the definition was checked for
+	text := func(name string) string { return obj.String(m, name) }
+	is := func(name string) bool { return obj.Bool(m, name) }
+	s := &Schema{typ: text("type"), format: text("format"), nullable: is("nullable"),
+		intOrString:      is("x-kubernetes-int-or-string"),
+		preserveUnknown:  is("x-kubernetes-preserve-unknown-fields"),
+		embeddedResource: is("x-kubernetes-embedded-resource"),
+		listType:         text("x-kubernetes-list-type"), listMapKeys: obj.Texts(m, "x-kubernetes-list-map-keys"),
+		mapType:  text("x-kubernetes-map-type"),
+		required: obj.Texts(m, "required"), enum: obj.Slice(m, "enum"),
 		minimum: f.number("minimum"), maximum: f.number("maximum"), multipleOf: f.number("multipleOf"),
-		exclusiveMin: f.boolean("exclusiveMinimum"), exclusiveMax: f.boolean("exclusiveMaximum"),
+		exclusiveMin: is("exclusiveMinimum"), exclusiveMax: is("exclusiveMaximum"),
 		minLength: f.integer("minLength"), maxLength: f.integer("maxLength"),
 		minItems: f.integer("minItems"), maxItems: f.integer("maxItems"),
 		minProperties: f.integer("minProperties"), maxProperties: f.integer("maxProperties"),
 	}
 	s.defaultValue, s.hasDefault = m["default"]
 	slices.Sort(s.listMapKeys)
-	if text := f.text("pattern"); text != "" {
+	if text := text("pattern"); text != "" {
 		var err error
 		s.patternLength = instructions(text)
 		if s.pattern, err = regexp.Compile(text); err != nil {
@@ -113,7 +116,7 @@ func (p *parser) combinators(s *Schema, f fields) {
 		if name == "anyOf" && patch.Equal(f.m[name], intOrStringTypes) {
 			at = alternative
 		}
-		for i, v := range f.list(name) {
+		for i, v := range obj.Slice(f.m, name) {
 			*to = append(*to, p.schema(v, fmt.Sprintf("%s.%s[%d]", f.path, name, i), at))
 		}
 	}
@@ -122,54 +125,26 @@ func (p *parser) combinators(s *Schema, f fields) {
 	}
 }
 
-// fields reads the fields of one schema; a field of the wrong type is a cause.
+// fields are those of one schema.
 type fields struct {
-	p    *parser
 	m    map[string]any
 	path string
 }
 
-func (f fields) wrong(name, want string) {
-	f.p.invalid(f.path+"."+name, f.m[name], "must be %s", want)
-}
-
-func (f fields) text(name string) string  { return read[string](f, name, "a string") }
-func (f fields) boolean(name string) bool { return read[bool](f, name, "a boolean") }
-func (f fields) list(name string) []any   { return read[[]any](f, name, "a list") }
-
-func read[T any](f fields, name, want string) T {
-	v, ok := f.m[name].(T)
-	if f.m[name] != nil && !ok {
-		f.wrong(name, want)
+func (f fields) integer(name string) *int64 {
+	if n, ok := obj.Int(f.m, name); ok {
+		return &n
 	}
-	return v
+	return nil
 }
-
-func (f fields) texts(name string) []string {
-	var out []string
-	for _, v := range f.list(name) {
-		s, ok := v.(string)
-		if !ok {
-			f.wrong(name, "a list of strings")
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func (f fields) integer(name string) *int64 { return limit[int64](f, name, "an integer") }
 
 func (f fields) number(name string) *float64 {
-	if n, whole := f.m[name].(int64); whole {
+	switch n := f.m[name].(type) {
+	case int64:
 		v := float64(n)
 		return &v
-	}
-	return limit[float64](f, name, "a number")
-}
-
-func limit[T any](f fields, name, want string) *T {
-	if v := read[T](f, name, want); f.m[name] != nil {
-		return &v
+	case float64:
+		return &n
 	}
 	return nil
 }

@@ -118,11 +118,8 @@ func (m managers) encode() []any {
 	list := make([]any, 0, len(ids))
 	for _, id := range ids {
 		e := m[id]
-		out := map[string]any{"manager": id.name, "operation": id.operation, "apiVersion": e.apiVersion,
-			"fieldsType": "FieldsV1", "fieldsV1": e.fields.encode()}
-		if id.subresource != "" {
-			out["subresource"] = id.subresource
-		}
+		out := obj.OmitEmpty(map[string]any{"manager": id.name, "operation": id.operation, "apiVersion": e.apiVersion,
+			"fieldsType": "FieldsV1", "fieldsV1": e.fields.encode(), "subresource": id.subresource})
 		if !e.time.IsZero() {
 			out["time"] = e.time.UTC().Format(time.RFC3339)
 		}

@@ -32,11 +32,7 @@ func (s set) empty() bool { return len(s) == 0 }
 
 // insertFields adds a path of field names, joined by dots.
 func (s set) insertFields(path string) {
-	var elements []string
-	for _, name := range strings.Split(path, ".") {
-		elements = append(elements, "f:"+name)
-	}
-	s.insert(elements)
+	s.insert(obj.Each(strings.Split(path, "."), func(name string) string { return "f:" + name }))
 }
 
 // insert adds the field at path; the empty path, the object itself, is never a member.

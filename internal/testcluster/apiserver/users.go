@@ -2,6 +2,10 @@ package apiserver
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -12,6 +16,101 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
+
+// authorizeRequest refuses what the user of a request, impersonated or not, may not do.
+func (s *Server) authorizeRequest(r *request) error {
+	if r.noUser != nil {
+		return r.noUser
+	}
+	var err error
+	if r.user, err = s.impersonate(r.user, r.Header); err != nil {
+		return err
+	}
+	return s.authorize(rolesIn(s.store), r.user, r.wanted())
+}
+
+// impersonate returns the user that the headers name, if the one who asks may impersonate it, and else that one.
+func (s *Server) impersonate(by kinds.User, h http.Header) (kinds.User, error) {
+	name, groups := h.Get("Impersonate-User"), slices.Clone(h.Values("Impersonate-Group"))
+	const extra = "Impersonate-Extra-"
+	extras := slices.DeleteFunc(slices.Sorted(maps.Keys(h)),
+		func(k string) bool { return !strings.HasPrefix(k, extra) })
+	uid := h.Get("Impersonate-Uid")
+	if name == "" {
+		if len(groups)+len(extras) > 0 || uid != "" {
+			return by, httpd.BadRequest("requested groups, a UID or extra fields without impersonating a user")
+		}
+		return by, nil
+	}
+	want := []auth.Action{{Resource: "users", Name: name}}
+	ns, account, isAccount := strings.Cut(strings.TrimPrefix(name, auth.AccountPrefix), ":")
+	if isAccount = isAccount && strings.HasPrefix(name, auth.AccountPrefix); isAccount {
+		want[0] = auth.Action{Resource: "serviceaccounts", Namespace: ns, Name: account}
+	}
+	for _, g := range groups {
+		want = append(want, auth.Action{Resource: "groups", Name: g})
+	}
+	for _, k := range extras {
+		key, err := url.PathUnescape(strings.ToLower(strings.TrimPrefix(k, extra)))
+		if err != nil {
+			return by, httpd.BadRequest("the name of the header %q cannot be read", k)
+		}
+		for _, v := range h.Values(k) {
+			want = append(want, auth.Action{Group: "authentication.k8s.io", Resource: "userextras", Subresource: key,
+				Name: v})
+		}
+	}
+	if uid != "" {
+		want = append(want, auth.Action{Group: "authentication.k8s.io", Resource: "uids", Name: uid})
+	}
+	roles := rolesIn(s.store)
+	for _, a := range want {
+		a.Verb = "impersonate"
+		if err := s.authorize(roles, by, a); err != nil {
+			return by, err
+		}
+	}
+	if isAccount && len(groups) == 0 {
+		groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + ns}
+	} else if strings.HasPrefix(name, "system:node:") && len(groups) == 0 {
+		groups = []string{"system:nodes"}
+	}
+	all := auth.Authenticated
+	if name == auth.Anonymous {
+		all = auth.Unauthenticated
+	}
+	if !slices.Contains(groups, all) && !slices.Contains(groups, auth.Unauthenticated) {
+		groups = append(groups, all)
+	}
+	return kinds.User{Name: name, Groups: groups}, nil
+}
+
+// authorize returns the 403 for what a user may not do. Without RBAC that is only the anonymous user.
+func (s *Server) authorize(roles auth.Objects, u kinds.User, a auth.Action) error {
+	if !s.opts.RBAC && (u.Name != auth.Anonymous || auth.Public(a)) {
+		return nil
+	}
+	ok, why := roles.Allowed(u, a)
+	if ok {
+		return nil
+	}
+	resource, where := a.Resource, "at the cluster scope"
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.Name, a.Verb, resource, a.Group, where)
+	if a.Path != "" {
+		text = fmt.Sprintf("User %q cannot %s path %q", u.Name, a.Verb, a.Path)
+	}
+	text = strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;").Replace(text)
+	if why != "" {
+		text += ": " + why
+	}
+	return httpd.Forbidden(a.Group, a.Resource, a.Name, text)
+}
 
 // stored reads what is stored, in a transaction or outside of any.
 type stored interface {
@@ -29,7 +128,9 @@ func rolesIn(from stored) auth.Objects {
 			}
 			return nil
 		},
-		List: func(plural, namespace string) []kinds.Object { return values(from.List(table(plural), namespace)) },
+		List: func(plural, namespace string) []kinds.Object {
+			return obj.Each(from.List(table(plural), namespace), (*store.Object).Value)
+		},
 	}
 }
 
@@ -117,11 +218,7 @@ func (s *Server) reviewByRoles(r *request, o map[string]any) (map[string]any, er
 			Path: obj.String(spec, "nonResourceAttributes", "path")}
 	}
 	ok, why := rolesIn(s.store).Allowed(user, a)
-	status := map[string]any{"allowed": ok}
-	if why != "" {
-		status["reason"] = why
-	}
-	return status, nil
+	return obj.OmitEmpty(map[string]any{"allowed": ok, "reason": why}), nil
 }
 
 func rulesStatus(rules []auth.Rule, problems string) map[string]any {
@@ -129,21 +226,15 @@ func rulesStatus(rules []auth.Rule, problems string) map[string]any {
 	for _, r := range rules {
 		verbs := obj.Anys(r.Verbs)
 		if len(r.Resources) > 0 {
-			entry := map[string]any{"verbs": verbs, "apiGroups": obj.Anys(r.Groups),
-				"resources": obj.Anys(r.Resources)}
-			if len(r.Names) > 0 {
-				entry["resourceNames"] = obj.Anys(r.Names)
-			}
-			resource = append(resource, entry)
+			resource = append(resource, obj.OmitEmpty(map[string]any{"verbs": verbs, "apiGroups": obj.Anys(r.Groups),
+				"resources": obj.Anys(r.Resources), "resourceNames": obj.Anys(r.Names)}))
 		}
 		if len(r.URLs) > 0 {
 			nonResource = append(nonResource, map[string]any{"verbs": verbs, "nonResourceURLs": obj.Anys(r.URLs)})
 		}
 	}
-	status := map[string]any{"incomplete": false, "resourceRules": resource, "nonResourceRules": nonResource}
-	if problems != "" {
-		status["evaluationError"] = problems
-	}
+	status := obj.OmitEmpty(map[string]any{"evaluationError": problems})
+	status["incomplete"], status["resourceRules"], status["nonResourceRules"] = false, resource, nonResource
 	return status
 }
 
@@ -153,7 +244,7 @@ func (s *Server) aggregateRoles() {
 	s.store.Update(func(tx *store.Tx) error {
 		roles := tx.List(by.kind.TableName(), "")
 		for _, o := range roles {
-			rules, aggregates := auth.Aggregated(o.Value(), values(roles))
+			rules, aggregates := auth.Aggregated(o.Value(), obj.Each(roles, (*store.Object).Value))
 			if !aggregates || slices.EqualFunc(rules, obj.Slice(o.Value(), "rules"), patch.Equal) {
 				continue
 			}

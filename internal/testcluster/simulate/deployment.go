@@ -32,14 +32,16 @@ type deployments struct {
 func newDeployments(s *shared) runner {
 	d := &deployments{newController[*deployment](s, deploymentResource, "deployment-controller"),
 		mirrorOf[*workload](s, replicaSetResource)}
-	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind))
+	indexOrphans(d.sets)
+	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind),
+		adopters(d.sets, d.mirror))
 }
 
 // sync takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write carries
 // the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a conflict
 // and is retried.
 func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, error) {
-	sets, err := c.sets.ByOwner(d.Namespace, d.UID)
+	sets, err := claim(ctx, &c.controllerOf, d, c.sets, replicaSetResource, d.matches, lives)
 	if err != nil {
 		return 0, err
 	}
@@ -97,12 +99,9 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 	return nil
 }
 
-// split returns the replica set of the current template among those that d controls, and the others, oldest first.
+// split returns the replica set of the current template among those of d, and the others, oldest first.
 func split(d *deployment, sets []*workload, hash string) (newest *replicaSet, old []*replicaSet, err error) {
 	for _, w := range sets {
-		if w.ControllerUID() != d.UID {
-			continue
-		}
 		rs := &replicaSet{workload: w}
 		if err := readStatus(replicaSetResource, w, w.Status, &rs.Status); err != nil {
 			return nil, nil, err
@@ -166,8 +165,8 @@ func templateHash(template kube.Raw) (string, error) {
 	return string(digits), nil
 }
 
-func nextRevision(old []*replicaSet) int {
-	last := 0
+func nextRevision(old []*replicaSet) int64 {
+	last := int64(0)
 	for _, rs := range old {
 		last = max(last, revision(rs))
 	}
@@ -175,9 +174,9 @@ func nextRevision(old []*replicaSet) int {
 }
 
 // revision returns the number in the revision annotation, 0 without one.
-func revision(rs *replicaSet) int {
+func revision(rs *replicaSet) int64 {
 	text, _ := rs.Annotations.Get(revisionAnnotation)
-	n, err := strconv.Atoi(text)
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -185,7 +184,7 @@ func revision(rs *replicaSet) int {
 }
 
 // createSet creates an empty replica set for the current template. The next steps scale it up.
-func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int) error {
+func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int64) error {
 	var template, selector object
 	err := errors.Join(json.Unmarshal(d.Spec.Template, &template), json.Unmarshal(d.Spec.Selector, &selector))
 	if err != nil {
@@ -195,7 +194,7 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 	labels[hashLabel], member(selector, "matchLabels")[hashLabel] = hash, hash
 	annotations := d.Annotations.Map()
 	delete(annotations, lastApplied)
-	annotations[revisionAnnotation] = strconv.Itoa(revision)
+	annotations[revisionAnnotation] = strconv.FormatInt(revision, 10)
 	return c.create(ctx, replicaSetResource, d.Namespace, object{"metadata": object{"name": d.Name + "-" + hash,
 		"labels": labels, "annotations": annotations, "ownerReferences": []any{controllerRef(deploymentResource,
 			&d.Meta)}}, "spec": object{"replicas": 0, "minReadySeconds": d.Spec.MinReadySeconds, "selector": selector,
@@ -204,9 +203,9 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 
 // adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
 // after `kubectl rollout undo` an old replica set becomes the newest again and gets a new one.
-func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int) error {
+func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int64) error {
 	number := max(revision(newest), next)
-	text := strconv.Itoa(number)
+	text := strconv.FormatInt(number, 10)
 	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
 		return c.change(ctx, replicaSetResource, newest, true, "", object{
 			"metadata": object{"annotations": object{revisionAnnotation: text}},

@@ -156,6 +156,34 @@ func TestGoingBackToAnOldTemplateReusesItsReplicaSet(t *testing.T) {
 	})
 }
 
+func TestADeploymentAdoptsReplicaSetsThatItSelectsAndReleasesOthers(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.deploy(replicaSetResource, "old", "nginx:0", "{replicas: 2}")
+		b.deploy(replicaSetResource, "another", "nginx:0", "{replicas: 0}")
+		b.patch(replicaSetResource, "old", "{metadata: {labels: {app: web}, annotations: {"+revisionAnnotation+
+			": '3546343826724305832'}}}")
+		b.rest(time.Minute)
+		b.web(2)
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 2)
+		b.want(replicaSetResource, "old", "spec replicas = 0", "metadata ownerReferences 0 name = web")
+		b.want(replicaSetResource, "another", "metadata ownerReferences = ")
+		b.want(deploymentResource, "web", "metadata annotations "+revisionAnnotation+" = 3546343826724305833")
+		b.patch(replicaSetResource, "old", "{metadata: {labels: {app: mine}}}")
+		b.rest(time.Minute)
+		b.want(replicaSetResource, "old", "metadata ownerReferences = ")
+		pods := b.fields(podResource, "metadata uid")
+		b.delete(deploymentResource, "web", kube.Orphan)
+		b.rest(time.Minute)
+		b.web(2)
+		b.rest(time.Minute)
+		b.wantRolledOut("web", 2)
+		if now := b.fields(podResource, "metadata uid"); !slices.Equal(now, pods) {
+			b.Errorf("the pods %v became %v", pods, now)
+		}
+	})
+}
+
 func TestOnlyAsManyOldReplicaSetsAreKeptAsTheLimitSays(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.deploy(deploymentResource, "web", "nginx:0", "{replicas: 1, revisionHistoryLimit: 1}")

@@ -106,11 +106,11 @@ func include(labels kube.Labels, wanted map[string]string) bool {
 	return true
 }
 
-// selects reports whether the selector of w matches a pod; one without terms matches nothing.
-func (w *workload) selects(p *setPod) bool { return w.matches(p.Labels) }
+func (w *workload) matches(labels kube.Labels) bool { return w.Spec.Selector.matches(labels) }
 
-func (w *workload) matches(labels kube.Labels) bool {
-	terms := w.Spec.Selector.Requirements()
+// matches reports whether a selector selects labels. An empty one selects nothing.
+func (s *podSelector) matches(labels kube.Labels) bool {
+	terms := s.Requirements()
 	return len(terms) > 0 && terms.Match(labels)
 }
 

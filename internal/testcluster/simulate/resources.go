@@ -76,6 +76,12 @@ const (
 	defaultProgressDeadline = 600 // seconds
 )
 
+// matches reports whether the selector selects labels. An unreadable one, which the API server refuses, selects nothing.
+func (d *deployment) matches(labels kube.Labels) bool {
+	var s podSelector
+	return s.UnmarshalJSON(d.Spec.Selector) == nil && s.matches(labels)
+}
+
 func (d *deployment) replicas() int { return valueOr(d.Spec.Replicas, defaultReplicas) }
 
 func valueOr(n *int, otherwise int) int {

@@ -79,22 +79,9 @@ func (c *workloads) podLabel(r *templateRevision) string {
 	return r.Name
 }
 
-// claimRevisions returns the revisions of w from old to new. It adopts those without a controller that the selector
-// matches.
+// claimRevisions returns the revisions of w from old to new.
 func (c *workloads) claimRevisions(ctx context.Context, w *workload) ([]*templateRevision, error) {
-	all, err := c.revisions.ByOwner(w.Namespace, w.UID)
-	if err != nil {
-		return nil, err
-	}
-	free, err := c.revisions.ByIndex(orphans, w.Namespace, orphans)
-	for _, r := range free {
-		if err == nil && !w.Deleting() && !r.Deleting() && w.matches(r.Labels) {
-			var adopted bool
-			if adopted, err = c.adopt(ctx, w, revisionResource, r); adopted {
-				all = append(all, r)
-			}
-		}
-	}
+	all, err := claim(ctx, &c.controllerOf, w, c.revisions, revisionResource, w.matches, lives)
 	slices.SortFunc(all, func(a, b *templateRevision) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.CreationTimestamp.Compare(b.CreationTimestamp))
 	})

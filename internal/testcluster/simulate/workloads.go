@@ -31,32 +31,13 @@ type writtenPod struct {
 	at time.Time
 }
 
-// orphans is the index of objects without a controller.
-const orphans = "orphans"
-
-func indexOrphans[T kube.Object](mirror *cache.Store[T]) {
-	mirror.Index(orphans, func(o T) []string {
-		if o.ObjectMeta().ControllerUID() == "" {
-			return []string{orphans}
-		}
-		return nil
-	})
-}
-
 // controller returns the controller of a kind.
 func (k workloadKind) controller(s *shared) runner {
 	c := &workloads{workloadKind: k, controllerOf: newController[*workload](s, k.of, k.source),
 		pods: mirrorOf[*setPod](s, podResource)}
 	c.gone = func(_ context.Context, key kube.Key) error { c.written.Delete(key); return nil }
 	indexOrphans(c.pods)
-	adopters := selecting(c.mirror)
-	sources := []controller.Source{controller.Owns(c.pods, k.of.Kind),
-		controller.Watches(c.pods, func(p *setPod) []kube.Key {
-			if p.ControllerUID() != "" {
-				return nil
-			}
-			return adopters(p)
-		})}
+	sources := []controller.Source{controller.Owns(c.pods, k.of.Kind), adopters(c.pods, c.mirror)}
 	if k.revisioned {
 		c.revisions = cache.New[*templateRevision](s.all(revisionResource))
 		indexOrphans(c.revisions)
@@ -86,7 +67,7 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	if last, ok := v.(writtenPod); ok && !c.pods.Reached(w.Namespace, last.rv, last.at) {
 		return mirrorLag, nil
 	}
-	pods, err := c.claim(ctx, w)
+	pods, err := claim(ctx, &c.controllerOf, w, c.pods, podResource, w.matches, (*setPod).active)
 	if err != nil {
 		return 0, err
 	}
@@ -121,53 +102,6 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 		c.record(w, p.event.kind, p.event.reason, p.event.text)
 	}
 	return max(p.again, 0), nil
-}
-
-// claim returns the pods of w. It releases those that the selector does not match any more, and adopts those without a
-// controller that it matches.
-func (c *workloads) claim(ctx context.Context, w *workload) ([]*setPod, error) {
-	owned, err := c.pods.ByOwner(w.Namespace, w.UID)
-	if err != nil {
-		return nil, err
-	}
-	var out []*setPod
-	for _, p := range owned {
-		switch {
-		case p.ControllerUID() != w.UID:
-		case w.Deleting() || p.Deleting() || w.selects(p):
-			out = append(out, p)
-		default:
-			if err := c.setOwner(ctx, podResource, p, object{"uid": w.UID, "$patch": "delete"}); err != nil {
-				return nil, err
-			}
-		}
-	}
-	free, err := c.pods.ByIndex(orphans, w.Namespace, orphans)
-	if err != nil || w.Deleting() {
-		return out, err
-	}
-	for _, p := range free {
-		if !p.active() || !w.selects(p) {
-			continue
-		}
-		if ok, err := c.adopt(ctx, w, podResource, p); err != nil || !ok {
-			return out, err
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// adopt makes w the controller of an object, unless w is about to go.
-func (c *workloads) adopt(ctx context.Context, w *workload, r kube.Resource, o kube.Object) (bool, error) {
-	if ok, err := c.alive(ctx, w); err != nil || !ok {
-		return false, err
-	}
-	return true, c.setOwner(ctx, r, o, controllerRef(c.resource, &w.Meta))
-}
-
-func (c *workloads) setOwner(ctx context.Context, r kube.Resource, o kube.Object, ref object) error {
-	return c.patch(ctx, kube.StrategicMergePatch, r, o, "", object{"metadata": object{"ownerReferences": []any{ref}}})
 }
 
 // carryOut creates and deletes what the plan says.

@@ -16,7 +16,7 @@ import (
 const controllerRuntime = "sigs.k8s.io/controller-runtime/pkg/"
 
 // suites are controller-runtime's own that start a server, in the release that go.mod names.
-var suites = []string{"builder", "cache", "client", "cluster", "controller", "envtest", "internal/runtime/controller",
+var suites = []string{"builder", "cache", "client", "cluster", "controller", "envtest", "internal/controller",
 	"internal/recorder", "manager", "source", "webhook"}
 
 var some = flag.String("suites", strings.Join(suites, " "), "the suites to run")

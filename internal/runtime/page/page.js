@@ -106,8 +106,8 @@ async function refresh() {
   fetching = true
   for (const section of sections) {
     const version = section.dataset.follows.split(' ').map(name => news.versions[name]).join(' ')
-    if (!onScreen.has(section) || shown.get(section) === version) continue
-    const src = section.dataset.src
+    if (document.hidden || !onScreen.has(section) || shown.get(section) === version) continue
+    const src = location.origin + section.dataset.src // without the token, which the URL of the page may have
     try {
       const answer = await fetch(src + (src.includes('?') ? '&' : '?') + 'fragment=1')
       if (!answer.ok && answer.status !== 404) continue
@@ -167,7 +167,7 @@ function connect() {
   if (document.hidden) return
   if (polling) return poll()
   source?.close()
-  source = new EventSource('/debug/stream')
+  source = new EventSource(location.origin + '/debug/stream')
   source.onmessage = event => hear(JSON.parse(event.data))
   source.addEventListener('bye', () => {
     disconnect()
@@ -195,7 +195,7 @@ function hear(latest) {
 async function poll() {
   disconnect()
   try {
-    const answer = await fetch('/debug/stream?format=json')
+    const answer = await fetch(location.origin + '/debug/stream?format=json')
     if (answer.ok) hear(await answer.json())
     else lose('skiff refuses this page (' + answer.status + '); load it anew')
   } catch {

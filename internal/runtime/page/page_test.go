@@ -283,6 +283,13 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 					t.Errorf("without the token: %d %s", a.Code, a.Body)
 				}
 			}
+			login := func(mode string) bool {
+				a := w.get("/debug/", func(r *http.Request) { r.Header.Set("Sec-Fetch-Mode", mode) })
+				return a.Code == http.StatusUnauthorized && a.Header().Get("WWW-Authenticate") != ""
+			}
+			if !login("navigate") || login("cors") {
+				t.Error("a browser does not ask for the token, or asks while a page is shown")
+			}
 			bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer hush") }
 			if a := w.get("/debug/", bearer); a.Code != http.StatusOK {
 				t.Errorf("with the token: %d %s", a.Code, a.Body)

@@ -94,6 +94,30 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 	}
 }
 
+// Rules: LP-03
+func TestThePageIsOneSmallFileThatKeepsNothingAndLoadsNothing(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		answer := w.get("/debug/")
+		page := answer.Body.String()
+		if len(page) > 60<<10 {
+			t.Errorf("it has %d bytes without an object", len(page))
+		}
+		if len(answer.Header().Values("Set-Cookie")) > 0 {
+			t.Error("it sets a cookie")
+		}
+		for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if !strings.HasPrefix(m[1], "/debug/") && !strings.HasPrefix(m[1], "data:image/svg+xml,") {
+				t.Errorf("it refers to %s", m[1])
+			}
+		}
+		for _, word := range []string{"@import", "url(", "localStorage", "sessionStorage", "indexedDB", "cookie", "caches"} {
+			if strings.Contains(page, word) {
+				t.Errorf("it uses %s", word)
+			}
+		}
+	})
+}
+
 // Rules: LP-25
 func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
 	for i, scheme := range regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1) {

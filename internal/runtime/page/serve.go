@@ -96,7 +96,9 @@ func (p *Page) guard(next http.Handler) http.Handler {
 		case site == "cross-site" && mode != "navigate":
 			http.Error(w, "another site may only link to this page", http.StatusForbidden)
 		case !p.authorized(r):
-			w.Header().Set("WWW-Authenticate", `Basic realm="skiff"`)
+			if mode == "" || mode == "navigate" { // the script says itself that it is refused: no dialog over the page
+				w.Header().Set("WWW-Authenticate", `Basic realm="skiff"`)
+			}
 			http.Error(w, "the token of the page is needed, as a bearer token or as the password",
 				http.StatusUnauthorized)
 		default:

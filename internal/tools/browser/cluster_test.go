@@ -91,6 +91,8 @@ type world struct {
 	server string    // the URL of a proxy in front of it that signs requests
 	port   string    // of the live page
 	skiff  *exec.Cmd
+	tokens string // the file with the token of the page; "": it needs none
+	token  string
 
 	mu  sync.Mutex // guards lie
 	lie [2]string  // a text that the proxy replaces in answers, and what by
@@ -101,14 +103,18 @@ func (w *world) page() string { return w.origin() + "/debug/" }
 
 func (w *world) origin() string { return "http://127.0.0.1:" + w.port }
 
-// newWorld starts a cluster with skiff's custom resources, and skiff.
-func newWorld(t *testing.T) *world {
+// newWorld starts a cluster with skiff's custom resources, and skiff. token is the one that its page needs; "": none.
+func newWorld(t *testing.T, token string) *world {
 	t.Helper()
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
 	w := &world{T: t}
 	dir := t.TempDir()
+	if token != "" {
+		w.tokens = filepath.Join(dir, "token")
+		w.rotate(token)
+	}
 	ready := filepath.Join(dir, "ready")
 	w.dev = w.run("skiff-dev", "--controllers", "none", "--ready-file", ready, "--kubeconfig-out",
 		filepath.Join(dir, "kubeconfig"))
@@ -177,10 +183,21 @@ func (l *liar) Read(p []byte) (int, error) {
 // restart starts skiff, on the port that it had before.
 func (w *world) restart() {
 	w.Helper()
-	w.skiff = w.run("skiff", "run", "--server", w.server, "--wire", "json", "--health-probe-bind-address", "0",
-		"--debug-bind-address", "127.0.0.1:"+w.port)
+	w.start("skiff")
+}
+
+// start starts a binary as skiff.
+func (w *world) start(binary string) {
+	w.Helper()
+	w.skiff = w.run(binary, "run", "--server", w.server, "--wire", "json", "--health-probe-bind-address", "0",
+		"--debug-bind-address", "127.0.0.1:"+w.port, "--debug-token-file", w.tokens)
 	w.await("the live page is served", func() bool {
-		resp, err := http.Get(w.page() + "state?format=json")
+		r, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.page()+"state?format=json", nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		r.SetBasicAuth("me", w.token)
+		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
 			return false
 		}
@@ -188,6 +205,15 @@ func (w *world) restart() {
 		var s struct{ Banner struct{ Well bool } }
 		return json.NewDecoder(resp.Body).Decode(&s) == nil && s.Banner.Well
 	})
+}
+
+// rotate replaces the token that the page needs.
+func (w *world) rotate(token string) {
+	w.Helper()
+	w.token = token
+	if err := os.WriteFile(w.tokens, []byte(token), 0o600); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // kill kills skiff without a word.

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -27,7 +26,7 @@ func shows(panel, text string) string {
 
 // Rules: LP-02, LP-10, LP-11, LP-19, LP-22
 func TestABrokenObjectAppearsWithinTwoSecondsAndGoesAgain(t *testing.T) {
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	w.create("good", false)
 	p := open(t, c, w.page(), options{})
 	p.await("all is well", well)
@@ -49,7 +48,7 @@ func TestABrokenObjectAppearsWithinTwoSecondsAndGoesAgain(t *testing.T) {
 //
 // Rules: LP-09, LP-22
 func TestHTMLOfALyingServerIsShownAsText(t *testing.T) {
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	const reason, lie = "TemplateRefused", `<svg/onload=xx>`
 	w.mu.Lock()
 	w.lie = [2]string{reason, lie}
@@ -70,7 +69,7 @@ func TestHTMLOfALyingServerIsShownAsText(t *testing.T) {
 
 // Rules: LP-19, LP-26
 func TestAnUpdateMovesNeitherFocusNorSelectionNorTheScrollPosition(t *testing.T) {
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	for i := range 40 {
 		w.create(fmt.Sprintf("good-%02d", i), false)
 	}
@@ -108,7 +107,7 @@ func TestAnUpdateMovesNeitherFocusNorSelectionNorTheScrollPosition(t *testing.T)
 
 // Rules: LP-26
 func TestThePageIsUsedWithTheKeyboardAlone(t *testing.T) {
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	w.create("broken", true)
 	w.create("good", false)
 	p := open(t, c, w.page(), options{})
@@ -159,7 +158,7 @@ const content = `(() => { const main = document.querySelector('main').cloneNode(
 // Rules: LP-20
 func TestThePageIsTheSameWithoutScripts(t *testing.T) {
 	t.Parallel()
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	w.create("good", false)
 	plain := open(t, c, w.page(), options{noScript: true})
 	p := open(t, c, w.page(), options{})
@@ -176,10 +175,42 @@ func TestThePageIsTheSameWithoutScripts(t *testing.T) {
 	p.clean(w.origin(), false)
 }
 
+// Rules: LP-27
+func TestAPhoneShowsAllOfThePageAndTimesSayWhenExactly(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t, "")
+	name := strings.Repeat("a-very-long-name-", 3) + "x"
+	w.create(name, true)
+	for _, path := range []string{"", "object/WebServer/default/" + name} {
+		p := open(t, c, w.page()+path, options{width: 360})
+		p.await("the object", `document.querySelector('main').innerText.includes('`+name+`') && `+
+			`document.querySelector('main').innerText.includes('TemplateRefused')`)
+		var wide struct {
+			Page    float64
+			Beside  []string
+			NoTitle int
+		}
+		p.eval(`({page: document.documentElement.scrollWidth, noTitle: document.querySelectorAll('time:not([title$=Z])').length, `+
+			`beside: [...document.querySelectorAll('main *:not(.picture *)')].filter(e => `+
+			`e.getBoundingClientRect().right > 360 && e.getBoundingClientRect().width > 0).map(e => e.outerHTML)})`, &wide)
+		if wide.Page > 360 || len(wide.Beside) > 0 || wide.NoTitle > 0 {
+			t.Errorf("%q: %+v", path, wide)
+		}
+		p.clean(w.origin(), false)
+	}
+	p := open(t, c, w.page(), options{})
+	var aligned bool
+	p.eval(`[...document.querySelectorAll('td.n,th.n')].every(e => getComputedStyle(e).textAlign === 'right')`, &aligned)
+	if !aligned {
+		t.Error("numbers are not aligned")
+	}
+	p.clean(w.origin(), false)
+}
+
 // Rules: LP-10, LP-19
 func TestThePageSaysThatSkiffIsGoneOrHangsAndRecovers(t *testing.T) {
 	t.Parallel()
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	p, other := open(t, c, w.page(), options{}), open(t, c, w.page(), options{})
 	for _, one := range []*tab{p, other} {
 		one.await("all is well", well+" && "+live)
@@ -207,7 +238,7 @@ func TestThePageSaysThatSkiffIsGoneOrHangsAndRecovers(t *testing.T) {
 // Rules: LP-10
 func TestThePageSaysWithin30SecondsThatTheAPIServerHangs(t *testing.T) {
 	t.Parallel()
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	p := open(t, c, w.page(), options{})
 	p.await("all is well", well+" && "+live)
 	if err := w.dev.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -220,46 +251,4 @@ func TestThePageSaysWithin30SecondsThatTheAPIServerHangs(t *testing.T) {
 	}
 	p.awaitFor(30*time.Second, "it answers again", well)
 	p.clean(w.origin(), false)
-}
-
-// Rules: LP-19
-func TestSevenTabsFollowAndTheOldestOf21StreamsPolls(t *testing.T) {
-	t.Parallel()
-	c, w := newBrowser(t), newWorld(t)
-	var tabs []*tab
-	for range 7 { // a browser has six connections to a server
-		tabs = append(tabs, open(t, c, w.page(), options{}))
-	}
-	for _, p := range tabs {
-		p.await("all is well", well+" && "+live)
-	}
-	w.create("broken", true)
-	began := time.Now()
-	for i, p := range tabs {
-		p.awaitFor(3*time.Second, fmt.Sprintf("the broken object in tab %d", i+1),
-			bad+" && "+shows("owners", "broken"))
-	}
-	t.Logf("seven tabs took %s", time.Since(began).Round(time.Millisecond))
-	for range 20 {
-		resp, err := http.Get(w.page() + "stream")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-	}
-	polls := 0
-	w.await("a tab polls, and the others hear of it", func() bool {
-		polls = 0
-		for _, p := range tabs {
-			if p.text("#live") == "Updated every 10 s." {
-				polls++
-			}
-		}
-		return polls > 0
-	})
-	w.delete("broken")
-	for i, p := range tabs {
-		p.awaitFor(12*time.Second, fmt.Sprintf("all is well again in tab %d", i+1), well)
-		p.clean(w.origin(), false)
-	}
 }

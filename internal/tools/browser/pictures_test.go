@@ -39,7 +39,7 @@ func TestThePicturesOfTheREADMEAreMade(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("make pictures makes them")
 	}
-	c, w := newBrowser(t), newWorld(t)
+	c, w := newBrowser(t), newWorld(t, "")
 	for _, one := range broken {
 		w.do(http.MethodPost, one.path, one.body)
 	}

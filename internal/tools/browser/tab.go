@@ -66,6 +66,19 @@ func open(t *testing.T, c *chromium, url string, o options) *tab {
 	return p
 }
 
+// show has the browser show the tab's window, or hide it.
+func (p *tab) show(shown bool) {
+	p.Helper()
+	var window struct{ WindowID int }
+	p.must(p.c.call("", "Browser.getWindowForTarget", map[string]any{"targetId": p.target}, &window))
+	state := "minimized"
+	if shown {
+		state = "normal"
+	}
+	p.must(p.c.call("", "Browser.setWindowBounds", map[string]any{"windowId": window.WindowID,
+		"bounds": map[string]any{"windowState": state}}, nil))
+}
+
 // close closes the tab; a browser that has ended has closed it.
 func (p *tab) close() {
 	_ = p.c.call("", "Target.closeTarget", map[string]any{"targetId": p.target}, nil)
@@ -124,6 +137,9 @@ func (p *tab) clean(origin string, away bool) {
 		}
 	}
 	for _, url := range p.requests {
+		if user, rest, found := strings.Cut(url, "@"); found && strings.HasPrefix(user, "http://me:") {
+			url = "http://" + rest
+		}
 		if !strings.HasPrefix(url, origin+"/debug/") && !strings.HasPrefix(url, "data:image/svg+xml,") {
 			p.Errorf("the page asked for %s", url)
 		}

@@ -30,8 +30,8 @@ var badFlags = map[string][2]string{
 		"1.32, 1.33, 1.34, 1.35, 1.36"},
 	"--replicas": {"0", "--replicas 0: want a number from 1 to 16"},
 	"--simulate": {"x", `--simulate: unknown part "x": choose from namespaces, quotas, gc, serviceaccounts, ` +
-		"deployments, replicationcontrollers, statefulsets, daemonsets, jobs, cronjobs, endpoints, volumes, budgets, " +
-		"scalers, policies, pods, leases, events, or use all or none alone"},
+		"deployments, replicationcontrollers, statefulsets, daemonsets, jobs, cronjobs, endpoints, volumes, " +
+		"budgets, scalers, policies, pods, leases, events, or use all or none alone"},
 	"--bare":    {"maybe", "invalid argument \"maybe\" for \"--bare\" flag: " + notBool},
 	"--rbac":    {"maybe", "invalid argument \"maybe\" for \"--rbac\" flag: " + notBool},
 	"--version": {"maybe", "invalid argument \"maybe\" for \"--version\" flag: " + notBool},

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,13 +12,10 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
-	"gopkg.in/yaml.v3"
 
 	"skiff/internal/cli"
 	"skiff/internal/runtime/kube"
@@ -154,70 +149,6 @@ func checkLoopback(flag, address string) error {
 		return cli.Usagef("%s %s: must be a loopback address such as 127.0.0.1:6443", flag, address)
 	}
 	return nil
-}
-
-// writeKubeconfig writes the kubeconfig for kubectl and skiff. Only this user may read it.
-func (d *devCluster) writeKubeconfig(tls *apiserver.TLS) error {
-	var err error
-	if d.file, err = kubeconfigOf(tls.URL, tls.CA, d.o.api.Token); err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return replaceFile("--kubeconfig-out", d.o.kubeconfig, d.file)
-}
-
-func kubeconfigOf(url string, ca []byte, token string) ([]byte, error) {
-	const name = "skiff-dev"
-	type object = map[string]any
-	return yaml.Marshal(object{
-		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{object{"name": name, "cluster": object{"server": url,
-			"certificate-authority-data": base64.StdEncoding.EncodeToString(ca)}}},
-		"users":    []any{object{"name": name, "user": object{"token": token}}},
-		"contexts": []any{object{"name": name, "context": object{"cluster": name, "user": name}}},
-	})
-}
-
-// replaceFile writes a file that only this user may read. It renames a new file, so that the permissions of an old
-// file do not matter and a reader never sees half of the content. flag names the file in errors.
-func replaceFile(flag, path string, content []byte) error {
-	refused := func(err error) error {
-		return fmt.Errorf("%s %s: %w: choose a file that can be written", flag, path, err)
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return refused(syscall.EISDIR)
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return refused(err)
-	}
-	f, err := os.CreateTemp(dir, ".skiff-dev-*")
-	if err != nil {
-		return refused(err)
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(refused(err), os.Remove(f.Name()))
-	}
-	return nil
-}
-
-// removeFile removes a file that this process has written, unless another process has changed it since.
-func removeFile(path string, content []byte) error {
-	if now, err := kubeconfig.ReadFile(path); err != nil || !bytes.Equal(now, content) {
-		return nil // not ours any more, or removed already
-	}
-	return os.Remove(path)
-}
-
-func (d *devCluster) removeFiles() error {
-	err := removeFile(d.o.kubeconfig, d.file)
-	if d.ready != nil {
-		err = errors.Join(err, removeFile(d.o.readyFile, d.ready))
-	}
-	return err
 }
 
 // waitReady waits until the simulation follows the server and has given the namespace default its ServiceAccount.

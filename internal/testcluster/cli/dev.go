@@ -12,11 +12,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +23,6 @@ import (
 	"skiff/internal/cli"
 	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
 )
@@ -231,46 +226,6 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return commandErr
 	}
 	return err
-}
-
-// chooseKubeconfig sets the file of --kubeconfig-out where it is not set. Runs with a command get a file each, so that
-// several can run at the same time; remove removes it.
-func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
-	remove = func() error { return nil }
-	if f.kubeconfig == "" && len(f.command) > 0 {
-		dir, err := os.MkdirTemp("", "skiff-dev-")
-		if err != nil {
-			return nil, fmt.Errorf("make a directory for the kubeconfig: %w: set --kubeconfig-out", err)
-		}
-		f.kubeconfig = filepath.Join(dir, "kubeconfig")
-		return func() error { return os.RemoveAll(dir) }, nil
-	}
-	if f.kubeconfig == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("find the cache directory for the kubeconfig: %w: set --kubeconfig-out", err)
-		}
-		f.kubeconfig = filepath.Join(dir, "skiff", "dev.kubeconfig")
-		if isServed(f.kubeconfig) { // a shell with that kubeconfig keeps its cluster
-			f.kubeconfig = filepath.Join(dir, "skiff", fmt.Sprintf("dev-%d.kubeconfig", os.Getpid()))
-		}
-	}
-	path, err := filepath.Abs(f.kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig-out %s: %w", f.kubeconfig, err)
-	}
-	f.kubeconfig = path
-	return remove, nil
-}
-
-// isServed reports whether the server of a kubeconfig runs. One that was killed leaves its file behind.
-func isServed(path string) bool {
-	cfg, _, err := kubeconfig.Load(kubeconfig.Flags{Kubeconfig: path}, kubeconfig.OSEnv(func(string) {}))
-	if err != nil {
-		return false
-	}
-	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(cfg.Server, "https://"), time.Second)
-	return err == nil && conn.Close() == nil
 }
 
 func (f *devFlags) options(log logr.Logger) (devOptions, error) {

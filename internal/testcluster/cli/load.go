@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"skiff/internal/cli"
 	"skiff/internal/install/definitions"
@@ -22,75 +17,6 @@ import (
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/state"
 )
-
-// maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.
-const maxManifest = 64 << 20
-
-// manifest is an object of a file of --crds or --load.
-type manifest struct {
-	file   string
-	object map[string]any
-}
-
-// String names the manifest in errors.
-func (m manifest) String() string {
-	name, _ := field(m.object, "metadata name").(string)
-	return fmt.Sprintf("%s: %v %s", m.file, m.object["kind"], name)
-}
-
-// isCRD reports whether the object is a custom resource definition.
-func (m manifest) isCRD() bool { return m.object["kind"] == "CustomResourceDefinition" }
-
-// readManifests reads the YAML and JSON files that a flag names, each a file or a directory with at least one object.
-func readManifests(flag string, paths []string) ([]manifest, error) {
-	var out []manifest
-	for _, path := range paths {
-		files, err := manifestFiles(path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		before := len(out)
-		for _, file := range files {
-			objects, err := readManifest(file)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", flag, err)
-			}
-			out = append(out, objects...)
-		}
-		if len(out) == before {
-			return nil, fmt.Errorf("%s: %s: there is no object in it", flag, path)
-		}
-	}
-	return out, nil
-}
-
-// readCRDs reads the files of --crds. Those of a directory may have other objects, too, which are left out.
-func readCRDs(paths []string) ([]manifest, error) {
-	var out []manifest
-	for _, path := range paths {
-		all, err := readManifests("--crds", []string{path})
-		if err != nil {
-			return nil, err
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("--crds: %w", err)
-		}
-		before := len(out)
-		for _, m := range all {
-			switch {
-			case m.isCRD():
-				out = append(out, m)
-			case !info.IsDir():
-				return nil, fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", m)
-			}
-		}
-		if len(out) == before {
-			return nil, fmt.Errorf("--crds: %s: there is no custom resource definition in it", path)
-		}
-	}
-	return out, nil
-}
 
 // readState reads the copy of a cluster among the files of --load, nil if there is none, and returns the others.
 func readState(paths []string) (copied *state.State, others []string, err error) {
@@ -124,107 +50,6 @@ func isState(path string) (bool, error) {
 	defer f.Close() // was only read
 	text, err := io.ReadAll(io.LimitReader(f, 64))
 	return state.Is(text), err
-}
-
-// manifestFiles returns the files of a directory in the order of their names, without those of its subdirectories, as
-// `kubectl apply -f` does.
-func manifestFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() {
-		return []string{path}, err
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(path, e.Name()))
-		}
-	}
-	if files == nil {
-		return nil, fmt.Errorf("%s: the directory has no .yaml, .yml or .json file", path)
-	}
-	return files, nil
-}
-
-func readManifest(file string) ([]manifest, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxManifest {
-		return nil, fmt.Errorf("%s: larger than %d MB", file, maxManifest>>20)
-	}
-	return parseManifests(file, text)
-}
-
-// parseManifests reads the documents of a YAML or JSON text. file names it in errors.
-func parseManifests(file string, text []byte) ([]manifest, error) {
-	var out []manifest
-	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
-		var doc yaml.Node
-		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
-			return out, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
-		}
-		timestampsAreStrings(&doc)
-		var object map[string]any
-		if err := doc.Decode(&object); err != nil {
-			return nil, fmt.Errorf("read %s: line %d: %w", file, doc.Line, err)
-		}
-		found, err := flatten(file, object)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-}
-
-// timestampsAreStrings keeps a date without quotes as it is written. JSON has no other form of it.
-func timestampsAreStrings(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!timestamp" {
-		n.Tag = "!!str"
-	}
-	for _, c := range n.Content {
-		timestampsAreStrings(c)
-	}
-}
-
-// flatten returns the objects of a document: none of an empty one, the items of a List.
-func flatten(file string, object map[string]any) ([]manifest, error) {
-	if len(object) == 0 {
-		return nil, nil
-	}
-	m := manifest{file, object}
-	kind, _ := object["kind"].(string)
-	if version, _ := object["apiVersion"].(string); kind == "" || version == "" {
-		return nil, fmt.Errorf("%s: the object has no apiVersion or no kind", m)
-	}
-	items, isList := object["items"].([]any)
-	if !isList || !strings.HasSuffix(kind, "List") {
-		return []manifest{m}, nil
-	}
-	var out []manifest
-	for i, item := range items {
-		o, ok := item.(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("%s: items[%d] is not an object", m, i)
-		}
-		found, err := flatten(file, o)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-	return out, nil
 }
 
 // loadManifests creates objects or updates those that exist: first the CRDs, which it waits for, then the namespaces,

@@ -21,10 +21,7 @@ func indexOrphans[T kube.Object](mirror *cache.Store[T]) {
 }
 
 // adopters has a child without a controller be looked at by all that select it.
-func adopters[T interface {
-	kube.Object
-	matches(kube.Labels) bool
-}, C kube.Object](children *cache.Store[C], mirror *cache.Store[T]) controller.Source {
+func adopters[C kube.Object](children *cache.Store[C], mirror *cache.Store[*workload]) controller.Source {
 	return controller.Watches(children, func(child C) (keys []kube.Key) {
 		m := child.ObjectMeta()
 		if m.ControllerUID() != "" {
@@ -43,11 +40,10 @@ func adopters[T interface {
 	})
 }
 
-// claim returns the children that o controls. It releases those that o does not select any more, and adopts those
-// without a controller that it selects, if they may be adopted and o is not about to go.
-func claim[T, C kube.Object](ctx context.Context, c *controllerOf[T], o T, children *cache.Store[C], r kube.Resource,
-	selects func(kube.Labels) bool, adoptable func(C) bool) ([]C, error) {
-	owner := o.ObjectMeta()
+// claim returns the children that a workload controls. It releases those that the workload does not select any more,
+// and adopts those without a controller that it selects, if they may be adopted and the workload is not about to go.
+func claim[C kube.Object](ctx context.Context, c *controllerOf[*workload], owner *workload, children *cache.Store[C],
+	r kube.Resource, adoptable func(C) bool) ([]C, error) {
 	owned, err := children.ByOwner(owner.Namespace, owner.UID)
 	if err != nil {
 		return nil, err
@@ -56,7 +52,7 @@ func claim[T, C kube.Object](ctx context.Context, c *controllerOf[T], o T, child
 	for _, child := range owned {
 		switch m := child.ObjectMeta(); {
 		case m.ControllerUID() != owner.UID:
-		case owner.Deleting() || m.Deleting() || selects(m.Labels):
+		case owner.Deleting() || m.Deleting() || owner.matches(m.Labels):
 			out = append(out, child)
 		default:
 			if err := c.setOwner(ctx, r, child, object{"uid": owner.UID, "$patch": "delete"}); err != nil {
@@ -69,13 +65,13 @@ func claim[T, C kube.Object](ctx context.Context, c *controllerOf[T], o T, child
 		return out, err
 	}
 	for _, child := range free {
-		if !adoptable(child) || !selects(child.ObjectMeta().Labels) {
+		if !adoptable(child) || !owner.matches(child.ObjectMeta().Labels) {
 			continue
 		}
-		if ok, err := c.alive(ctx, o); err != nil || !ok {
+		if ok, err := c.alive(ctx, owner); err != nil || !ok {
 			return out, err
 		}
-		if err := c.setOwner(ctx, r, child, controllerRef(c.resource, owner)); err != nil {
+		if err := c.setOwner(ctx, r, child, controllerRef(c.resource, &owner.Meta)); err != nil {
 			return out, err
 		}
 		out = append(out, child)

@@ -17,22 +17,6 @@ import (
 	"skiff/internal/testcluster/cron"
 )
 
-// cronJob is the part of a CronJob that its controller reads.
-type cronJob struct {
-	kube.Meta `json:"metadata"`
-	Spec      struct {
-		Schedule                   string   `json:"schedule"`
-		TimeZone                   string   `json:"timeZone"`
-		ConcurrencyPolicy          string   `json:"concurrencyPolicy"`
-		Suspend                    bool     `json:"suspend"`
-		StartingDeadlineSeconds    *int     `json:"startingDeadlineSeconds"`
-		SuccessfulJobsHistoryLimit *int     `json:"successfulJobsHistoryLimit"`
-		FailedJobsHistoryLimit     *int     `json:"failedJobsHistoryLimit"`
-		JobTemplate                kube.Raw `json:"jobTemplate"`
-	} `json:"spec"`
-	Status kube.Raw `json:"status"`
-}
-
 type cronStatus struct {
 	Active             []object  `json:"active"`
 	LastScheduleTime   time.Time `json:"lastScheduleTime"`
@@ -41,17 +25,17 @@ type cronStatus struct {
 
 // cronJobs is the CronJob controller.
 type cronJobs struct {
-	controllerOf[*cronJob]
+	controllerOf[*workload]
 	jobs *cache.Store[*workload]
 }
 
 func newCronJobs(s *shared) runner {
-	c := &cronJobs{newController[*cronJob](s, cronJobResource, "cronjob-controller"),
+	c := &cronJobs{newController[*workload](s, cronJobResource, "cronjob-controller"),
 		mirrorOf[*workload](s, jobResource)}
 	return c.forEach("cronjob", c.sync, controller.Owns(c.jobs, cronJobResource.Kind))
 }
 
-func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, err error) {
+func (c *cronJobs) sync(ctx context.Context, cj *workload) (again time.Duration, err error) {
 	var s cronStatus
 	if err := readStatus(cronJobResource, cj, cj.Status, &s); err != nil {
 		return 0, err
@@ -78,7 +62,7 @@ func (c *cronJobs) sync(ctx context.Context, cj *cronJob) (again time.Duration, 
 }
 
 // followJobs updates what the status says about the jobs, and deletes finished ones beyond the limits.
-func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) error {
+func (c *cronJobs) followJobs(ctx context.Context, cj *workload, s *cronStatus) error {
 	jobs, err := c.jobs.ByOwner(cj.Namespace, cj.UID)
 	if err != nil {
 		return err
@@ -138,7 +122,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *cronJob, s *cronStatus) e
 
 // keepSchedule starts the Job of the last time of the schedule, if that is due, and returns how long the next one is
 // away.
-func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus) (time.Duration, error) {
+func (c *cronJobs) keepSchedule(ctx context.Context, cj *workload, s *cronStatus) (time.Duration, error) {
 	schedule, err := cron.Parse(cj.Spec.Schedule)
 	if err != nil {
 		return 0, controller.Terminal(fmt.Errorf("read the schedule of cron job %s: %w", cj.Key(), err))
@@ -178,7 +162,7 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *cronJob, s *cronStatus)
 
 // start creates the Job of a time, as far as the policy allows. Its name is made of that time, so that there is only
 // one.
-func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due time.Time) error {
+func (c *cronJobs) start(ctx context.Context, cj *workload, s *cronStatus, due time.Time) error {
 	name := fmt.Sprintf("%s-%d", cj.Name, due.Unix()/60)
 	switch {
 	case slices.ContainsFunc(s.Active, func(ref object) bool { return ref["name"] == name }):
@@ -233,7 +217,7 @@ func (c *cronJobs) start(ctx context.Context, cj *cronJob, s *cronStatus, due ti
 	return nil
 }
 
-func (c *cronJobs) delete(ctx context.Context, cj *cronJob, name, uid string) error {
+func (c *cronJobs) delete(ctx context.Context, cj *workload, name, uid string) error {
 	err := c.client.Delete(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name},
 		kube.DeleteOptions{UID: uid, Propagation: kube.Background})
 	if kube.IsNotFound(err) {

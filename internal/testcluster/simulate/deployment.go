@@ -25,12 +25,12 @@ const (
 
 // deployments is the Deployment controller: it moves pods from one template to the next by resizing replica sets.
 type deployments struct {
-	controllerOf[*deployment]
+	controllerOf[*workload]
 	sets *cache.Store[*workload]
 }
 
 func newDeployments(s *shared) runner {
-	d := &deployments{newController[*deployment](s, deploymentResource, "deployment-controller"),
+	d := &deployments{newController[*workload](s, deploymentResource, "deployment-controller"),
 		mirrorOf[*workload](s, replicaSetResource)}
 	indexOrphans(d.sets)
 	return d.forEach("deployment", d.sync, controller.Owns(d.sets, deploymentResource.Kind),
@@ -40,8 +40,8 @@ func newDeployments(s *shared) runner {
 // sync takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write carries
 // the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a conflict
 // and is retried.
-func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, error) {
-	sets, err := claim(ctx, &c.controllerOf, d, c.sets, replicaSetResource, d.matches, lives)
+func (c *deployments) sync(ctx context.Context, d *workload) (time.Duration, error) {
+	sets, err := claim(ctx, &c.controllerOf, d, c.sets, replicaSetResource, lives)
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (c *deployments) sync(ctx context.Context, d *deployment) (time.Duration, e
 }
 
 // advance makes the next step of a rollout.
-func (c *deployments) advance(ctx context.Context, d *deployment, hash string, newest *replicaSet,
+func (c *deployments) advance(ctx context.Context, d *workload, hash string, newest *replicaSet,
 	old []*replicaSet) error {
 	if newest == nil {
 		if ok, err := c.alive(ctx, d); err != nil || !ok || d.Spec.Paused {
@@ -100,7 +100,7 @@ func (c *deployments) advance(ctx context.Context, d *deployment, hash string, n
 }
 
 // split returns the replica set of the current template among those of d, and the others, oldest first.
-func split(d *deployment, sets []*workload, hash string) (newest *replicaSet, old []*replicaSet, err error) {
+func split(d *workload, sets []*workload, hash string) (newest *replicaSet, old []*replicaSet, err error) {
 	for _, w := range sets {
 		rs := &replicaSet{workload: w}
 		if err := readStatus(replicaSetResource, w, w.Status, &rs.Status); err != nil {
@@ -184,9 +184,9 @@ func revision(rs *replicaSet) int64 {
 }
 
 // createSet creates an empty replica set for the current template. The next steps scale it up.
-func (c *deployments) createSet(ctx context.Context, d *deployment, hash string, revision int64) error {
+func (c *deployments) createSet(ctx context.Context, d *workload, hash string, revision int64) error {
 	var template, selector object
-	err := errors.Join(json.Unmarshal(d.Spec.Template, &template), json.Unmarshal(d.Spec.Selector, &selector))
+	err := errors.Join(json.Unmarshal(d.Spec.Template, &template), json.Unmarshal(d.Spec.Selector.text, &selector))
 	if err != nil {
 		return fmt.Errorf("read deployment %s: %w", d.Key(), err)
 	}
@@ -203,7 +203,7 @@ func (c *deployments) createSet(ctx context.Context, d *deployment, hash string,
 
 // adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
 // after `kubectl rollout undo` an old replica set becomes the newest again and gets a new one.
-func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *replicaSet, next int64) error {
+func (c *deployments) adjustNewest(ctx context.Context, d *workload, newest *replicaSet, next int64) error {
 	number := max(revision(newest), next)
 	text := strconv.FormatInt(number, 10)
 	if revision(newest) != number || newest.Spec.MinReadySeconds != d.Spec.MinReadySeconds {
@@ -221,7 +221,7 @@ func (c *deployments) adjustNewest(ctx context.Context, d *deployment, newest *r
 }
 
 // prune deletes empty replica sets beyond the history limit, the oldest first.
-func (c *deployments) prune(ctx context.Context, d *deployment, old []*replicaSet) error {
+func (c *deployments) prune(ctx context.Context, d *workload, old []*replicaSet) error {
 	empty := slices.DeleteFunc(slices.Clone(old), func(rs *replicaSet) bool {
 		return rs.Deleting() || rs.replicas() > 0 || rs.Status.Replicas > 0
 	})

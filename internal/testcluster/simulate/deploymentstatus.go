@@ -33,7 +33,7 @@ func (s *deploymentStatus) add(rs *replicaSet) {
 }
 
 // statusOf computes the status of d from its replica sets.
-func statusOf(d *deployment, was deploymentStatus, newest *replicaSet, old []*replicaSet) object {
+func statusOf(d *workload, was deploymentStatus, newest *replicaSet, old []*replicaSet) object {
 	var s deploymentStatus
 	sets := slices.Clone(old)
 	if newest != nil {
@@ -56,7 +56,7 @@ func statusOf(d *deployment, was deploymentStatus, newest *replicaSet, old []*re
 		"conditions":          list}
 }
 
-func availability(d *deployment, was, s deploymentStatus) object {
+func availability(d *workload, was, s deploymentStatus) object {
 	unavailable := 0
 	if d.Spec.Strategy.Type != "Recreate" {
 		_, unavailable, _ = rollingBounds(d) // 0 after an error, which the rollout reports
@@ -71,7 +71,7 @@ func availability(d *deployment, was, s deploymentStatus) object {
 
 // progress returns the condition Progressing. Its message names the newest replica set: by that a later call knows
 // whether the old condition is about this rollout.
-func progress(d *deployment, was deploymentStatus, newest *replicaSet, s deploymentStatus) object {
+func progress(d *workload, was deploymentStatus, newest *replicaSet, s deploymentStatus) object {
 	old, name := was.Conditions.of(progressing), ""
 	if newest != nil {
 		name = strconv.Quote(newest.Name)
@@ -104,14 +104,14 @@ func progress(d *deployment, was deploymentStatus, newest *replicaSet, s deploym
 }
 
 // untilTimeout returns how long a rollout with this condition Progressing may go on without progress.
-func untilTimeout(d *deployment, c object) time.Duration {
+func untilTimeout(d *workload, c object) time.Duration {
 	return time.Until(timeOf(c["lastUpdateTime"])) +
 		time.Duration(valueOr(d.Spec.ProgressDeadlineSeconds, defaultProgressDeadline))*time.Second
 }
 
 // deadline requeues a rollout without progress for the time at which it exceeds its deadline, because no event will
 // trigger that reconcile.
-func deadline(d *deployment, was deploymentStatus) time.Duration {
+func deadline(d *workload, was deploymentStatus) time.Duration {
 	c := was.Conditions.of(progressing)
 	if c == nil || d.Spec.Paused || c["reason"] == setAvailable || c["reason"] == timedOut {
 		return 0
@@ -120,7 +120,7 @@ func deadline(d *deployment, was deploymentStatus) time.Duration {
 	return max(untilTimeout(d, c), time.Second)
 }
 
-func (s deploymentStatus) complete(d *deployment) bool {
+func (s deploymentStatus) complete(d *workload) bool {
 	want := d.replicas()
 	return s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }

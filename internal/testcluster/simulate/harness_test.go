@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr/testr"
 	"gopkg.in/yaml.v3"
 
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -84,13 +83,10 @@ func (b *bench) rest(d time.Duration) {
 }
 
 // runs returns how often the controllers have reconciled an object.
-func (b *bench) runs() int64 {
-	var all int64
-	for _, p := range b.cluster.parts {
-		if c, ok := p.(*controller.Controller); ok {
-			s := c.Stats()
-			all += s.Done + s.Again + s.Errors
-		}
+func (b *bench) runs() (all int64) {
+	for _, c := range b.cluster.Controllers() {
+		s := c.Stats()
+		all += s.Done + s.Again + s.Errors
 	}
 	return all
 }

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// workload is the part of a ReplicaSet, StatefulSet, DaemonSet or Job that its controller reads; each kind has some of
-// the fields.
+// workload is the part of a ReplicaSet, Deployment, Job or another of them that its controller reads; each kind has
+// some of the fields.
 type workload struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               workloadSpec `json:"spec"`
@@ -26,13 +26,12 @@ type workloadSpec struct {
 	Template             kube.Raw    `json:"template"`
 	MinReadySeconds      int         `json:"minReadySeconds"`
 	RevisionHistoryLimit *int        `json:"revisionHistoryLimit"`
-	UpdateStrategy       struct {
-		Type          string `json:"type"`
-		RollingUpdate struct {
-			Partition      int      `json:"partition"`
-			MaxUnavailable kube.Raw `json:"maxUnavailable"`
-		} `json:"rollingUpdate"`
-	} `json:"updateStrategy"`
+	UpdateStrategy       strategy    `json:"updateStrategy"`
+
+	// of Deployments
+	Strategy                strategy `json:"strategy"`
+	ProgressDeadlineSeconds *int     `json:"progressDeadlineSeconds"`
+	Paused                  bool     `json:"paused"`
 
 	// of StatefulSets
 	PodManagementPolicy  string   `json:"podManagementPolicy"`
@@ -49,13 +48,36 @@ type workloadSpec struct {
 	ActiveDeadlineSeconds   *int   `json:"activeDeadlineSeconds"`
 	TTLSecondsAfterFinished *int   `json:"ttlSecondsAfterFinished"`
 	CompletionMode          string `json:"completionMode"`
-	Suspend                 bool   `json:"suspend"`
+	Suspend                 bool   `json:"suspend"` // and of CronJobs
+
+	// of CronJobs
+	Schedule                   string   `json:"schedule"`
+	TimeZone                   string   `json:"timeZone"`
+	ConcurrencyPolicy          string   `json:"concurrencyPolicy"`
+	StartingDeadlineSeconds    *int     `json:"startingDeadlineSeconds"`
+	SuccessfulJobsHistoryLimit *int     `json:"successfulJobsHistoryLimit"`
+	FailedJobsHistoryLimit     *int     `json:"failedJobsHistoryLimit"`
+	JobTemplate                kube.Raw `json:"jobTemplate"`
+}
+
+// strategy is how the pods of an old template are replaced.
+type strategy struct {
+	Type          string `json:"type"` // Recreate and OnDelete; anything else is RollingUpdate
+	RollingUpdate struct {
+		Partition      int      `json:"partition"`
+		MaxSurge       kube.Raw `json:"maxSurge"` // a number or a percentage
+		MaxUnavailable kube.Raw `json:"maxUnavailable"`
+	} `json:"rollingUpdate"`
 }
 
 // podSelector is the selector of a workload. That of a ReplicationController is a map of labels.
-type podSelector struct{ labels.Selector }
+type podSelector struct {
+	labels.Selector
+	text kube.Raw
+}
 
 func (s *podSelector) UnmarshalJSON(text []byte) error {
+	s.text = slices.Clone(text)
 	if json.Unmarshal(text, &s.MatchLabels) == nil {
 		return nil
 	}
@@ -157,7 +179,7 @@ func planReplicaSet(w *workload, pods []*setPod, in facts) plan {
 // planReplicas keeps the number of pods.
 func planReplicas(w *workload, pods []*setPod, in facts) (p plan) {
 	pods = slices.DeleteFunc(pods, func(p *setPod) bool { return !p.active() })
-	missing := valueOr(w.Spec.Replicas, defaultReplicas) - len(pods)
+	missing := w.replicas() - len(pods)
 	for range missing {
 		p.pod(w, w.Spec.Template)
 	}

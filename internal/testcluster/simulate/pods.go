@@ -106,11 +106,9 @@ func include(labels kube.Labels, wanted map[string]string) bool {
 	return true
 }
 
-func (w *workload) matches(labels kube.Labels) bool { return w.Spec.Selector.matches(labels) }
-
-// matches reports whether a selector selects labels. An empty one selects nothing.
-func (s *podSelector) matches(labels kube.Labels) bool {
-	terms := s.Requirements()
+// matches reports whether the selector of w selects labels. An empty one selects nothing.
+func (w *workload) matches(labels kube.Labels) bool {
+	terms := w.Spec.Selector.Requirements()
 	return len(terms) > 0 && terms.Match(labels)
 }
 

@@ -47,28 +47,6 @@ func global(group, plural, kind string) kube.Resource {
 	return r
 }
 
-// deployment is the part of a Deployment that its controller reads.
-type deployment struct {
-	kube.MetaAnnotated `json:"metadata"`
-	Spec               struct {
-		Replicas *int     `json:"replicas"`
-		Selector kube.Raw `json:"selector"`
-		Template kube.Raw `json:"template"`
-		Strategy struct {
-			Type          string `json:"type"` // "Recreate"; anything else is RollingUpdate
-			RollingUpdate struct {
-				MaxSurge       kube.Raw `json:"maxSurge"` // a number or a percentage
-				MaxUnavailable kube.Raw `json:"maxUnavailable"`
-			} `json:"rollingUpdate"`
-		} `json:"strategy"`
-		MinReadySeconds         int  `json:"minReadySeconds"`
-		RevisionHistoryLimit    *int `json:"revisionHistoryLimit"`
-		ProgressDeadlineSeconds *int `json:"progressDeadlineSeconds"`
-		Paused                  bool `json:"paused"`
-	} `json:"spec"`
-	Status kube.Raw `json:"status"`
-}
-
 // Defaults of the API, for objects that were stored without them.
 const (
 	defaultReplicas         = 1
@@ -76,13 +54,7 @@ const (
 	defaultProgressDeadline = 600 // seconds
 )
 
-// matches reports whether the selector selects labels. An unreadable one, which the API server refuses, selects nothing.
-func (d *deployment) matches(labels kube.Labels) bool {
-	var s podSelector
-	return s.UnmarshalJSON(d.Spec.Selector) == nil && s.matches(labels)
-}
-
-func (d *deployment) replicas() int { return valueOr(d.Spec.Replicas, defaultReplicas) }
+func (w *workload) replicas() int { return valueOr(w.Spec.Replicas, defaultReplicas) }
 
 func valueOr(n *int, otherwise int) int {
 	if n == nil {
@@ -104,8 +76,6 @@ type replicaSetStatus struct {
 	TerminatingReplicas int        `json:"terminatingReplicas"`
 	Conditions          conditions `json:"conditions"`
 }
-
-func (rs *replicaSet) replicas() int { return valueOr(rs.Spec.Replicas, defaultReplicas) }
 
 // available returns how many pods are available and stay so. After a scale-down the status still counts pods that are
 // about to be deleted.

@@ -81,7 +81,7 @@ func (c *workloads) podLabel(r *templateRevision) string {
 
 // claimRevisions returns the revisions of w from old to new.
 func (c *workloads) claimRevisions(ctx context.Context, w *workload) ([]*templateRevision, error) {
-	all, err := claim(ctx, &c.controllerOf, w, c.revisions, revisionResource, w.matches, lives)
+	all, err := claim(ctx, &c.controllerOf, w, c.revisions, revisionResource, lives)
 	slices.SortFunc(all, func(a, b *templateRevision) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.CreationTimestamp.Compare(b.CreationTimestamp))
 	})

@@ -18,7 +18,7 @@ type step struct {
 // nextStep returns the next step of a rollout from the old replica sets to the newest, nil if no step is possible now.
 // One step at a time is enough: the event of the changed replica set triggers the next one, and no pod is counted
 // twice meanwhile.
-func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, error) {
+func nextStep(d *workload, newest *replicaSet, old []*replicaSet) (*step, error) {
 	if d.Spec.Paused {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func nextStep(d *deployment, newest *replicaSet, old []*replicaSet) (*step, erro
 }
 
 // recreateStep stops all old pods before it starts new ones.
-func recreateStep(d *deployment, newest *replicaSet, old []*replicaSet) *step {
+func recreateStep(d *workload, newest *replicaSet, old []*replicaSet) *step {
 	for _, rs := range old {
 		if rs.replicas() > 0 {
 			return &step{rs, 0}
@@ -56,7 +56,7 @@ func resize(rs *replicaSet, to int) *step {
 }
 
 // growNewest scales the newest replica set up as far as the surge allows, or down to the wanted number.
-func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int) *step {
+func growNewest(d *workload, newest *replicaSet, old []*replicaSet, surge int) *step {
 	want, have := d.replicas(), newest.replicas()
 	if have > want {
 		return &step{newest, want}
@@ -67,7 +67,7 @@ func growNewest(d *deployment, newest *replicaSet, old []*replicaSet, surge int)
 
 // shrinkOld scales down an old replica set while enough other pods are available. Unavailable pods go first: they
 // serve nothing, and a broken old revision must not block its replacement.
-func shrinkOld(d *deployment, newest *replicaSet, old []*replicaSet, unavailable int) *step {
+func shrinkOld(d *workload, newest *replicaSet, old []*replicaSet, unavailable int) *step {
 	least := d.replicas() - unavailable
 	newNotAvailable := newest.replicas() - newest.available()
 	spare := sumReplicas(old) + newest.replicas() - least - newNotAvailable
@@ -101,7 +101,7 @@ func sumReplicas(sets []*replicaSet) int {
 
 // rollingBounds returns maxSurge and maxUnavailable in pods. Percentages are rounded in the safe direction. If both
 // are zero no step would be possible, so that one pod may be unavailable, as in the real controller.
-func rollingBounds(d *deployment) (surge, unavailable int, err error) {
+func rollingBounds(d *workload) (surge, unavailable int, err error) {
 	r := d.Spec.Strategy.RollingUpdate
 	surge, err = intOrPercent(r.MaxSurge, d.replicas(), true)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-func deploymentOf(replicas int, surge, unavailable string) *deployment {
-	d := &deployment{}
+func deploymentOf(replicas int, surge, unavailable string) *workload {
+	d := &workload{}
 	d.Name, d.UID = "web", "u"
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy.RollingUpdate.MaxSurge = kube.Raw(surge)
@@ -213,13 +213,13 @@ func newestOf(replicas, available int) *replicaSet {
 }
 
 // follow computes the next status of d, which gets it, and returns it as it is sent.
-func (d *deployment) follow(t *testing.T, newest *replicaSet, old ...*replicaSet) object {
+func (w *workload) follow(t *testing.T, newest *replicaSet, old ...*replicaSet) object {
 	t.Helper()
 	var was deploymentStatus
-	err := readStatus(deploymentResource, d, d.Status, &was)
-	next := statusOf(d, was, newest, old)
+	err := readStatus(deploymentResource, w, w.Status, &was)
+	next := statusOf(w, was, newest, old)
 	if err == nil {
-		d.Status, err = json.Marshal(next)
+		w.Status, err = json.Marshal(next)
 	}
 	if err != nil {
 		t.Fatal(err)

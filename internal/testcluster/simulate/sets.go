@@ -88,7 +88,7 @@ func (p *plan) replaceDaemons(w *workload, pods []*setPod, update string, desire
 // planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those
 // of old revisions from the highest ordinal down to the partition.
 func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
-	slots := make([]*setPod, valueOr(w.Spec.Replicas, defaultReplicas)) // by ordinals
+	slots := make([]*setPod, w.replicas()) // by ordinals
 	var surplus []*setPod
 	for _, pod := range pods {
 		i, err := strconv.Atoi(strings.TrimPrefix(pod.Name, w.Name+"-"))

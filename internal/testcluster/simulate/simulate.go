@@ -1,9 +1,10 @@
 // Package simulate simulates a cluster around the embedded API server: the workloads (Deployments, ReplicaSets,
 // ReplicationControllers, StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become
 // Running and Ready, the endpoints of Services, the binding of PersistentVolumeClaims, the status of
-// PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each namespace. skiff-dev
-// and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`, `rollout undo`,
-// `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the real controllers.
+// PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each
+// namespace. skiff-dev and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`,
+// `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the
+// real controllers.
 //
 // Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until

@@ -67,7 +67,7 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	if last, ok := v.(writtenPod); ok && !c.pods.Reached(w.Namespace, last.rv, last.at) {
 		return mirrorLag, nil
 	}
-	pods, err := claim(ctx, &c.controllerOf, w, c.pods, podResource, w.matches, (*setPod).active)
+	pods, err := claim(ctx, &c.controllerOf, w, c.pods, podResource, (*setPod).active)
 	if err != nil {
 		return 0, err
 	}

@@ -152,7 +152,7 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		one(older)
 
-		pipe.Blackhole(true) // the server of one client freezes
+		pipe.Blackhole(true)         // the server of one client freezes
 		time.Sleep(26 * time.Second) // it has to be said within 30 s
 		found = one("process skiff: no answer from http://api.test", older)
 		if text := stateOf(t, all.page).Banner.Text; !strings.Contains(text, "; first: skiff, no answer from ") {

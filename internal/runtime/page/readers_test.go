@@ -110,7 +110,7 @@ func TestThePageIsOneSmallFileThatKeepsNothingAndLoadsNothing(t *testing.T) {
 				t.Errorf("it refers to %s", m[1])
 			}
 		}
-		for _, word := range []string{"@import", "url(", "localStorage", "sessionStorage", "indexedDB", "cookie", "caches"} {
+		for _, word := range []string{"@import", "url(", "localStorage", "sessionStorage", "indexedDB", "cookie"} {
 			if strings.Contains(page, word) {
 				t.Errorf("it uses %s", word)
 			}

@@ -133,8 +133,8 @@ func TestATabWhoseTokenIsNoLongerGoodSaysSoUntilItIsLoadedAnew(t *testing.T) {
 	w.kill() // a stream that is open would go on
 	w.rotate("another")
 	w.restart()
-	p.await("it is refused", `document.querySelector('#live').innerText.includes('skiff refuses this page (401); load it anew')`+
-		` && document.querySelector('#banner').className === 'warn'`)
+	p.await("it is refused", `document.querySelector('#banner').className === 'warn' && `+
+		`document.querySelector('#live').innerText.includes('skiff refuses this page (401); load it anew')`)
 	p.call("Page.navigate", map[string]any{"url": w.withToken()})
 	p.await("it is served", well+" && "+live)
 	w.create("broken", true)
@@ -164,7 +164,7 @@ func TestATabLoadsThePageOfANewVersionOfSkiff(t *testing.T) {
 	w.kill()
 	w.start("skiff-upgraded")
 	// A page that was just loaded waits for half a minute, or two versions behind one address would have it loop.
-	p.awaitFor(50*time.Second, "the new page", `!window.old && document.body.innerHTML.includes(`+fmt.Sprintf("%q", other)+
-		`) && `+well+" && "+live)
+	p.awaitFor(time.Minute, "the new page", fmt.Sprintf(`!window.old && document.body.innerHTML.includes(%q) && `, other)+
+		well+" && "+live)
 	p.clean(w.origin(), true)
 }

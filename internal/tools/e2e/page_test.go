@@ -200,7 +200,7 @@ func TestTheLivePageSaysThatTheServerIsFrozen(t *testing.T) {
 	thaw := sync.OnceFunc(proxy.Thaw)
 	t.Cleanup(thaw) // a frozen one cannot be closed
 	frozen := time.Now()
-	// The manager's tests hold the half minute, where no other program takes time from skiff; here it takes about 25 s.
+	// The manager's tests hold 30 s, where no other program takes time from skiff; here it takes about 25 s.
 	Eventually(t, limit, "the page says that nothing answers", func() (bool, string) {
 		state := p.state()
 		return strings.Contains(state.Banner.Text, "; first: skiff, no answer from https://"+proxy.Addr),

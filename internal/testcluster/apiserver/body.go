@@ -176,7 +176,6 @@ func (b *budget) claim(ctx context.Context, n int) error {
 	}
 }
 
-// release gives back what was claimed.
 func (b *budget) release(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

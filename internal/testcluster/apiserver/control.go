@@ -121,7 +121,6 @@ func (s *Server) goBackTo(name string, rewind bool) error {
 	return nil
 }
 
-// restart answers POST /skiff/restart.
 func (s *Server) restart(q url.Values) error {
 	n, all := 0, max(1, s.opts.Replicas)
 	if text := q.Get("replica"); text != "" {
@@ -134,7 +133,6 @@ func (s *Server) restart(q url.Values) error {
 	return nil
 }
 
-// putFaults answers PUT /skiff/faults.
 func (s *Server) putFaults(r *http.Request) error {
 	body, err := httpd.ReadBody(r)
 	if err != nil {

@@ -154,10 +154,7 @@ func acceptNames(tx *store.Tx, crd map[string]any) (reason, message string) {
 			keep(accepted, names, f[0])
 			continue
 		}
-		reason, message = strings.ToUpper(f[0][:1])+f[0][1:]+"Conflict", strings.Join(taken, ", ")
-		if len(taken) > 1 {
-			message = "[" + message + "]"
-		}
+		reason, message = strings.ToUpper(f[0][:1])+f[0][1:]+"Conflict", obj.Aggregate(taken)
 	}
 	return reason, message
 }
@@ -276,7 +273,6 @@ func useSchema(k *kinds.Kind, s *schema.Schema) {
 	}
 }
 
-// overwrite replaces the content of dst by that of src.
 func overwrite(dst, src map[string]any) {
 	clear(dst)
 	maps.Copy(dst, src)

@@ -23,7 +23,6 @@ func (s *Server) create(r *request) error {
 		make: func(*store.Object) (map[string]any, error) { return r.body(o).(map[string]any), nil }})
 }
 
-// answerWrite makes a write, and answers with the stored object.
 func (s *Server) answerWrite(w *write) error {
 	if err := s.write(w); err != nil {
 		return err

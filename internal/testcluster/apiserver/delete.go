@@ -92,7 +92,6 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 	return nil, false, httpd.TimedOut()
 }
 
-// deletable checks the preconditions of a DELETE.
 func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
 	meta := obj.Map(cur.Value(), "metadata")
 	if uid := obj.String(meta, "uid"); o.uid != "" && o.uid != uid {

@@ -30,7 +30,6 @@ type deleteOptions struct {
 
 var deleteOptionsKind = kube.Resource{Version: "v1", Kind: "DeleteOptions"}
 
-// readDeleteOptions reads and checks the options of a DELETE.
 func readDeleteOptions(r *request) (deleteOptions, error) {
 	o := deleteOptions{ahead: faults.Ahead(r.Context())}
 	in, err := deleteBody(r)
@@ -127,10 +126,8 @@ func (o *deleteOptions) read(in map[string]any) {
 	}
 }
 
-// check refuses options that are wrong.
 func (o *deleteOptions) check() error { return httpd.InvalidOptions("DeleteOptions", o.causes...) }
 
-// object returns the options as an object.
 func (o deleteOptions) object() map[string]any {
 	out := obj.OmitEmpty(map[string]any{"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1",
 		"propagationPolicy": o.policy, "dryRun": obj.Anys(o.dryRuns),

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -198,11 +199,7 @@ func (r Request) Watch() bool { return watches(r.Query) }
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Request, 0, len(s.requests))
-	for _, r := range s.requests {
-		out = append(out, *r)
-	}
-	return out
+	return obj.Each(s.requests, func(r *Request) Request { return *r })
 }
 
 // Write is a write that has changed something.
@@ -217,7 +214,6 @@ type Write struct {
 	After     map[string]any // nil after a delete, which may leave the object there for a while
 }
 
-// wrote tells Options.OnWrite about a write.
 func (s *Server) wrote(r *request, before, after *store.Object) {
 	if s.opts.OnWrite == nil {
 		return

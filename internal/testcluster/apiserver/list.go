@@ -10,6 +10,7 @@ import (
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
+	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -120,10 +121,7 @@ func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[st
 		httpd.JSON(w, http.StatusOK, t)
 		return nil
 	case a.MetadataOnly:
-		items := make([]any, 0, len(objects))
-		for _, o := range objects {
-			items = append(items, forms.Partial(o, a))
-		}
+		items := obj.Each(objects, func(o *store.Object) any { return forms.Partial(o, a) })
 		httpd.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
 			"apiVersion": a.Meta, "metadata": meta, "items": items})
 		return nil

@@ -215,7 +215,6 @@ func (s *Server) converted(ctx context.Context, k *kinds.Kind, objects []*store.
 	return out, flush()
 }
 
-// convertedOne is converted for one object.
 func (s *Server) convertedOne(ctx context.Context, k *kinds.Kind, o *store.Object) (*store.Object, error) {
 	list, err := s.converted(ctx, k, []*store.Object{o})
 	if err != nil {

@@ -196,7 +196,6 @@ func (r *request) enterCustom() error {
 	return nil
 }
 
-// checkName refuses a name that cannot be in a path.
 func (r *request) checkName() error {
 	if why := obj.PathSegment(r.name); len(why) > 0 {
 		return httpd.BadRequest("Name parameter invalid: %q: %s", r.name, strings.Join(why, ";"))
@@ -220,7 +219,6 @@ func watches(q url.Values) bool {
 	return ok && v[0] != "0" && !strings.EqualFold(v[0], "false")
 }
 
-// serve serves a routed request.
 func (s *Server) serve(r *request) error {
 	if r.kind.Warning != "" {
 		httpd.Warn(r.writer, r.kind.Warning)

@@ -69,7 +69,6 @@ func withScale(k *kinds.Kind, cur, scale map[string]any) (map[string]any, error)
 	return next, nil
 }
 
-// scaleOf returns the Scale of an object.
 func scaleOf(k *kinds.Kind, o map[string]any) (map[string]any, error) {
 	want, ok := obj.Int(o, k.Scale.Spec...)
 	if !ok && k.Custom {

@@ -15,7 +15,6 @@ import (
 	"skiff/internal/testcluster/apiserver/store"
 )
 
-// update answers PUT.
 func (s *Server) update(r *request) error {
 	o, err := readObject(r)
 	if err != nil {

@@ -118,7 +118,6 @@ type stored interface {
 	List(table, namespace string) []*store.Object
 }
 
-// rolesIn finds the roles and bindings.
 func rolesIn(from stored) auth.Objects {
 	table := func(plural string) string { return plural + "." + auth.Group }
 	return auth.Objects{

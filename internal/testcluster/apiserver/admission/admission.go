@@ -74,13 +74,8 @@ type Plugin struct {
 type Chain []Plugin
 
 // Concerning returns the plugins that may have a say in a write.
-func (c Chain) Concerning(a *Attributes) (out Chain) {
-	for _, p := range c {
-		if p.Concerns(a) {
-			out = append(out, p)
-		}
-	}
-	return out
+func (c Chain) Concerning(a *Attributes) Chain {
+	return slices.DeleteFunc(slices.Clone(c), func(p Plugin) bool { return !p.Concerns(a) })
 }
 
 // Mutate has the plugins change the object of a write, one after the other.

@@ -126,7 +126,6 @@ func (c *client) Ask(ctx context.Context, request map[string]any, timeout time.D
 	return uid, err
 }
 
-// post sends a review, and returns the body of the answer.
 func (c *client) post(ctx context.Context, review map[string]any, timeout time.Duration) ([]byte, error) {
 	body, err := patch.Encode(review)
 	if err != nil {

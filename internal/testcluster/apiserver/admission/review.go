@@ -206,7 +206,6 @@ type conversionReview struct {
 	Response   *ConversionResponse `json:"response"`
 }
 
-// ask sends the objects to the webhook and returns those in its answer.
 func (w *Converter) ask(ctx context.Context, objects []map[string]any, to kube.Resource) ([]map[string]any, error) {
 	list := obj.Each(objects, func(o map[string]any) any { return o })
 	var r conversionReview
@@ -218,7 +217,6 @@ func (w *Converter) ask(ctx context.Context, objects []map[string]any, to kube.R
 	return r.objects(w.client.Version, uid)
 }
 
-// objects returns the objects of an answer.
 func (r *conversionReview) objects(version, uid string) ([]map[string]any, error) {
 	switch in := r.Response; {
 	case version == "v1" && conversionReviews.Other(r.APIVersion, r.Kind) != nil:

@@ -43,7 +43,7 @@ func (s Objects) Allowed(u kinds.User, a Action) (ok bool, why string) {
 		return !ok
 	})
 	if !ok && len(problems) > 0 {
-		why = "RBAC: " + list(problems)
+		why = "RBAC: " + obj.Aggregate(problems)
 	}
 	return ok, why
 }
@@ -60,7 +60,7 @@ func (s Objects) Rules(u kinds.User, namespace string) (rules []Rule, problems s
 		rules = append(rules, r)
 		return true
 	})
-	return rules, list(found)
+	return rules, obj.Aggregate(found)
 }
 
 var all = []string{"*"}
@@ -154,20 +154,6 @@ func describe(b, subject kinds.Object) string {
 	}
 	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, obj.String(b, "roleRef", "kind"),
 		obj.String(b, "roleRef", "name"), obj.String(subject, "kind"), who)
-}
-
-// list joins several problems as the real server does.
-func list(problems []string) string {
-	var out []string
-	for _, p := range problems {
-		if !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	if len(out) < 2 {
-		return strings.Join(out, "")
-	}
-	return "[" + strings.Join(out, ", ") + "]"
 }
 
 // Bootstrap has the roles and bindings of a new cluster as JSON, one in a line: those of kube-apiserver 1.36.3 for

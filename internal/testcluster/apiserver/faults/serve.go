@@ -150,7 +150,6 @@ func (w *writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send sends bytes in pieces.
 func (w *writer) send(rest []byte) error {
 	for len(rest) > 0 {
 		n := len(rest)
@@ -195,7 +194,6 @@ func (w *writer) Flush() {
 // flush ignores errors, which mean that the client is gone.
 func (w *writer) flush() { http.NewResponseController(w.ResponseWriter).Flush() }
 
-// close sends a buffered answer.
 func (w *writer) close() {
 	if w.cut == CutAfter {
 		panic(http.ErrAbortHandler)

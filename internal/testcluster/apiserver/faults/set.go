@@ -102,7 +102,6 @@ func prepare(v any, t reflect.Type, at string) (err error) {
 	return err
 }
 
-// fieldOf returns the type of a field by its name in JSON.
 func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
 		if t.Field(i).Tag.Get("json") == name {

@@ -90,7 +90,6 @@ type event struct {
 	body []byte
 }
 
-// about names the object of an event.
 func (e *event) about() string {
 	v, _, _ := obj.Decode(e.body)
 	o, _ := v.(map[string]any)

@@ -70,7 +70,6 @@ func WithType(k kube.Resource, body []byte) []byte {
 	return append(out, body[1:]...)
 }
 
-// isServedForm reports whether the stored form is the served form.
 func isServedForm(k *kinds.Kind, o *store.Object) bool {
 	return k.View == nil || o.Shape != nil && o.Shape == k.Shape
 }
@@ -123,7 +122,8 @@ func Partial(o *store.Object, a Accept) map[string]any {
 
 // nameColumn is the first column of every Table.
 var nameColumn = kinds.Column{Name: "Name", Type: "string", Format: "name",
-	Description: "Name must be unique within a namespace."}
+	Description: "Name must be unique within a namespace.",
+	Cell:        func(o map[string]any, _ time.Time) any { return obj.String(o, "metadata", "name") }}
 
 // Table answers a request for a Table, as kubectl get sends it: cells formatted by the server. A watch sends
 // the columns once. includeObject decides what the rows contain of the objects.
@@ -133,17 +133,12 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 	if revision > 0 {
 		out["metadata"] = map[string]any{"resourceVersion": strconv.FormatInt(revision, 10)}
 	}
-	named := func(c kinds.Column) bool { return c.Name == "Name" }
-	leading := !slices.ContainsFunc(k.Columns, named) // the name is the last column of Events
+	all := k.Columns
+	if !slices.ContainsFunc(all, func(c kinds.Column) bool { return c.Name == "Name" }) { // the last column of Events
+		all = append([]kinds.Column{nameColumn}, all...)
+	}
 	if columns {
-		var defs []any
-		if leading {
-			defs = append(defs, definition(nameColumn))
-		}
-		for _, c := range k.Columns {
-			defs = append(defs, definition(c))
-		}
-		out["columnDefinitions"] = defs
+		out["columnDefinitions"] = obj.Each(all, definition)
 	}
 	now := time.Now().Add(a.Ahead)
 	rows := make([]any, 0, len(objects))
@@ -151,20 +146,14 @@ func Table(k *kinds.Kind, objects []*store.Object, a Accept, revision int64, col
 		rows = nil // the real server's printer for kinds that have none of their own
 	}
 	for _, o := range objects {
-		var cells []any
-		if leading {
-			cells = append(cells, o.Name)
-		}
-		for _, c := range k.Columns {
-			cells = append(cells, c.Cell(o.Value(), now))
-		}
+		cells := obj.Each(all, func(c kinds.Column) any { return c.Cell(o.Value(), now) })
 		rows = append(rows, map[string]any{"cells": cells, "object": rowObject(k, o, a)})
 	}
 	out["rows"] = rows
 	return out
 }
 
-func definition(c kinds.Column) map[string]any {
+func definition(c kinds.Column) any {
 	format := c.Format
 	if c.Name == "Name" {
 		format = "name"

@@ -47,13 +47,7 @@ func serveKinds(w http.ResponseWriter, r *http.Request, path string, docs *OpenA
 }
 
 func keepKinds(all []*kinds.Kind, keep func(*kinds.Kind) bool) []*kinds.Kind {
-	var out []*kinds.Kind
-	for _, k := range all {
-		if keep(k) {
-			out = append(out, k)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(all), func(k *kinds.Kind) bool { return !keep(k) })
 }
 
 // document answers with one in JSON, if the client takes that.
@@ -128,44 +122,38 @@ func hash(b []byte) string {
 	return strings.ToUpper(hex.EncodeToString(sum[:]))
 }
 
-// grouped calls f for each group with its versions, in the order of discovery.
-func grouped(ks []*kinds.Kind, f func(group string, versions []string)) {
-	versions := map[string][]string{}
-	var groups []string
+// group is one with its versions, in the order of discovery.
+type group struct {
+	name     string
+	versions []string
+}
+
+func groupsOf(ks []*kinds.Kind) (out []*group) {
 	for _, k := range ks {
-		if versions[k.Group] == nil {
-			groups = append(groups, k.Group)
+		i := slices.IndexFunc(out, func(g *group) bool { return g.name == k.Group })
+		if i < 0 {
+			i, out = len(out), append(out, &group{name: k.Group})
 		}
-		if !slices.Contains(versions[k.Group], k.Version) {
-			versions[k.Group] = append(versions[k.Group], k.Version)
+		if g := out[i]; !slices.Contains(g.versions, k.Version) {
+			g.versions = append(g.versions, k.Version)
+			slices.SortStableFunc(g.versions, kinds.CompareVersions)
 		}
 	}
-	for _, g := range groups {
-		slices.SortStableFunc(versions[g], kinds.CompareVersions)
-		f(g, versions[g])
-	}
+	return out
 }
 
 func aggregated(ks []*kinds.Kind) []any {
-	var items []any
-	grouped(ks, func(group string, versions []string) {
-		meta := obj.OmitEmpty(map[string]any{"name": group})
-		var vs []any
-		for _, v := range versions {
-			var resources []any
-			for _, k := range ks {
-				if k.Group == group && k.Version == v {
-					resources = append(resources, aggregatedResource(k))
-				}
-			}
-			vs = append(vs, map[string]any{"version": v, "resources": resources, "freshness": "Current"})
-		}
-		items = append(items, map[string]any{"metadata": meta, "versions": vs})
+	return obj.Each(groupsOf(ks), func(g *group) any {
+		versions := obj.Each(g.versions, func(version string) any {
+			of := keepKinds(ks, func(k *kinds.Kind) bool { return k.Group == g.name && k.Version == version })
+			return map[string]any{"version": version, "resources": obj.Each(of, aggregatedResource),
+				"freshness": "Current"}
+		})
+		return map[string]any{"metadata": obj.OmitEmpty(map[string]any{"name": g.name}), "versions": versions}
 	})
-	return items
 }
 
-func aggregatedResource(k *kinds.Kind) map[string]any {
+func aggregatedResource(k *kinds.Kind) any {
 	scope := "Namespaced"
 	if k.ClusterScoped {
 		scope = "Cluster"
@@ -208,14 +196,12 @@ func subresources(k *kinds.Kind) []*kinds.Subresource {
 }
 
 func groupList(ks []*kinds.Kind) []any {
-	var out []any
-	grouped(ks, func(group string, versions []string) {
-		vs := obj.Each(versions, func(v string) any {
-			return map[string]any{"groupVersion": group + "/" + v, "version": v}
+	return obj.Each(groupsOf(ks), func(g *group) any {
+		versions := obj.Each(g.versions, func(v string) any {
+			return map[string]any{"groupVersion": g.name + "/" + v, "version": v}
 		})
-		out = append(out, map[string]any{"name": group, "versions": vs, "preferredVersion": vs[0]})
+		return map[string]any{"name": g.name, "versions": versions, "preferredVersion": versions[0]}
 	})
-	return out
 }
 
 // resourceList is a document of the older form, in which subresources are entries of their own.

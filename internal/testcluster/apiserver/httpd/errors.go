@@ -49,14 +49,18 @@ func Qualify(d kube.StatusDetails) string {
 	return d.Kind + "." + d.Group
 }
 
+// failure is Failure for an error that is not about an object.
+func failure(code int, reason, format string, args ...any) *kube.Status {
+	return Failure(code, reason, fmt.Sprintf(format, args...), NoDetails)
+}
+
 func NotFound(r kube.Resource, name string) *kube.Status {
 	d := About(r, name)
 	return Failure(http.StatusNotFound, kube.ReasonNotFound, fmt.Sprintf("%s %q not found", Qualify(d), name), d)
 }
 
 func NoResource() *kube.Status {
-	return Failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource",
-		NoDetails)
+	return failure(http.StatusNotFound, kube.ReasonNotFound, "the server could not find the requested resource")
 }
 
 // AlreadyExists refuses an object whose name another one has, which may be on its way out.
@@ -78,12 +82,12 @@ func Conflict(d kube.StatusDetails, why string) *kube.Status {
 const Modified = "the object has been modified; please apply your changes to the latest version and try again"
 
 func BadRequest(format string, args ...any) *kube.Status {
-	return Failure(http.StatusBadRequest, "BadRequest", fmt.Sprintf(format, args...), NoDetails)
+	return failure(http.StatusBadRequest, "BadRequest", format, args...)
 }
 
 func MethodNotAllowed() *kube.Status {
-	return Failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"the server does not allow this method on the requested resource", NoDetails)
+	return failure(http.StatusMethodNotAllowed, "MethodNotAllowed",
+		"the server does not allow this method on the requested resource")
 }
 
 // NotSupported refuses a verb that a custom resource does not have.
@@ -104,7 +108,7 @@ func NotAcceptable(message string) *kube.Status {
 }
 
 func UnsupportedMediaType(format string, args ...any) *kube.Status {
-	return Failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", fmt.Sprintf(format, args...), NoDetails)
+	return failure(http.StatusUnsupportedMediaType, "UnsupportedMediaType", format, args...)
 }
 
 // Invalid is the 422 for fields that break a rule, nil for none.
@@ -112,17 +116,7 @@ func Invalid(d kube.StatusDetails, causes ...kinds.Cause) error {
 	if len(causes) == 0 {
 		return nil
 	}
-	var texts []string
-	said := map[string]bool{}
-	for _, c := range causes {
-		if text := c.Field + ": " + c.Message; !said[text] {
-			texts, said[text] = append(texts, text), true
-		}
-	}
-	list := strings.Join(texts, ", ")
-	if len(texts) > 1 {
-		list = "[" + list + "]"
-	}
+	list := obj.Aggregate(obj.Each(causes, func(c kinds.Cause) string { return c.Field + ": " + c.Message }))
 	d.Causes = StatusCauses(causes)
 	return Failure(http.StatusUnprocessableEntity, "Invalid",
 		fmt.Sprintf("%s %q is invalid: %s", Qualify(d), d.Name, list), d)
@@ -153,13 +147,12 @@ func TooLarge(asked, current int64) *kube.Status {
 
 // TimedOut is the 504 for a request whose webhooks take too long.
 func TimedOut() *kube.Status {
-	return Failure(http.StatusGatewayTimeout, "Timeout", "Timeout: request did not complete within requested timeout",
-		NoDetails)
+	return failure(http.StatusGatewayTimeout, "Timeout", "Timeout: request did not complete within requested timeout")
 }
 
 // PlainError has no reason, like errors that the real server did not expect: "resourceVersion should not be set ...".
 func PlainError(format string, args ...any) *kube.Status {
-	return Failure(http.StatusInternalServerError, "", fmt.Sprintf(format, args...), NoDetails)
+	return failure(http.StatusInternalServerError, "", format, args...)
 }
 
 func Unauthorized() *kube.Status {

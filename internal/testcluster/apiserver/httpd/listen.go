@@ -36,7 +36,6 @@ type served struct {
 	err     error // why serving ended, if not by Close; read after serving
 }
 
-// serve starts to serve what a listener accepts.
 func (s *served) serve(ln net.Listener, serve func(net.Listener) error) {
 	s.serving.Go(func() {
 		if err := serve(&freezingListener{ln, &s.frozen}); !errors.Is(err, http.ErrServerClosed) {

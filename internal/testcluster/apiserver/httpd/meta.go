@@ -51,7 +51,6 @@ func Discovery(w http.ResponseWriter, r *http.Request, set features.Set, docs *O
 	return nil
 }
 
-// version is what /version says.
 func version(set features.Set) map[string]any {
 	x := strconv.Itoa(set.Minor())
 	out := map[string]any{"major": "1", "minor": x, "gitVersion": set.Version(), "gitCommit": "", "gitTreeState": "",

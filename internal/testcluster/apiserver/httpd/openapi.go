@@ -65,7 +65,6 @@ func (o *OpenAPI) get(all []*kinds.Kind, d docName) []byte {
 	return body
 }
 
-// serve answers a path below /openapi.
 func (o *OpenAPI) serve(w http.ResponseWriter, r *http.Request, parts []string, all []*kinds.Kind) error {
 	version, path, hasPath := strings.Cut(strings.Join(parts, "/"), "/")
 	docs := documentsOf(all)
@@ -119,7 +118,6 @@ func documentsOf(all []*kinds.Kind) map[string][]*kinds.Kind {
 	return docs
 }
 
-// accepts reports whether a client takes a media type.
 func accepts(r *http.Request, mediaType string) bool {
 	a := strings.Join(r.Header.Values("Accept"), ",")
 	family, _, _ := strings.Cut(mediaType, "/")
@@ -192,7 +190,6 @@ func documentV3(docs map[string][]*kinds.Kind, path string) map[string]any {
 
 func listName(k *kinds.Kind) string { return strings.TrimSuffix(schemaName(k), k.Kind) + k.List() }
 
-// listSchema returns the schema of lists of a kind.
 func listSchema(k *kinds.Kind, schemas map[string]any) map[string]any {
 	schema.For("v1", "ListMeta").Schemas(schemas)
 	text := map[string]any{"type": "string"}

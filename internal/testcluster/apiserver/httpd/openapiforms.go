@@ -144,7 +144,6 @@ type protoField struct {
 	kind string
 }
 
-// encodeOpenAPI encodes a document in protobuf.
 func encodeOpenAPI(version string, document map[string]any) []byte {
 	return protoEncoder(version).message("Document", document)
 }

@@ -273,9 +273,7 @@ func index(key string, places int) (int, bool) {
 // Merge applies a JSON merge patch (RFC 7386): objects are merged field by field, null removes, and everything
 // else, a list too, replaces. It cannot fail: each JSON value is a valid merge patch. (The API server wants an object
 // on both sides; that check is its own.)
-func Merge(target, change any) any {
-	return mergeInto(patch.Copy(target), change)
-}
+func Merge(target, change any) any { return mergeInto(patch.Copy(target), change) }
 
 // mergeInto changes target.
 func mergeInto(target, change any) any {

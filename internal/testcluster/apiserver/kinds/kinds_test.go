@@ -185,3 +185,15 @@ func TestAServiceIsRefusedWhenAllAddressesAreTaken(t *testing.T) {
 		t.Errorf("without a free one: %v, want %s", err, want)
 	}
 }
+
+func TestColumnsOfDefinitionsReadTheirPaths(t *testing.T) {
+	o := Object{"a": Object{"b.c": "dots"}, "list": []any{Object{"type": "Ready", "v": "first"}, Object{"v": "second"}}}
+	for path, want := range map[string]any{".a['b.c']": "dots", `.a["b\.c"]`: "dots",
+		".list[1].v": "second", ".list[-2].v": "first",
+		".list[*].v": "first", `.list[?(@.type=="Ready")].v`: "first", ".list[?(@.v == 'second')].v": "second",
+		"..a": `{"b.c":"dots"}`, "a": nil, ".list[x]": nil, ".list[0": nil, ".none": nil} {
+		if got := customCell(path, "string")(o, time.Now()); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}

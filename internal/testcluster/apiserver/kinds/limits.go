@@ -92,18 +92,14 @@ func OutOfLimits(limitRange Object, r kube.Resource, o Object) string {
 		for _, has := range held {
 			for _, f := range []string{"min", "max", "maxLimitRequestRatio"} {
 				for _, name := range obj.Keys(obj.Map(limit, f)) {
-					text := outOfLimit(f, kind, name, usageOf(limit, f)[name], has[0], has[1])
-					if text != "" && !slices.Contains(out, text) {
+					if text := outOfLimit(f, kind, name, usageOf(limit, f)[name], has[0], has[1]); text != "" {
 						out = append(out, text)
 					}
 				}
 			}
 		}
 	}
-	if len(out) > 1 {
-		return "[" + strings.Join(out, ", ") + "]"
-	}
-	return strings.Join(out, "")
+	return obj.Aggregate(out)
 }
 
 // outOfLimit compares a resource with one limit, in the words of the admission plugin LimitRanger.

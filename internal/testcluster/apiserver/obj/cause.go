@@ -80,6 +80,22 @@ func TooMany(field string, have, limit int64) Cause {
 		Message: fmt.Sprintf("Too many: %d: must have at most %d %s", have, limit, items)}
 }
 
+// Aggregate joins what is wrong as apimachinery's errors.NewAggregate does: each text once, in brackets if there are
+// several.
+func Aggregate(texts []string) string {
+	var once []string
+	said := map[string]bool{}
+	for _, text := range texts {
+		if !said[text] {
+			once, said[text] = append(once, text), true
+		}
+	}
+	if len(once) > 1 {
+		return "[" + strings.Join(once, ", ") + "]"
+	}
+	return strings.Join(once, "")
+}
+
 func because(what, detail string) string {
 	if detail == "" {
 		return what

@@ -68,21 +68,16 @@ func Slice(m map[string]any, path ...string) []any {
 
 // Maps returns the objects of the list at path, in order; other items are left out.
 func Maps(m map[string]any, path ...string) []map[string]any {
-	var out []map[string]any
-	for _, v := range Slice(m, path...) {
-		if o, ok := v.(map[string]any); ok {
-			out = append(out, o)
-		}
-	}
-	return out
+	return only[map[string]any](Slice(m, path...))
 }
 
 // Texts returns the strings of the list at path, in order; other items are left out.
-func Texts(m map[string]any, path ...string) []string {
-	var out []string
-	for _, v := range Slice(m, path...) {
-		if s, ok := v.(string); ok {
-			out = append(out, s)
+func Texts(m map[string]any, path ...string) []string { return only[string](Slice(m, path...)) }
+
+func only[T any](list []any) (out []T) {
+	for _, v := range list {
+		if item, ok := v.(T); ok {
+			out = append(out, item)
 		}
 	}
 	return out
@@ -122,9 +117,7 @@ func Strings(m map[string]any, path ...string) map[string]string {
 }
 
 // Keys returns the keys of an object in byte order.
-func Keys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
-}
+func Keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // Set sets the value at path, and creates the objects on the way.
 func Set(m map[string]any, v any, path ...string) {
@@ -152,9 +145,7 @@ func Remove(m map[string]any, path ...string) {
 }
 
 // Clone returns a deep copy of an object, an empty object for nil.
-func Clone(m map[string]any) map[string]any {
-	return patch.Copy(m).(map[string]any)
-}
+func Clone(m map[string]any) map[string]any { return patch.Copy(m).(map[string]any) }
 
 // Shallow returns a shallow copy of an object, for replacing one member of a shared value.
 func Shallow(m map[string]any) map[string]any {

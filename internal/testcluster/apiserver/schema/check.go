@@ -63,7 +63,6 @@ func (f *Value) prune(v any, unknown []string) []string {
 	return unknown
 }
 
-// under prefixes the paths that were added.
 func under(parent string, paths []string) {
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "[") {

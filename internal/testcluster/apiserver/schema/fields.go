@@ -47,22 +47,24 @@ var forms = [...]struct {
 	openAPI string // likewise in the words of OpenAPI
 	format  string // in OpenAPI
 	zero    patch.Zero
+	wire    int // in protobuf
 }{
-	Any:       {"any", "interface {}", "", "object", "", patch.ZeroNull},
-	String:    {"string", "string", "string", "string", "", patch.ZeroString},
-	Time:      {"time", "string", "string", "string", "date-time", patch.ZeroNull},
-	MicroTime: {"micro-time", "string", "string", "string", "date-time", patch.ZeroNull},
-	Bytes:     {"bytes", "[]uint8", "string", "string", "byte", patch.ZeroNull},
-	Bool:      {"bool", "bool", "bool", "boolean", "", patch.ZeroFalse},
-	Int32:     {"int32", "int32", "number", "integer", "int32", patch.ZeroNumber},
-	Int64:     {"int64", "int64", "number", "integer", "int64", patch.ZeroNumber},
-	Double:    {"double", "float64", "number", "number", "double", patch.ZeroNumber},
-	Quantity:  {"quantity", "resource.Quantity", "string|number", "string|number", "", patch.ZeroQuantity},
+	Any:       {"any", "interface {}", "", "object", "", patch.ZeroNull, lengthDelimited},
+	String:    {"string", "string", "string", "string", "", patch.ZeroString, lengthDelimited},
+	Time:      {"time", "string", "string", "string", "date-time", patch.ZeroNull, lengthDelimited},
+	MicroTime: {"micro-time", "string", "string", "string", "date-time", patch.ZeroNull, lengthDelimited},
+	Bytes:     {"bytes", "[]uint8", "string", "string", "byte", patch.ZeroNull, lengthDelimited},
+	Bool:      {"bool", "bool", "bool", "boolean", "", patch.ZeroFalse, varint},
+	Int32:     {"int32", "int32", "number", "integer", "int32", patch.ZeroNumber, varint},
+	Int64:     {"int64", "int64", "number", "integer", "int64", patch.ZeroNumber, varint},
+	Double:    {"double", "float64", "number", "number", "double", patch.ZeroNumber, fixed64},
+	Quantity: {"quantity", "resource.Quantity", "string|number", "string|number", "", patch.ZeroQuantity,
+		lengthDelimited},
 	IntOrString: {"int-or-string", "intstr.IntOrString", "string|number", "integer|string", "int-or-string",
-		patch.ZeroNumber},
-	List:   {"", "[]", "array", "array", "", patch.ZeroNull},
-	Map:    {"", "map[string]", "object", "object", "", patch.ZeroNull},
-	Struct: {"", "", "object", "object", "", patch.ZeroObject},
+		patch.ZeroNumber, lengthDelimited},
+	List:   {"", "[]", "array", "array", "", patch.ZeroNull, lengthDelimited},
+	Map:    {"", "map[string]", "object", "object", "", patch.ZeroNull, lengthDelimited},
+	Struct: {"", "", "object", "object", "", patch.ZeroObject, lengthDelimited},
 }
 
 // Value is the type of a field, an item of a list or a member of a map.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/obj"
 )
 
 func object(t *testing.T, text string) map[string]any {
@@ -72,5 +73,36 @@ func TestAClosedNodeKnowsEachFieldAndKeepsWhatPatchKnows(t *testing.T) {
 	if deep := schema.Field("properties").Field("spec").Field("properties").Field("x"); !deep.Declared("type") ||
 		deep.Declared("typo") {
 		t.Errorf("a schema within a schema: %+v", deep)
+	}
+}
+
+// What OpenAPI says beside the types of fields: an apply of another label of a nodeSelector takes all of it, a port
+// without a protocol is the one with TCP, and a selector of pods is replaced as a whole.
+func TestNodesSayWhatTheTableOfFieldsDoesNot(t *testing.T) {
+	pod := For("v1", "Pod").Node().Field("spec")
+	ports := pod.Field("containers").Item().Field("ports")
+	key := ports.ItemKey(map[string]any{"containerPort": int64(80)})
+	if !pod.Field("nodeSelector").IsAtomicObject() || key["protocol"] != "TCP" {
+		t.Errorf("nodeSelector %+v, the key of a port %v", pod.Field("nodeSelector"), key)
+	}
+	volume, budget := For("v1", "PersistentVolume").Node(), For("policy/v1", "PodDisruptionBudget").Node()
+	if volume.Field("spec").Field("claimRef").IsAtomicObject() || !budget.Field("spec").Field("selector").Replace {
+		t.Error("a claimRef is owned field by field, and the selector of a budget is replaced")
+	}
+	status := map[string]any{"status": map[string]any{}}
+	filled := patch.FillZero(For("policy/v1", "PodDisruptionBudget").Node(), status)
+	if v, shown := obj.Map(filled, "status")["currentHealthy"]; v != int64(0) || !shown {
+		t.Errorf("a status shows its numbers: %v", filled)
+	}
+}
+
+func TestTypesOfFieldsAreCheckedInFormsOfSeveral(t *testing.T) {
+	definition, err := patch.Decode([]byte(`{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":5}}}}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := For("apiextensions.k8s.io/v1", "CustomResourceDefinition").TypeError(definition.(map[string]any))
+	if text != "json: cannot unmarshal number into Go struct field JSONSchemaProps.type of type string" {
+		t.Error(text)
 	}
 }

@@ -124,7 +124,7 @@ func (f *Value) decode(t token, had any, depth int) (any, error) {
 	case Map:
 		return f.insertInto(had, t, depth)
 	}
-	if err := t.is(f.wireType()); err != nil {
+	if err := t.is(forms[f.Form].wire); err != nil {
 		return nil, err
 	}
 	switch f.Form {
@@ -201,7 +201,7 @@ func (t *Type) union(message []byte, depth int) (any, error) {
 // appendTo decodes an item of a list, or several packed numbers.
 func (f *Value) appendTo(had any, t token, depth int) (any, error) {
 	list, _ := had.([]any)
-	if f.Elem.wireType() != varint || t.wire != lengthDelimited {
+	if forms[f.Elem.Form].wire != varint || t.wire != lengthDelimited {
 		item, err := f.Elem.decode(t, nil, depth)
 		return append(list, item), err
 	}

@@ -230,7 +230,6 @@ func (e *Encoder) text() ([]byte, error) {
 	return e.json[from+1 : e.pos-1], nil
 }
 
-// skip passes over a value.
 func (e *Encoder) skip() {
 	for depth := 0; e.pos < len(e.json); {
 		switch e.json[e.pos] {

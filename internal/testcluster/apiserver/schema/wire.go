@@ -73,16 +73,6 @@ const (
 	fixed32         = 5
 )
 
-func (f *Value) wireType() int {
-	switch f.Form {
-	case Bool, Int32, Int64:
-		return varint
-	case Double:
-		return fixed64
-	}
-	return lengthDelimited
-}
-
 // token is one value on the wire.
 type token struct {
 	wire   int

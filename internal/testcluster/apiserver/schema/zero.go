@@ -82,9 +82,7 @@ func (f *Value) isZero(v any) bool {
 }
 
 // zeroOf returns the zero value in its encoded form.
-func (f *Value) zeroOf() any {
-	return forms[f.Form].zero.Value()
-}
+func (f *Value) zeroOf() any { return forms[f.Form].zero.Value() }
 
 // Fill adds the values that the Go types always show, in place.
 func (t *Type) Fill(object map[string]any) {

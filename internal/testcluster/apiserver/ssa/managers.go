@@ -49,7 +49,6 @@ func withoutManagedFields(object map[string]any) map[string]any {
 	return out
 }
 
-// without returns a shallow copy of an object without a member.
 func without(object map[string]any, name string) map[string]any {
 	out := obj.Shallow(object)
 	delete(out, name)

@@ -171,7 +171,6 @@ func (w Write) Apply(live, applied map[string]any, force bool) (map[string]any, 
 	return merged, nil
 }
 
-// apply merges and prunes, and updates m to the new owners.
 func (w Write) apply(m managers, live, applied map[string]any, config set, force bool) (map[string]any, error) {
 	id := managerID{name: w.Manager, operation: opApply, subresource: w.Subresource}
 	var last set

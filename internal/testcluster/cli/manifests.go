@@ -62,16 +62,12 @@ func readCRDs(paths []string) ([]manifest, error) {
 		if err != nil {
 			return nil, err
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("--crds: %w", err)
-		}
 		before := len(out)
 		for _, m := range all {
 			switch {
 			case m.isCRD():
 				out = append(out, m)
-			case !info.IsDir():
+			case m.file == path: // which is no directory
 				return nil, fmt.Errorf("--crds: %s is not a custom resource definition: pass it with --load", m)
 			}
 		}

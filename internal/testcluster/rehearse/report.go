@@ -12,6 +12,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
+	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -119,7 +120,7 @@ func (r *rehearsal) whatIsBlocked() (out []string) {
 		}
 		for _, o := range r.server.List(right.Resource, "") {
 			name := right.Resource.Kind + " " + keyOf(o).String()
-			c := condition(o, conditions.Stalled) // there is no progress until a user changes something
+			c := kinds.Condition(o, conditions.Stalled) // there is no progress until a user changes something
 			if c["status"] == string(conditions.True) && !said[name] {
 				said[name], out = true, append(out, name+": "+obj.String(c, "message"))
 			}
@@ -136,16 +137,6 @@ func (r *rehearsal) whatIsBlocked() (out []string) {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// condition returns a condition of an object, nil if it has none of the type.
-func condition(o map[string]any, of string) map[string]any {
-	for _, c := range obj.Maps(o, "status", "conditions") {
-		if c["type"] == of {
-			return c
-		}
-	}
-	return nil
 }
 
 func keyOf(o map[string]any) kube.Key {

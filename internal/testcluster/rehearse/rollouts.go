@@ -6,6 +6,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
@@ -36,7 +37,7 @@ func (r *rehearsal) rollouts() (out []line) {
 		switch {
 		case w.Before == nil:
 			made[uid] = true
-		case !before && condition(w.After, "Ready")["status"] == "True" && w.UserAgent == apiserver.Simulation:
+		case !before && kinds.Condition(w.After, "Ready")["status"] == "True" && w.UserAgent == apiserver.Simulation:
 			ready[uid] = w.Time
 		}
 	}

@@ -292,8 +292,8 @@ func TestAClusterAtRestWritesNothingButLeases(t *testing.T) {
 			watched[r.Path] = true
 		}
 		if most := watchesPerHour * 2 * len(watched); len(watched) < definitions || len(requests) > most {
-			b.Errorf("%d requests for %d lists of objects in an hour, want each watched, and %d at most", len(requests),
-				len(watched), most)
+			b.Errorf("%d requests for %d lists of objects in an hour, want each watched, and %d at most",
+				len(requests), len(watched), most)
 		}
 		for _, r := range requests {
 			if r.Method != "GET" {

@@ -172,6 +172,10 @@ func TestSlicesHaveTheZonesOfNodes(t *testing.T) {
 		b.wantSlices("at first", "web", sliceController+` Service IPv4 80 ["10.128.0.1 true "]`)
 		b.patch(nodeResource, "n", "{metadata: {labels: {"+zoneLabel+": z1}}}")
 		b.wantSlices("with a zone", "web", sliceController+` Service IPv4 80 ["10.128.0.1 true z1"]`)
+		b.create(podResource, "lost", `{metadata: {labels: {app: web}}, spec: {nodeName: ghost,
+			containers: [{name: c, image: "web:1"}]}}`)
+		b.wantSlices("with a pod on no node", "web", sliceController+` Service IPv4 80 ["10.128.0.1 true z1"]`)
+		b.wantAddresses("web", "lost", "p")
 	})
 }
 

@@ -120,7 +120,7 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	wait, evicted := c.untilEvicted(p, now)
 	switch {
 	case evicted:
-		return 0, c.evict(ctx, p, status)
+		return 0, c.evict(ctx, p)
 	case c.Copied.Pods[p.UID]:
 		return wait, nil
 	}

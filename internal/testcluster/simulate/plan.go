@@ -217,6 +217,10 @@ func (p *plan) reportFailure(r kube.Resource, w *workload, err error) error {
 	if len(p.remove) > 0 {
 		reason = "FailedDelete"
 	}
-	p.status["conditions"] = []any{was.Conditions.next(replicaFailure, "True", reason, refusal(err))}
+	failure := was.Conditions.of(replicaFailure) // the first error stays: each names another pod
+	if failure == nil {
+		failure = was.Conditions.next(replicaFailure, "True", reason, refusal(err))
+	}
+	p.status["conditions"] = []any{failure}
 	return err
 }

@@ -75,7 +75,7 @@ func TestAParallelStatefulSetStartsAllAtOnce(t *testing.T) {
 
 func TestADaemonSetHasAPodOnEachNodeThatFits(t *testing.T) {
 	simulated(t, func(b *bench) {
-		b.deploy(daemonSetResource, "agent", "agent:1", "{}")
+		b.deploy(daemonSetResource, "agent", "agent:1", "{revisionHistoryLimit: 0}")
 		nodes := func(want ...string) {
 			b.rest(time.Minute)
 			if have := b.fields(podResource, "spec nodeName"); !slices.Equal(have, want) {
@@ -92,6 +92,9 @@ func TestADaemonSetHasAPodOnEachNodeThatFits(t *testing.T) {
 		if have := slices.Compact(b.fields(podResource, "spec containers 0 image")); !slices.Equal(have,
 			[]string{"agent:2"}) {
 			b.Errorf("after the rollout the pods run %q", have)
+		}
+		if have := b.fields(revisionResource, "revision"); !slices.Equal(have, []string{"2"}) {
+			b.Errorf("after the rollout the revisions are %q, want none of the old ones", have)
 		}
 		b.patch(nodeResource, "node-2", "{spec: {taints: [{key: a, effect: NoSchedule}]}}")
 		nodes("node-1", "node-3")
@@ -142,6 +145,8 @@ func TestAReplicationControllerKeepsItsNumberOfPods(t *testing.T) {
 		b.want(replicationResource, "web", "status replicas = 3", "status availableReplicas = 3",
 			"status fullyLabeledReplicas = 3", "status observedGeneration = 1", "status terminatingReplicas =")
 		b.patch(podResource, b.names(podResource)[0], "{metadata: {labels: {more: other}}}")
+		b.rest(time.Second)
+		b.want(replicationResource, "web", "status replicas = 3", "status fullyLabeledReplicas = 2")
 		b.scale(replicationResource, "web", 2)
 		b.rest(time.Minute)
 		b.want(replicationResource, "web", "status replicas = 2", "status observedGeneration = 2")

@@ -71,15 +71,14 @@ func (c *kubelet) untilEvicted(p *kubeletPod, now time.Time) (wait time.Duration
 }
 
 // evict deletes a pod that does not tolerate a taint of its node, and says so in its status.
-func (c *kubelet) evict(ctx context.Context, p *kubeletPod, status object) error {
-	var was conditions
-	list, _ := status["conditions"].([]any)
-	for _, item := range list {
-		if o, ok := item.(object); ok {
-			was = append(was, o)
-		}
+func (c *kubelet) evict(ctx context.Context, p *kubeletPod) error {
+	var was struct {
+		Conditions conditions `json:"conditions"`
 	}
-	target := was.next("DisruptionTarget", "True", "DeletionByTaintManager",
+	if err := readStatus(podResource, p, p.Status, &was); err != nil {
+		return err
+	}
+	target := was.Conditions.next("DisruptionTarget", "True", "DeletionByTaintManager",
 		"Taint manager: deleting due to NoExecute taint")
 	if err := c.patch(ctx, kube.StrategicMergePatch, podResource, p, "status",
 		object{"status": object{"conditions": []any{target}}}); err != nil {

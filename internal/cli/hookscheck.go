@@ -223,22 +223,17 @@ func (c *hooksCheck) references(ctx context.Context, controller *spec.Controller
 // hooks checks whether the programs are there, and whether something listens where webhooks are.
 func (c *hooksCheck) hooks(ctx context.Context, controller *spec.Controller) {
 	var seen []string
-	for _, h := range []struct {
-		name string
-		hook *spec.Hook
-	}{{"sync", controller.Sync}, {"finalize", controller.Finalize}, {"customize", controller.Customize}} {
-		switch {
-		case h.hook == nil:
-		case h.hook.Exec != nil:
-			c.program(h.name, h.hook.Exec)
-		default:
-			u, err := url.Parse(h.hook.Webhook.URL)
-			if err != nil || slices.Contains(seen, u.Host) {
-				continue // package spec has checked the URL; a host is tried once
-			}
-			seen = append(seen, u.Host)
-			c.endpoint(ctx, h.name, u)
+	for _, h := range controller.Hooks() {
+		if h.Exec != nil {
+			c.program(h.Name, h.Exec)
+			continue
 		}
+		u, err := url.Parse(h.Webhook.URL)
+		if err != nil || slices.Contains(seen, u.Host) {
+			continue // package spec has checked the URL; a host is tried once
+		}
+		seen = append(seen, u.Host)
+		c.endpoint(ctx, h.Name, u)
 	}
 }
 

@@ -111,9 +111,8 @@ func (f *hooksManifestsFlags) checkSidecar(controllers []*spec.Controller) error
 	}
 	served := false
 	for _, c := range controllers {
-		for _, h := range []*spec.Hook{c.Sync, c.Finalize, c.Customize} {
+		for _, h := range c.Hooks() {
 			switch {
-			case h == nil:
 			case h.Exec != nil && f.sidecar != "":
 				return Usagef("--sidecar: %s %s has an exec hook, whose program would have to be in skiff's image; "+
 					"make it a webhook on localhost, or leave --sidecar out", c.Kind, c.Name)

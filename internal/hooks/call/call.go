@@ -139,7 +139,7 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 		if err != nil {
 			return nil, fmt.Errorf("hook %s: %w", hook, err)
 		}
-		return newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Webhook.Timeout, w), nil
+		return newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Timeout, w), nil
 	}
 	if h.Exec == nil || len(h.Exec.Command) == 0 {
 		return nil, fmt.Errorf("hook %s: it has neither a webhook nor a command", hook)
@@ -147,9 +147,9 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 	p := newProgram(controller.Name, hook, h.Exec, o)
 	where := fmt.Sprintf("hook %s (%s)", hook, kube.Printable(h.Exec.Command[0], maxSaid))
 	if h.Exec.Mode == spec.Lines {
-		return newCaller(where, h.Exec.Timeout, newPool(p)), nil
+		return newCaller(where, h.Timeout, newPool(p)), nil
 	}
-	return newCaller(where, h.Exec.Timeout, newOneshot(p)), nil
+	return newCaller(where, h.Timeout, newOneshot(p)), nil
 }
 
 func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {

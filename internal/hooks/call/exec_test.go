@@ -110,7 +110,7 @@ func TestAProgramThatExitsWith75IsCalledLater(t *testing.T) {
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	for _, ignore := range []string{"", "trap '' TERM; "} {
 		hook := shell(t, spec.Oneshot, ignore+`sleep 1000 & echo $! > child; echo waiting >&2; while :; do sleep 0.1; done`)
-		hook.Exec.Timeout = 200 * time.Millisecond
+		hook.Timeout = 200 * time.Millisecond
 		c, _ := newCaller(t, hook)
 		before := time.Now()
 		err := refused(t, c, "hook sync (sh): no answer within 200ms: waiting")

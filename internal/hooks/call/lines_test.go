@@ -84,7 +84,7 @@ func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *t
 		`echo stuck >&2; sleep 1000`:     "no answer within 1s: stuck",
 	} {
 		hook := shell(t, spec.Lines, "echo $$ > child; echo >> starts; read -r line; "+answer)
-		hook.Exec.Timeout = time.Second
+		hook.Timeout = time.Second
 		c, _ := newCaller(t, hook, func(o *call.Options) { o.MaxAnswer, o.Workers = 1<<20, 1 })
 		refused(t, c, "hook sync (sh): ", want)
 		wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))

@@ -177,7 +177,7 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		})
-		hook.Webhook.Timeout = 3 * time.Second
+		hook.Timeout = 3 * time.Second
 		c, _ := newCaller(t, hook, dial)
 		before := time.Now()
 		err := refused(t, c, "hook sync at http://hook.test/sync: no answer within 3s")

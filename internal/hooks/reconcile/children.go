@@ -155,12 +155,7 @@ func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Ow
 	}
 	groups := make([]wire.Group, len(r.kinds))
 	for i, k := range r.kinds {
-		of := seen[k.Resource]
-		objects := make([]*Object, 0, len(of))
-		for _, key := range slices.SortedFunc(maps.Keys(of), kube.Key.Compare) {
-			objects = append(objects, of[key])
-		}
-		if groups[i], err = group(k.Resource, objects); err != nil {
+		if groups[i], err = group(k.Resource, inOrder(seen[k.Resource])); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +177,7 @@ func (r *reconciler) adopt(ctx context.Context, owner apply.Owner, selector labe
 }
 
 // orphans returns the objects of a kind that fit a selector and have no controller, in key order.
-func (k *kind) orphans(namespace string, selector labels.Requirements) (out []kube.Object, err error) {
+func (k *kind) orphans(namespace string, selector labels.Requirements) ([]kube.Object, error) {
 	terms := selector.Terms()
 	if len(terms) == 0 || !selector.Positive() {
 		terms = []string{anyLabel}
@@ -199,10 +194,16 @@ func (k *kind) orphans(namespace string, selector labels.Requirements) (out []ku
 			}
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(found), kube.Key.Compare) {
-		out = append(out, found[key])
+	return inOrder(found), nil
+}
+
+// inOrder returns objects in key order.
+func inOrder[O any](objects map[kube.Key]O) []O {
+	out := make([]O, 0, len(objects))
+	for _, key := range slices.SortedFunc(maps.Keys(objects), kube.Key.Compare) {
+		out = append(out, objects[key])
 	}
-	return out, nil
+	return out
 }
 
 // desired returns the children that an answer declares, as the engine takes them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"skiff/internal/hooks/spec"
@@ -60,22 +59,30 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object, revision str
 
 // customize asks the hook for the rules of a parent.
 func (r *reconciler) customize(ctx context.Context, parent *Object, changes int64) (*asked, error) {
-	item, err := encode(r.Parent.Resource, parent)
+	request, err := r.request(wire.Customize, parent, nil, nil)
 	if err != nil {
 		return nil, err
 	}
+	body, err := r.ask(ctx, wire.Customize, parent, request)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := r.rules(parent, body)
+	if err != nil {
+		return nil, err
+	}
+	return &asked{uid: parent.UID, generation: parent.Generation, changes: changes, rules: rules}, nil
+}
+
+// rules reads and checks what customize answers.
+func (r *reconciler) rules(parent *Object, body []byte) ([]wire.Rule, error) {
 	h := r.Spec.Customize
-	request := wire.Request{Controller: r.Spec.Object, Parent: item.JSON, ParentKey: item.Key}
-	body, err := r.ask(ctx, wire.Customize, parent, request.Encode(r.Spec.IsComposite(), h.Version, wire.Customize))
-	if err != nil {
-		return nil, err
-	}
-	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: strict(h),
-		Parent: item.Key})
+	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: h.Strict,
+		Parent: parent.Key()})
 	if err != nil {
 		return nil, fmt.Errorf("answer of the customize hook: %w", err)
 	}
-	return &asked{uid: parent.UID, generation: parent.Generation, changes: changes, rules: rules}, nil
+	return rules, nil
 }
 
 // find returns the resources that rules name.
@@ -138,11 +145,7 @@ func (r *related) read(parent kube.Key, a *asked, resource kube.Resource) ([]*Ob
 			}
 		}
 	}
-	objects := make([]*Object, 0, len(seen))
-	for _, key := range slices.SortedFunc(maps.Keys(seen), kube.Key.Compare) {
-		objects = append(objects, seen[key])
-	}
-	return objects, nil
+	return inOrder(seen), nil
 }
 
 // namespaces returns the labels of all namespaces for a rule that selects by them.

@@ -72,7 +72,7 @@ func composite(hook hookFunc) *script {
 }
 
 func webhook() *spec.Hook {
-	return &spec.Hook{Version: 1, Webhook: &spec.Webhook{Timeout: 10 * time.Second}}
+	return &spec.Hook{Version: 1, Timeout: 10 * time.Second, Webhook: &spec.Webhook{}}
 }
 
 // selecting is composite with the selectors of the parents.
@@ -151,7 +151,7 @@ func (s *script) call(ctx context.Context, hook wire.Hook, parent *kube.Meta, re
 		select {
 		case <-restart:
 		case <-ctx.Done():
-		case <-time.After(webhook().Webhook.Timeout):
+		case <-time.After(webhook().Timeout):
 		}
 	}
 	return answer, err

@@ -54,19 +54,15 @@ func (f *Offline) Request(hook wire.Hook, children, related []Objects) ([]byte, 
 	if _, err := f.r.selectorOf(f.parent); err != nil && hook != wire.Customize {
 		return nil, err
 	}
-	item, err := encode(f.r.Parent.Resource, f.parent)
+	of, err := groupsOf(children)
 	if err != nil {
 		return nil, err
 	}
-	request := wire.Request{Controller: f.r.Spec.Object, Parent: item.JSON, ParentKey: item.Key,
-		Finalizing: hook == wire.Finalize}
-	if request.Children, err = groupsOf(children); err != nil {
+	others, err := groupsOf(related)
+	if err != nil {
 		return nil, err
 	}
-	if request.Related, err = groupsOf(related); err != nil {
-		return nil, err
-	}
-	return request.Encode(f.r.Spec.IsComposite(), f.r.hookOf(hook).Version, hook), nil
+	return f.r.request(hook, f.parent, of, others)
 }
 
 // Check checks an answer of sync or finalize, and returns the children as they would be applied, too.
@@ -75,10 +71,9 @@ func (f *Offline) Check(hook wire.Hook, body []byte) (*wire.Answer, []apply.Chil
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := wire.Decode(body, wire.Options{Composite: f.r.Spec.IsComposite(), Strict: strict(f.r.hookOf(hook)),
-		Parent: f.parent.Key(), ParentUID: f.parent.UID, Kinds: f.r.Children})
+	answer, err := f.r.answer(hook, f.parent, body)
 	if err != nil {
-		return nil, nil, fmt.Errorf("answer of the %s hook: %w", hook, err)
+		return nil, nil, err
 	}
 	children, err := f.r.desired(f.parent, apply.OwnerOf(f.r.Parent.Resource, f.parent), selector, answer)
 	if err != nil {
@@ -88,15 +83,7 @@ func (f *Offline) Check(hook wire.Hook, body []byte) (*wire.Answer, []apply.Chil
 }
 
 // CheckRules checks an answer of customize.
-func (f *Offline) CheckRules(body []byte) ([]wire.Rule, error) {
-	h := f.r.Spec.Customize
-	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: strict(h),
-		Parent: f.parent.Key()})
-	if err != nil {
-		return nil, fmt.Errorf("answer of the customize hook: %w", err)
-	}
-	return rules, nil
-}
+func (f *Offline) CheckRules(body []byte) ([]wire.Rule, error) { return f.r.rules(f.parent, body) }
 
 // Decode returns an object as a hook gets it, in package patch's form of JSON.
 func Decode(r kube.Resource, o *Object) (map[string]any, error) {

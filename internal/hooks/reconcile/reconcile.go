@@ -164,14 +164,8 @@ func onlyStatus(was, is *Object) bool {
 
 // hooksTimeout is how long the hooks of one run may take together.
 func (o *Options) hooksTimeout() (all time.Duration) {
-	for _, h := range []*spec.Hook{o.Spec.Sync, o.Spec.Finalize, o.Spec.Customize} {
-		switch {
-		case h == nil:
-		case h.Webhook != nil:
-			all += h.Webhook.Timeout
-		case h.Exec != nil:
-			all += h.Exec.Timeout
-		}
+	for _, h := range o.Spec.Hooks() {
+		all += h.Timeout
 	}
 	return all
 }

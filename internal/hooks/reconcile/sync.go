@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"skiff/internal/hooks/call"
-	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
@@ -219,28 +218,36 @@ func (r *reconciler) managesChildren(parent *Object, hook wire.Hook, finalized b
 // decide calls the hook and checks its answer.
 func (r *reconciler) decide(ctx context.Context, hook wire.Hook, parent *Object, children, related []wire.Group) (
 	*wire.Answer, error) {
+	request, err := r.request(hook, parent, children, related)
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.ask(ctx, hook, parent, request)
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(hook, parent, body)
+}
+
+// request returns what a hook gets for a parent.
+func (r *reconciler) request(hook wire.Hook, parent *Object, children, related []wire.Group) ([]byte, error) {
 	item, err := encode(r.Parent.Resource, parent)
 	if err != nil {
 		return nil, err
 	}
 	request := wire.Request{Controller: r.Spec.Object, Parent: item.JSON, ParentKey: item.Key, Children: children,
 		Related: related, Finalizing: hook == wire.Finalize}
-	h := r.hookOf(hook)
-	body, err := r.ask(ctx, hook, parent, request.Encode(r.Spec.IsComposite(), h.Version, hook))
-	if err != nil {
-		return nil, err
-	}
-	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Strict: strict(h),
-		Parent: item.Key, ParentUID: parent.UID, Kinds: r.resources()})
+	return request.Encode(r.Spec.IsComposite(), r.hookOf(hook).Version, hook), nil
+}
+
+// answer reads and checks what sync or finalize answers.
+func (r *reconciler) answer(hook wire.Hook, parent *Object, body []byte) (*wire.Answer, error) {
+	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Strict: r.hookOf(hook).Strict,
+		Parent: parent.Key(), ParentUID: parent.UID, Kinds: r.resources()})
 	if err != nil {
 		return nil, fmt.Errorf("answer of the %s hook: %w", hook, err)
 	}
 	return answer, nil
-}
-
-// strict says whether unknown fields in the answers of a hook are errors.
-func strict(h *spec.Hook) bool {
-	return h.Webhook != nil && h.Webhook.Strict || h.Exec != nil && h.Exec.Strict
 }
 
 // hookEvents records the Events that a hook asks for.

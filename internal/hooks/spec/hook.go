@@ -41,30 +41,30 @@ func (o origin) hook(v value, endpoints []endpoint) *Hook {
 	v.byDefault("version", "v1")
 	h := &Hook{Version: 1}
 	if v.field("version").oneOf("v1", "v2") == "v2" {
-		h.Version = 2
+		h.Version, h.Strict = 2, true
 	}
 	webhook, exec := v.field("webhook"), v.field("exec")
 	if webhook.has() == exec.has() {
 		v.wrong("must have exactly one of webhook and exec")
 	}
 	if webhook.has() {
-		h.Webhook = webhook.webhook(h.Version, endpoints)
+		h.Timeout, h.Webhook = webhook.field("timeout").timeout(), webhook.webhook(endpoints)
+		if mode := webhook.field("responseUnMarshallMode"); mode.has() {
+			h.Strict = mode.oneOf("loose", "strict") == "strict"
+		}
 	}
 	if exec.has() {
-		h.Exec = o.exec(exec, h.Version)
+		h.Timeout, h.Exec = exec.field("timeout").timeout(), o.exec(exec)
 	}
 	return h
 }
 
 // webhook reads an HTTP endpoint.
-func (v value) webhook(version int, endpoints []endpoint) *Webhook {
+func (v value) webhook(endpoints []endpoint) *Webhook {
 	if !v.only(append(accessFields(), "url", "service", "path", "timeout", "etag", "responseUnMarshallMode")...) {
 		return nil
 	}
-	w := &Webhook{URL: v.url(), Timeout: v.field("timeout").timeout(), Strict: version == 2, Access: v.access()}
-	if mode := v.field("responseUnMarshallMode"); mode.has() {
-		w.Strict = mode.oneOf("loose", "strict") == "strict"
-	}
+	w := &Webhook{URL: v.url(), Access: v.access()}
 	etag := v.field("etag")
 	etag.only("enabled", "cacheTimeoutSeconds", "cacheCleanupSeconds")
 	timeout := time.Duration(etag.field("cacheTimeoutSeconds").int(0, 1<<31-1)) * time.Second
@@ -122,13 +122,13 @@ func isEndpoint(s string) bool {
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // exec reads a program.
-func (o origin) exec(v value, version int) *Exec {
+func (o origin) exec(v value) *Exec {
 	if !v.only("command", "mode", "timeout", "env", "dir") {
 		return nil
 	}
 	v.byDefault("mode", string(Oneshot))
 	e := &Exec{Mode: Mode(v.field("mode").oneOf(string(Oneshot), string(Lines))), Env: map[string]string{},
-		Timeout: v.field("timeout").timeout(), Strict: version == 2, Dir: o.dir}
+		Dir: o.dir}
 	if dir := v.field("dir"); dir.has() {
 		e.Dir = dir.required().noNUL()
 	}

@@ -63,8 +63,8 @@ func (c *Controller) References() (out []Reference) {
 			out = append(out, r)
 		}
 	}
-	for _, h := range []*Hook{c.Sync, c.Finalize, c.Customize} {
-		if h == nil || h.Webhook == nil {
+	for _, h := range c.Hooks() {
+		if h.Webhook == nil {
 			continue
 		}
 		a := h.Webhook.Access

@@ -7,6 +7,7 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,18 @@ type Controller struct {
 	Sync      *Hook // never nil
 	Finalize  *Hook // nil: parents get no finalizer
 	Customize *Hook // nil: no related objects
+}
+
+// NamedHook is a hook, and which one it is: "sync", "finalize" or "customize".
+type NamedHook struct {
+	Name string
+	*Hook
+}
+
+// Hooks are the hooks that c has, sync first.
+func (c *Controller) Hooks() []NamedHook {
+	all := []NamedHook{{"sync", c.Sync}, {"finalize", c.Finalize}, {"customize", c.Customize}}
+	return slices.DeleteFunc(all, func(h NamedHook) bool { return h.Hook == nil })
 }
 
 // IsComposite says that c is a CompositeController.
@@ -125,17 +138,16 @@ type StatusCheck struct {
 // Hook is one hook of a controller. Exactly one of Webhook and Exec is not nil.
 type Hook struct {
 	Version int // of the request and the answer: 1 or 2
+	Timeout time.Duration
+	Strict  bool // refuses unknown and repeated fields in an answer
 	Webhook *Webhook
 	Exec    *Exec
 }
 
 // Webhook is an HTTP endpoint.
 type Webhook struct {
-	URL     string // complete, also where the spec names a Service
-	Timeout time.Duration
-	// Strict refuses unknown and repeated fields in an answer.
-	Strict bool
-	ETag   *ETag // nil: off
+	URL  string // complete, also where the spec names a Service
+	ETag *ETag  // nil: off
 	// Access is how to reach the endpoint; the zero value is without credentials. An entry of endpointConfigs that
 	// fits has been filled in.
 	Access Access
@@ -194,11 +206,8 @@ const (
 type Exec struct {
 	Command []string
 	Mode    Mode
-	Timeout time.Duration
 	Env     map[string]string
 	// Dir is absolute; of a file's controller it is by default the directory of that file. "", from a cluster: that of
 	// skiff. A path of Command[0] is absolute, too; a bare name is looked up in PATH.
 	Dir string
-	// Strict refuses unknown and repeated fields in an answer: in version 2.
-	Strict bool
 }

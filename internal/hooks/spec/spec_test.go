@@ -114,9 +114,9 @@ spec:
 			Checks: []StatusCheck{{"Ready", "True", ""}, {"X", "", "R"}}},
 			{Type: Type{"v1", "persistentvolumeclaims"}, Method: OnDelete}},
 		GenerateSelector: true, Resync: 90 * time.Second, Paused: true,
-		Sync: &Hook{Version: 1, Webhook: &Webhook{URL: "http://catset.metacontroller/sync", Timeout: 3 * time.Second}},
-		Finalize: &Hook{Version: 2, Webhook: &Webhook{URL: "https://catset.metacontroller:8443/finalize",
-			Timeout: 10 * time.Second, ETag: &ETag{Timeout: time.Minute}}}}
+		Sync: &Hook{Version: 1, Timeout: 3 * time.Second, Webhook: &Webhook{URL: "http://catset.metacontroller/sync"}},
+		Finalize: &Hook{Version: 2, Timeout: 10 * time.Second, Webhook: &Webhook{
+			URL: "https://catset.metacontroller:8443/finalize", ETag: &ETag{Timeout: time.Minute}}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
@@ -142,8 +142,8 @@ func TestADecoratorControllerIsReadWhole(t *testing.T) {
 			{Key: "example.com/label", Operator: "In", Values: []string{"a b", ""}}}},
 		{Type: Type{"v1", "namespaces"}, Labels: labels.Requirements{}, IgnoreStatusChanges: true}},
 		Children:  []Child{{Type: Type{"v1", "services"}, Method: InPlace}},
-		Sync:      &Hook{Version: 2, Webhook: &Webhook{URL: "http://x", Timeout: 10 * time.Second, Strict: true}},
-		Customize: &Hook{Version: 1, Webhook: &Webhook{URL: "http://x", Timeout: 10 * time.Second}}}
+		Sync:      &Hook{Version: 2, Timeout: 10 * time.Second, Strict: true, Webhook: &Webhook{URL: "http://x"}},
+		Customize: &Hook{Version: 1, Timeout: 10 * time.Second, Webhook: &Webhook{URL: "http://x"}}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
@@ -460,9 +460,8 @@ func TestAnswersAreReadStrictlyInVersion2UnlessTheSpecSaysOtherwise(t *testing.T
 		"version: v2, webhook: {url: 'http://x', responseUnMarshallMode: loose}": false,
 		"version: v2, exec: {command: [x]}":                                      true, "exec: {command: [x]}": false,
 	} {
-		h := read(t, head+"  hooks: {sync: {"+fields+"}}")[0].Sync
-		if got := h.Webhook != nil && h.Webhook.Strict || h.Exec != nil && h.Exec.Strict; got != want {
-			t.Errorf("%s: %v", fields, got)
+		if h := read(t, head+"  hooks: {sync: {"+fields+"}}")[0].Sync; h.Strict != want {
+			t.Errorf("%s: %v", fields, h.Strict)
 		}
 	}
 }
@@ -506,13 +505,16 @@ func TestAProgramIsFoundFromTheDirectoryOfItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []Exec{*found[0].Sync.Exec, *found[0].Finalize.Exec, *found[0].Customize.Exec}
-	want := []Exec{{Command: []string{dir + "/hook.sh", "./x"}, Dir: dir, Mode: Oneshot, Timeout: time.Second,
-		Env: map[string]string{"A": "b"}},
-		{Command: []string{"python3", "hook.py"}, Dir: dir + "/sub", Mode: Lines, Timeout: 10 * time.Second,
-			Env: map[string]string{}},
-		{Command: []string{"/abs/bin/x"}, Dir: "/abs", Mode: Oneshot, Timeout: 10 * time.Second,
-			Env: map[string]string{}}}
+	var got []Hook
+	for _, h := range found[0].Hooks() {
+		got = append(got, *h.Hook)
+	}
+	want := []Hook{{Version: 1, Timeout: time.Second, Exec: &Exec{Command: []string{dir + "/hook.sh", "./x"}, Dir: dir,
+		Mode: Oneshot, Env: map[string]string{"A": "b"}}},
+		{Version: 1, Timeout: 10 * time.Second, Exec: &Exec{Command: []string{"python3", "hook.py"},
+			Dir: dir + "/sub", Mode: Lines, Env: map[string]string{}}},
+		{Version: 1, Timeout: 10 * time.Second, Exec: &Exec{Command: []string{"/abs/bin/x"}, Dir: "/abs",
+			Mode: Oneshot, Env: map[string]string{}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

@@ -58,8 +58,8 @@ func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *
 // CheckExec refuses a controller of the cluster whose hooks are programs, unless its name is allowed to have some: who
 // may write such an object could otherwise run commands here.
 func CheckExec(c *spec.Controller, allowed []string) error {
-	for _, h := range []*spec.Hook{c.Sync, c.Finalize, c.Customize} {
-		if h != nil && h.Exec != nil && !slices.Contains(allowed, c.Name) {
+	for _, h := range c.Hooks() {
+		if h.Exec != nil && !slices.Contains(allowed, c.Name) {
 			return fmt.Errorf("spec.hooks: exec runs commands where skiff runs, and %s may not; use a webhook, "+
 				"or have skiff started with --allow-exec=%s", c.Name, c.Name)
 		}

@@ -200,18 +200,13 @@ func (s *supervised) work(ctx context.Context, f found) error {
 // connect makes what calls the hooks.
 func (s *supervised) connect() error {
 	var hooks []*hook
-	for _, one := range []struct {
-		name wire.Hook
-		spec *spec.Hook
-	}{{wire.Sync, s.spec.Sync}, {wire.Finalize, s.spec.Finalize}, {wire.Customize, s.spec.Customize}} {
-		if one.spec == nil {
-			continue
-		}
-		caller, err := call.New(s.spec, one.name, one.spec, s.o.Call)
+	for _, h := range s.spec.Hooks() {
+		name := wire.Hook(h.Name)
+		caller, err := call.New(s.spec, name, h.Hook, s.o.Call)
 		if err != nil {
-			return fmt.Errorf("prepare the %s hook: %w", one.name, err)
+			return fmt.Errorf("prepare the %s hook: %w", name, err)
 		}
-		hooks = append(hooks, &hook{name: one.name, caller: caller, log: s.log, tell: s.tell, changes: &s.changes,
+		hooks = append(hooks, &hook{name: name, caller: caller, log: s.log, tell: s.tell, changes: &s.changes,
 			version: caller.Version(), counts: counts{took: metrics.NewHistogram(hookBounds)}})
 	}
 	brake, err := s.newBrake(hooks[0]) // which is sync

@@ -57,7 +57,8 @@ func (on Cluster) start(log logr.Logger, about ...any) {
 // setup is what all controllers of the process have in common.
 func (on Cluster) setup(f *servingFlags, log logr.Logger) controller.Setup {
 	s := controller.Setup{Client: on.Client, Namespaces: on.namespaces, NamespaceSelector: on.selector,
-		WatchIdleTimeout: f.watchIdleTimeout, Elected: on.elector != nil, History: f.history(), Advice: advice, Log: log}
+		WatchIdleTimeout: f.watchIdleTimeout, Elected: on.elector != nil, History: f.history(), Advice: advice,
+		Log: log}
 	if on.elector != nil {
 		s.Client = on.Client.Guard(on.elector.Held) // also in a process that was stopped while another took over
 	}
@@ -68,7 +69,8 @@ func (on Cluster) setup(f *servingFlags, log logr.Logger) controller.Setup {
 func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) error {
 	o.Client, o.Requests, o.Elector = on.Client, on.Requests, on.elector
 	if on.elector != nil {
-		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election", Log: o.Log})
+		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election",
+			Log: o.Log})
 	}
 	err := manager.New(f.options(o)).Run(ctx)
 	if err == nil {

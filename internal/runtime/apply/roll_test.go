@@ -191,7 +191,8 @@ func TestNoPlanTakesASecondChildFromThoseThatServe(t *testing.T) {
 			}
 		}
 		if rolled > 0 && available-rolled < declared-1 || surplus > 1 || rolled > 0 && surplus > 0 {
-			t.Fatalf("%q: %d of %d are available, %d are rolled and %d removed", text, available, declared, rolled, surplus)
+			t.Fatalf("%q: %d of %d are available, %d are rolled and %d removed", text, available, declared, rolled,
+				surplus)
 		}
 	}
 }

@@ -32,8 +32,8 @@ const (
 	DefaultWorkers = 4
 	// DefaultReconcileTimeout leaves room for two requests that take all of their 30 s.
 	DefaultReconcileTimeout = time.Minute
-	// DrainTimeout is for how long runs under way may go on at a shutdown. It fits, with abortGrace, into the 30 s that
-	// Kubernetes gives a pod to end.
+	// DrainTimeout is for how long runs under way may go on at a shutdown. It fits, with abortGrace, into the 30 s
+	// that Kubernetes gives a pod to end.
 	DrainTimeout = 25 * time.Second
 
 	// abortGrace is how long a run may take to return once its context was cancelled.

@@ -67,9 +67,7 @@ func (s *Server) respond(r *request, code int, o *store.Object) error {
 	if err != nil {
 		return err
 	}
-	if r.accept.Protobuf {
-		r.writer.Header().Set("Content-Type", forms.ProtobufType)
-	}
+	forms.SetType(r.writer, r.accept)
 	httpd.Bytes(r.writer, code, body)
 	return nil
 }
@@ -78,12 +76,12 @@ func (s *Server) respond(r *request, code int, o *store.Object) error {
 // defines them.
 func encode(k *kinds.Kind, o *store.Object, a forms.Accept, columns bool) ([]byte, error) {
 	switch {
+	case a.MetadataOnly:
+		return forms.EncodePartial(forms.Partial(o.Value()["metadata"], a), a), nil
 	case a.Protobuf:
 		return forms.ProtobufObject(k, o)
 	case a.Table:
 		return httpd.Encode(forms.Table(k, []*store.Object{o}, a, o.Revision, columns)), nil
-	case a.MetadataOnly:
-		return httpd.Encode(forms.Partial(o, a)), nil
 	}
 	return forms.Encode(k, o)
 }
@@ -113,17 +111,19 @@ func writePage(r *request, objects []*store.Object, meta map[string]any) error {
 func writeList(w http.ResponseWriter, k *kinds.Kind, a forms.Accept, meta map[string]any,
 	objects []*store.Object) error {
 	switch {
+	case a.MetadataOnly:
+		list := forms.Partial(meta, a)
+		list["kind"] = "PartialObjectMetadataList"
+		list["items"] = obj.Each(objects, func(o *store.Object) any { return forms.Partial(o.Value()["metadata"], a) })
+		forms.SetType(w, a)
+		httpd.Bytes(w, http.StatusOK, forms.EncodePartial(list, a))
+		return nil
 	case a.Protobuf:
 		return forms.WriteProtobufList(w, k, meta, objects)
 	case a.Table:
 		t := forms.Table(k, objects, a, 0, true)
 		t["metadata"] = meta
 		httpd.JSON(w, http.StatusOK, t)
-		return nil
-	case a.MetadataOnly:
-		items := obj.Each(objects, func(o *store.Object) any { return forms.Partial(o, a) })
-		httpd.JSON(w, http.StatusOK, map[string]any{"kind": "PartialObjectMetadataList",
-			"apiVersion": a.Meta, "metadata": meta, "items": items})
 		return nil
 	}
 	return writeItems(w, k, meta, objects)

@@ -237,6 +237,7 @@ func (s *Server) serve(r *request) error {
 		if err != nil {
 			return err
 		}
+		r.accept.Protobuf = r.accept.Protobuf && !faults.Rewrites(r.Context())
 	}
 	if posts(r) {
 		return s.post(r)

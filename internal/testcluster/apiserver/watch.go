@@ -238,8 +238,7 @@ func (wt *watcher) bookmarkObject(meta map[string]any) []byte {
 		return httpd.Encode(map[string]any{"kind": "Table", "apiVersion": wt.accept.Meta, "metadata": meta,
 			"columnDefinitions": nil, "rows": []any{}})
 	case wt.accept.MetadataOnly:
-		return httpd.Encode(map[string]any{"kind": "PartialObjectMetadata",
-			"apiVersion": wt.accept.Meta, "metadata": meta})
+		return forms.EncodePartial(forms.Partial(meta, wt.accept), wt.accept)
 	}
 	kind := wt.kind
 	if wt.faults.Bookmarks(faults.BookmarksOfAnother) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -169,4 +171,62 @@ func TestProtobufIsWrittenAsByTheRealTypes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Metadata alone is served in protobuf as by the real server: objects, lists and watches, of custom resources, too.
+func TestMetadataIsServedInProtobuf(t *testing.T) {
+	cluster, fake := ownCluster(t), startFake(t)
+	for _, api := range []*API{cluster.Admin, fake} {
+		installForScripts(t, api)
+		for i, collection := range []string{"/api/v1/namespaces/default/configmaps",
+			"/apis/skiff.dev/v1alpha1/namespaces/default/webservers"} {
+			o := WebServerObject("a", "nginx:1", 1)
+			if i == 0 {
+				o = Object{"metadata": Object{"name": "a"}}
+			}
+			must(api.Create(t.Context(), collection, o))(t)
+			var one metav1.PartialObjectMetadata
+			if kind := metadataOf(t, api, collection+"/a", &one); one.Name != "a" ||
+				kind != "PartialObjectMetadata" {
+				t.Errorf("%s: %s %+v", collection, kind, one)
+			}
+			var list metav1.PartialObjectMetadataList
+			kind := metadataOf(t, api, collection+"?fieldSelector=metadata.name%3Da", &list)
+			if kind != "PartialObjectMetadataList" || len(list.Items) != 1 || list.Items[0].UID != one.UID ||
+				list.ResourceVersion == "" {
+				t.Errorf("%s: %s %+v", collection, kind, list)
+			}
+			resp := must(api.send(t.Context(), "GET", collection+"?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Da",
+				metadataAlone, nil))(t)
+			stream := must(io.ReadAll(resp.Body))(t)
+			if got := resp.Header.Get("Content-Type"); got != "application/vnd.kubernetes.protobuf;stream=watch" ||
+				!bytes.Contains(stream, []byte("PartialObjectMetadata")) {
+				t.Errorf("%s: a watch in %s: %q", collection, got, stream)
+			}
+			noError(t, resp.Body.Close())
+		}
+	}
+}
+
+// metadataAlone asks for metadata alone, in protobuf and nothing else.
+var metadataAlone = http.Header{"Accept": {"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;" +
+	"g=meta.k8s.io;v=v1"}}
+
+// metadataOf reads metadata alone into a type of a real server, and returns the kind that the answer says it is.
+func metadataOf(t *testing.T, api *API, path string, into interface{ Unmarshal([]byte) error }) string {
+	t.Helper()
+	header := metadataAlone
+	if _, list := into.(*metav1.PartialObjectMetadataList); list {
+		header = http.Header{"Accept": {strings.Replace(header.Get("Accept"), "Metadata;", "MetadataList;", 1)}}
+	}
+	resp := must(api.send(t.Context(), "GET", path, header, nil))(t)
+	defer resp.Body.Close()
+	body := must(io.ReadAll(resp.Body))(t)
+	if got := resp.Header.Get("Content-Type"); got != "application/vnd.kubernetes.protobuf" {
+		t.Fatalf("%s: %s %s: %q", path, resp.Status, got, body)
+	}
+	var envelope runtime.Unknown
+	noError(t, envelope.Unmarshal(bytes.TrimPrefix(body, []byte("k8s\x00"))))
+	noError(t, into.Unmarshal(envelope.Raw))
+	return envelope.Kind
 }

@@ -10,8 +10,10 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
+	"skiff/internal/testcluster/apiserver/schema"
 	"skiff/internal/testcluster/apiserver/store"
 )
 
@@ -114,10 +116,18 @@ func Untyped(o map[string]any) map[string]any {
 	return o
 }
 
-// Partial returns an object with its metadata only.
-func Partial(o *store.Object, a Accept) map[string]any {
-	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta,
-		"metadata": obj.Map(o.Value(), "metadata")}
+// Partial returns metadata alone.
+func Partial(metadata any, a Accept) map[string]any {
+	return map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta, "metadata": metadata}
+}
+
+// EncodePartial encodes what Partial returned, or a list of that.
+func EncodePartial(o map[string]any, a Accept) []byte {
+	body := httpd.Encode(o)
+	if kind := obj.String(o, "kind"); a.Protobuf {
+		return must(schema.For("v1", kind).Encode(a.Meta, kind, body))
+	}
+	return body
 }
 
 // nameColumn is the first column of every Table.
@@ -169,5 +179,5 @@ func rowObject(k *kinds.Kind, o *store.Object, a Accept) any {
 	case "Object":
 		return ServedCopy(k, o)
 	}
-	return Partial(o, a)
+	return Partial(o.Value()["metadata"], a)
 }

@@ -141,14 +141,20 @@ func protobuf(k kube.Resource, o map[string]any) []byte {
 	return must(schema.For(k.APIVersion(), k.Kind).Encode(k.APIVersion(), k.Kind, httpd.Encode(o)))
 }
 
+// SetType says that an answer is in protobuf, where it is.
+func SetType(w http.ResponseWriter, a Accept) {
+	if a.Protobuf {
+		w.Header().Set("Content-Type", ProtobufType)
+	}
+}
+
 // Write answers with an object that is not stored, of a built-in kind.
 func Write(w http.ResponseWriter, code int, a Accept, k kube.Resource, o map[string]any) {
+	SetType(w, a)
 	switch {
 	case a.MetadataOnly && k != status:
-		httpd.JSON(w, code, map[string]any{"kind": "PartialObjectMetadata", "apiVersion": a.Meta,
-			"metadata": o["metadata"]})
+		httpd.Bytes(w, code, EncodePartial(Partial(o["metadata"], a), a))
 	case a.Protobuf:
-		w.Header().Set("Content-Type", ProtobufType)
 		httpd.Bytes(w, code, protobuf(k, o))
 	default:
 		httpd.Bytes(w, code, WithType(k, httpd.Encode(Untyped(o))))

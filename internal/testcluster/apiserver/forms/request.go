@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -59,24 +60,26 @@ func PrefersProtobuf(r *http.Request, k *kinds.Kind) bool {
 	return false
 }
 
-// Negotiate reads the Accept header of a client that does not prefer protobuf. collection says whether a list or a
-// watch is asked for, tables whether there is a Table of what is asked for.
+// Negotiate reads the Accept header of a client that does not prefer protobuf for whole objects; metadata alone has that
+// form for all kinds. collection says whether a list or a watch is asked for, tables whether there is a Table of what is
+// asked for.
 func Negotiate(r *http.Request, k *kinds.Kind, collection, tables bool) (Accept, error) {
 	if r.Header.Get("Accept") == "" {
 		return Accept{}, nil
 	}
 	takesJSON := false
 	for _, c := range httpd.Accepted(r) {
-		if !isJSON(c) {
+		as, version := c.Params["as"], c.Params["v"]
+		inProtobuf := c.MediaType == ProtobufType && strings.HasPrefix(as, "PartialObjectMetadata")
+		if !inProtobuf && !isJSON(c) {
 			continue
 		}
-		takesJSON = true
-		as, version := c.Params["as"], c.Params["v"]
+		takesJSON = takesJSON || !inProtobuf
 		if as != "" && (c.Params["g"] != "meta.k8s.io" || version != "v1" && version != "v1beta1") ||
 			as == "Table" && !tables {
 			continue
 		}
-		a := Accept{Include: r.URL.Query().Get("includeObject"), Meta: "meta.k8s.io/" + version}
+		a := Accept{Protobuf: inProtobuf, Include: r.URL.Query().Get("includeObject"), Meta: "meta.k8s.io/" + version}
 		switch as {
 		case "":
 		case "Table":

@@ -147,8 +147,8 @@ func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 // layout is a type as it is written: what it has of each field, in the order of their numbers.
 type layout struct {
-	fields []layoutField
-	named  map[string]layoutField // those of structs that JSON has inline, too
+	fields []*layoutField
+	named  map[string]*layoutField // those of structs that JSON has inline, too
 }
 
 type layoutField struct {
@@ -162,7 +162,7 @@ type layoutField struct {
 // layout returns the type as it is written.
 func (t *Type) layout() *layout {
 	t.once.Do(func() {
-		t.written = &layout{named: map[string]layoutField{}}
+		t.written = &layout{named: map[string]*layoutField{}}
 		t.written.add(t.numbers, t, t.written)
 	})
 	return t.written
@@ -171,7 +171,7 @@ func (t *Type) layout() *layout {
 // add adds fields to m, whose names are those of the whole. t is nil for a struct that JSON has inline.
 func (m *layout) add(n numbers, t *Type, whole *layout) {
 	for _, number := range slices.Sorted(maps.Keys(n)) {
-		f := layoutField{Value: n[number].Value, number: number, part: len(whole.named)}
+		f := &layoutField{Value: n[number].Value, number: number, part: len(whole.named)}
 		if inner := n[number].inline; inner != nil {
 			f.inline = &layout{}
 			f.inline.add(inner, nil, whole)

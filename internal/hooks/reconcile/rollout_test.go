@@ -62,7 +62,11 @@ func TestChildrenRollOneAtATimeAsTheyGetReady(t *testing.T) {
 			w.Pass(time.Second)
 			ready(w, "a-0", "a-1", "a-2")
 			w.Want("pods", images(w), []string{"a-0=1", "a-1=1", "a-2=1"})
-			w.Want("revisions", len(w.API.List(spec.Revisions, "default")), 1)
+			stored := w.API.List(spec.Revisions, "default")
+			w.Want("revisions", len(stored), 1)
+			name, sum, _ := strings.Cut(fmt.Sprint(at(stored[0], "metadata", "name")), "-")
+			w.Want("the name that metacontroller gives it, before and after the -", []any{name, len(sum)},
+				[]any{things.Plural + "." + things.Group, 40})
 			if text := rolledTo(w); !strings.HasPrefix(text, "OnLatestRevision") {
 				t.Error(text)
 			}

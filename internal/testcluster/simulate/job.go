@@ -3,7 +3,9 @@ package simulate
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/events"
@@ -63,25 +65,20 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 	if start == "" && !w.Spec.Suspend {
 		start = wireTime(in.now)
 	}
-	complete := t.succeeded > 0 && len(t.active) == 0
-	if w.Spec.Completions != nil {
-		complete = t.succeeded >= *w.Spec.Completions
-	}
-	failure, why := "", ""
-	if t.failed > valueOr(w.Spec.BackoffLimit, 6) {
-		failure, why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-	} else if began, err := time.Parse(time.RFC3339, start); err == nil && w.Spec.ActiveDeadlineSeconds != nil {
+	end, reason, why := t.outcome(w)
+	if began, err := time.Parse(time.RFC3339, start); end != "Failed" && err == nil &&
+		w.Spec.ActiveDeadlineSeconds != nil {
 		p.again = began.Add(time.Duration(*w.Spec.ActiveDeadlineSeconds) * time.Second).Sub(in.now)
 		if p.again <= 0 {
-			failure, why = "DeadlineExceeded", "Job was active longer than specified deadline"
+			end, reason, why = "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
 		}
 	}
-	if complete || failure != "" || w.Spec.Suspend {
+	if end != "" || w.Spec.Suspend {
 		p.remove = t.active
 	} else {
 		p.runJob(w, t)
 	}
-	p.finish(w, was, in.now, complete, failure, why)
+	p.finish(w, was, in.now, end, reason, why)
 	maps.Copy(p.status, object{"active": orNull(len(t.active) + len(p.create) - len(p.remove)),
 		"ready": int64(t.ready), "succeeded": orNull(t.succeeded), "failed": orNull(t.failed), "terminating": int64(0),
 		"uncountedTerminatedPods": object{}})
@@ -89,6 +86,56 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 		p.status["startTime"] = start
 	}
 	return p
+}
+
+// outcome returns the condition that ends the Job, with its reason and message; "" while it goes on.
+func (t tally) outcome(w *workload) (end, reason, why string) {
+	complete := t.succeeded > 0 && len(t.active) == 0
+	if w.Spec.Completions != nil {
+		complete = t.succeeded >= *w.Spec.Completions
+	}
+	met := slices.IndexFunc(w.Spec.SuccessPolicy.Rules, t.meets)
+	switch {
+	case t.failed > valueOr(w.Spec.BackoffLimit, 6):
+		return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+	case met >= 0:
+		return "Complete", "SuccessPolicy", fmt.Sprint("Matched rules at index ", met)
+	case complete:
+		return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+	}
+	return "", "", ""
+}
+
+// successRule is a rule of the policy by which an indexed Job has succeeded before all of its indexes have.
+type successRule struct {
+	SucceededIndexes *string `json:"succeededIndexes"` // such as "0,2-4"; nil: any
+	SucceededCount   *int    `json:"succeededCount"`   // nil: all of those
+}
+
+// meets reports whether enough of the indexes of a rule have succeeded.
+func (t tally) meets(rule successRule) bool {
+	done, want := len(t.done), 0
+	if rule.SucceededIndexes != nil {
+		done = 0
+		for part := range strings.SplitSeq(*rule.SucceededIndexes, ",") {
+			first, last, isRange := strings.Cut(part, "-")
+			if !isRange {
+				last = first
+			}
+			from, err1 := strconv.Atoi(first)
+			to, err2 := strconv.Atoi(last)
+			if err1 != nil || err2 != nil {
+				return false // never: the API server refuses it
+			}
+			want += to - from + 1
+			for index := range t.done {
+				if n, err := strconv.Atoi(index); err == nil && from <= n && n <= to {
+					done++
+				}
+			}
+		}
+	}
+	return done >= valueOr(rule.SucceededCount, want)
 }
 
 // runJob starts as many pods as may run and are still needed, and stops those that are too many.
@@ -115,7 +162,7 @@ func (p *plan) runJob(w *workload, t tally) {
 }
 
 // finish sets the conditions of a Job that is complete or has failed, and the Event about it.
-func (p *plan) finish(w *workload, was jobStatus, now time.Time, complete bool, failure, why string) {
+func (p *plan) finish(w *workload, was jobStatus, now time.Time, end, reason, why string) {
 	p.status = object{}
 	set := func(status, reason, message string, kinds ...string) {
 		var list []any
@@ -127,12 +174,11 @@ func (p *plan) finish(w *workload, was jobStatus, now time.Time, complete bool, 
 		p.status["conditions"] = list
 	}
 	switch {
-	case failure != "":
-		set("True", failure, why, "FailureTarget", "Failed")
-		p.event = &notice{events.Warning, failure, why}
-	case complete:
-		set("True", "CompletionsReached", "Reached expected number of succeeded pods", "SuccessCriteriaMet",
-			"Complete")
+	case end == "Failed":
+		set("True", reason, why, "FailureTarget", end)
+		p.event = &notice{events.Warning, reason, why}
+	case end == "Complete":
+		set("True", reason, why, "SuccessCriteriaMet", end)
 		p.status["completionTime"] = wireTime(now)
 		p.event = &notice{events.Normal, "Completed", "Job completed"}
 	case w.Spec.Suspend && !was.Conditions.hold("Suspended"):

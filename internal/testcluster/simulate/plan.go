@@ -48,7 +48,10 @@ type workloadSpec struct {
 	ActiveDeadlineSeconds   *int   `json:"activeDeadlineSeconds"`
 	TTLSecondsAfterFinished *int   `json:"ttlSecondsAfterFinished"`
 	CompletionMode          string `json:"completionMode"`
-	Suspend                 bool   `json:"suspend"` // and of CronJobs
+	SuccessPolicy           struct {
+		Rules []successRule `json:"rules"`
+	} `json:"successPolicy"`
+	Suspend bool `json:"suspend"` // and of CronJobs
 
 	// of CronJobs
 	Schedule                   string   `json:"schedule"`

@@ -195,6 +195,21 @@ func TestAJobRunsItsPodsToTheEnd(t *testing.T) {
 	})
 }
 
+func TestAJobSucceedsByItsSuccessPolicy(t *testing.T) {
+	simulated(t, func(b *bench) {
+		for name, rules := range map[string]string{"all": "{succeededCount: 3}",
+			"some": `{succeededIndexes: "5"}, {succeededIndexes: "0,2-3", succeededCount: 2}`} {
+			b.deploy(jobResource, name, "i", "{completions: 3, parallelism: 1, completionMode: Indexed, "+
+				"successPolicy: {rules: ["+rules+"]}}")
+		}
+		b.rest(time.Minute)
+		b.want(jobResource, "all", "status conditions SuccessCriteriaMet reason = SuccessPolicy",
+			"status conditions Complete message = Matched rules at index 0", "status succeeded = 3")
+		b.want(jobResource, "some", "status conditions Complete message = Matched rules at index 1",
+			"status active =")
+	})
+}
+
 func TestTheStatusCountsThePodsWhileMoreAreRefused(t *testing.T) {
 	simulated(t, func(b *bench) {
 		b.api.Inject(apiserver.Fault{Verb: "create", Resource: "pods", UserAgent: manager, Skip: 1,

@@ -109,11 +109,11 @@ e2e: ## run the suite on a real control plane (the first run builds that, which 
 outside: ## run controller-runtime's own test suites (SUITES: some) and those of metacontroller (METACONTROLLER_SOURCE: a checkout)
 	cd internal/tools/outside && $(GO) test -vet=off -count=1 -timeout 40m ./... $(if $(SUITES),-run '^(TestControllerRuntimesOwnSuites|TestClientGosClients)' -suites '$(SUITES)')
 
-# What needs no containers.
-SPECS ?= \[sig-api-machinery\] (Namespaces|Watchers|FieldValidation|server version|Discovery|Servers with).*\[Conformance\]
+# Those of the groups whose subject is the API, workloads and kubectl.
+SPECS ?= \[sig-(api-machinery|apps|cli)\].*\[Conformance\]
 
 .PHONY: kubernetes
-kubernetes: ## run the conformance SPECS of Kubernetes' own e2e suite on a real control plane and on skiff-dev
+kubernetes: ## run the conformance SPECS of Kubernetes' own e2e suite on a real control plane and on skiff-dev (an hour)
 	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 4h -run '^TestKubernetesOwnSpecs$$' -v . -specs '$(SPECS)'
 
 # BROWSER=-required fails where Chromium is missing, instead of skipping the tests. They wait most of the time.

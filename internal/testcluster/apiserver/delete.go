@@ -176,12 +176,8 @@ func setPolicy(meta map[string]any, policy string) {
 	if policy == "" {
 		return
 	}
-	var out []any
-	for _, f := range obj.Slice(meta, "finalizers") {
-		if f != finalizerForeground && f != finalizerOrphan {
-			out = append(out, f)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(obj.Slice(meta, "finalizers")),
+		func(f any) bool { return f == finalizerForeground || f == finalizerOrphan })
 	switch kube.Propagation(policy) {
 	case kube.Foreground:
 		out = append(out, finalizerForeground)

@@ -220,12 +220,10 @@ func (s *Server) readPage(o *listOptions) (page []*store.Object, meta map[string
 
 // readComponents answers for the components of a control plane, in whose place this server is: all are healthy.
 func (s *Server) readComponents(r *request) error {
-	var all []*store.Object
-	for _, name := range []string{"scheduler", "controller-manager", "etcd-0"} {
-		all = append(all, store.NewObject(store.Key{Name: name}, 0, map[string]any{
-			"metadata":   map[string]any{"name": name},
-			"conditions": []any{map[string]any{"type": "Healthy", "status": "True", "message": "ok"}}}, nil))
-	}
+	all := obj.Each([]string{"scheduler", "controller-manager", "etcd-0"}, func(name string) *store.Object {
+		return store.NewObject(store.Key{Name: name}, 0, map[string]any{"metadata": map[string]any{"name": name},
+			"conditions": []any{map[string]any{"type": "Healthy", "status": "True", "message": "ok"}}}, nil)
+	})
 	if r.verb == "list" {
 		o, err := s.parseListOptions(r)
 		if err != nil {

@@ -44,8 +44,8 @@ func operationV2(o map[string]any) {
 	}
 }
 
-// definitionV2 returns the schema of a kind in the form of v2. Of a kind that keeps unknown fields no field is declared:
-// kubectl would refuse the others.
+// definitionV2 returns the schema of a kind in the form of v2. Of a kind that keeps unknown fields no field is
+// declared: kubectl would refuse the others.
 func definitionV2(s map[string]any) map[string]any {
 	const gvk = "x-kubernetes-group-version-kind"
 	if obj.Bool(s, keepsUnknown) {

@@ -84,12 +84,7 @@ func FormatSelector(sel Object) string {
 		out = append(out, k+"="+obj.String(sel, "matchLabels", k))
 	}
 	for _, e := range obj.Maps(sel, "matchExpressions") {
-		key, values := obj.String(e, "key"), []string{}
-		for _, v := range obj.Slice(e, "values") {
-			if s, ok := v.(string); ok {
-				values = append(values, s)
-			}
-		}
+		key, values := obj.String(e, "key"), obj.Texts(e, "values")
 		switch op := obj.String(e, "operator"); op {
 		case "Exists":
 			out = append(out, key)
@@ -119,13 +114,9 @@ func endpointsCell(o Object, _ time.Time) any {
 }
 
 func externalIP(o Object, _ time.Time) any {
-	var out []string
-	for _, in := range obj.Maps(o, "status", "loadBalancer", "ingress") {
-		out = append(out, cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")))
-	}
-	for _, ip := range obj.Slice(o, "spec", "externalIPs") {
-		out = append(out, fmt.Sprint(ip))
-	}
+	out := obj.Each(obj.Maps(o, "status", "loadBalancer", "ingress"),
+		func(in Object) string { return cmp.Or(obj.String(in, "ip"), obj.String(in, "hostname")) })
+	out = append(out, obj.Texts(o, "spec", "externalIPs")...)
 	switch kind := obj.String(o, "spec", "type"); {
 	case kind == "ExternalName":
 		return obj.String(o, "spec", "externalName")

@@ -243,13 +243,8 @@ var subresources = []*Subresource{
 func of(table string) func(*Kind) bool { return func(k *Kind) bool { return k.TableName() == table } }
 
 // Subresources returns the subresources of a kind, in the order of discovery.
-func (k *Kind) Subresources() (out []*Subresource) {
-	for _, s := range subresources {
-		if s.has(k) {
-			out = append(out, s)
-		}
-	}
-	return out
+func (k *Kind) Subresources() []*Subresource {
+	return slices.DeleteFunc(slices.Clone(subresources), func(s *Subresource) bool { return !s.has(k) })
 }
 
 // Connects reports whether requests for a subresource are for what runs in a pod or behind a Service, or a kubelet.

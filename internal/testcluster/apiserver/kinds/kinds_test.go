@@ -187,7 +187,8 @@ func TestAServiceIsRefusedWhenAllAddressesAreTaken(t *testing.T) {
 }
 
 func TestColumnsOfDefinitionsReadTheirPaths(t *testing.T) {
-	o := Object{"a": Object{"b.c": "dots"}, "list": []any{Object{"type": "Ready", "v": "first"}, Object{"v": "second"}}}
+	o := Object{"a": Object{"b.c": "dots"},
+		"list": []any{Object{"type": "Ready", "v": "first"}, Object{"v": "second"}}}
 	for path, want := range map[string]any{".a['b.c']": "dots", `.a["b\.c"]`: "dots",
 		".list[1].v": "second", ".list[-2].v": "first",
 		".list[*].v": "first", `.list[?(@.type=="Ready")].v`: "first", ".list[?(@.v == 'second')].v": "second",

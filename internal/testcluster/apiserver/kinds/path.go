@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,12 +66,7 @@ func parsePaths(text string) []path { return obj.Each(strings.Split(text, "|"), 
 
 // lists reports whether the path may lead to several values.
 func (p path) lists() bool {
-	for _, s := range p.steps {
-		if s.each != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.each != 0 })
 }
 
 // of returns what a step to one value leads to.

@@ -199,10 +199,10 @@ func crossesNamespaces(pod Object) bool {
 		for _, w := range obj.Maps(pod, "spec", "affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution") {
 			terms = append(terms, obj.Map(w, "podAffinityTerm"))
 		}
-		for _, term := range terms {
-			if len(obj.Slice(term, "namespaces")) > 0 || term["namespaceSelector"] != nil {
-				return true
-			}
+		if slices.ContainsFunc(terms, func(term Object) bool {
+			return len(obj.Slice(term, "namespaces")) > 0 || term["namespaceSelector"] != nil
+		}) {
+			return true
 		}
 	}
 	return false

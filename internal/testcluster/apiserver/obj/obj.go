@@ -186,18 +186,12 @@ func size(v any, depth int) int {
 
 // EqualExcept reports whether two objects are equal, except for the named members.
 func EqualExcept(a, b map[string]any, except ...string) bool {
-	skip := func(k string) bool { return slices.Contains(except, k) }
-	for k, v := range a {
-		if !skip(k) && !patch.Equal(v, b[k]) {
-			return false
-		}
+	others := func(m map[string]any) map[string]any {
+		m = Shallow(m)
+		maps.DeleteFunc(m, func(name string, v any) bool { return v == nil || slices.Contains(except, name) })
+		return m
 	}
-	for k := range b {
-		if _, both := a[k]; !both && !skip(k) && b[k] != nil {
-			return false
-		}
-	}
-	return true
+	return patch.Equal(others(a), others(b))
 }
 
 // NewUID returns a random (version 4) UUID: that of a review, or of an object.

@@ -17,12 +17,7 @@ type requirement struct {
 
 // Matches reports whether the selector matches these labels.
 func (s Labels) Matches(labels map[string]string) bool {
-	for _, r := range s {
-		if !r.matches(labels) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(r requirement) bool { return !r.matches(labels) })
 }
 
 func (r requirement) matches(labels map[string]string) bool {
@@ -274,12 +269,7 @@ func (s Fields) Names() []string { return Each(s, func(t term) string { return t
 
 // Matches reports whether the selector matches an object; value returns a field of it, "" if it has none.
 func (s Fields) Matches(value func(field string) string) bool {
-	for _, t := range s {
-		if (value(t.field) == t.value) == t.not {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(t term) bool { return (value(t.field) == t.value) == t.not })
 }
 
 // Exact returns the value that the selector requires for a field, if it requires one.

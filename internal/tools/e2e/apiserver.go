@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // auditPolicy logs every request of a test or of skiff, once when it is answered; a watch also when it starts. The
@@ -45,6 +46,11 @@ func (c *Cluster) SetUsers(users []User) error {
 // StartAPIServer starts the API server, for the first time or again, and returns when /readyz says ok.
 func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 	certs := c.path("certs")
+	flags := slices.Clone(c.flags)
+	if c.bins.Version != "" { // skiff-dev in its place refuses what it does not have
+		// It is on by default on some distributions.
+		flags = append(flags, "--enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+	}
 	c.apiserver, err = c.Start("kube-apiserver", nil, append([]string{c.bins.apiserver,
 		"--etcd-servers", c.etcdURL,
 		"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(c.port),
@@ -54,9 +60,8 @@ func (c *Cluster) StartAPIServer(ctx context.Context) (err error) {
 		"--token-auth-file", c.path("tokens.csv"), "--authorization-mode", "RBAC",
 		"--service-cluster-ip-range", "10.96.0.0/16",
 		"--disable-admission-plugins", "ServiceAccount", // no controller makes the default accounts
-		"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // on by default on some distributions
 		"--audit-policy-file", c.path("audit-policy.yaml"), "--audit-log-path", c.path("audit.log"),
-		"--allow-privileged"}, c.flags...)...)
+		"--allow-privileged"}, flags...)...)
 	if err != nil {
 		return err
 	}

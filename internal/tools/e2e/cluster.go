@@ -121,7 +121,7 @@ func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
 func waitFor(ctx context.Context, p *Process, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		err := ready()

@@ -35,7 +35,7 @@ func (c *Controller) remember(item queue.Item, began time.Time, took time.Durati
 	kept := writes.Kept()
 	for _, w := range kept {
 		r.Writes = append(r.Writes, history.Write{Verb: w.Verb, Object: w.What, Code: w.Code,
-			Sent: w.Sent, Millis: history.Millis(w.Took)})
+			Sent: w.Sent, Millis: history.Millis(w.Took), DryRun: w.DryRun})
 	}
 	r.MoreWrites = max(0, writes.Sent()-len(kept))
 	c.o.History.Add(r)

@@ -5,6 +5,7 @@
 package history
 
 import (
+	"net/http"
 	"sync"
 	"time"
 
@@ -63,6 +64,12 @@ type Write struct {
 	Code   int       `json:"code"`   // of HTTP; 0: there was no answer
 	Sent   time.Time `json:"sent"`
 	Millis float64   `json:"ms"`
+	DryRun bool      `json:"dryRun,omitempty"` // it changed nothing: see kube.CountedWrite
+}
+
+// Refused says that the server did not do, or would not do, what was asked.
+func (w Write) Refused() bool {
+	return w.Code == 0 || w.Code >= http.StatusBadRequest && !(w.DryRun && w.Code == http.StatusConflict)
 }
 
 // ErrorOf describes an error for people. reason is the word for it.

@@ -107,6 +107,9 @@ type CountedWrite struct {
 	Code int    // of the answer; 0: there was none
 	Sent time.Time
 	Took time.Duration // until the header of the answer
+	// DryRun says that the server was asked whether it would do it. Of a create that tries a template, 409 means that
+	// all but the name is fine: it is taken by the object that is to be replaced.
+	DryRun bool
 }
 
 // Writes are those of a context.
@@ -158,7 +161,7 @@ func (w *Writes) answered(r *request, sent time.Time, resp *http.Response, err e
 		return
 	}
 	one := CountedWrite{Verb: strings.TrimSuffix(r.verb+" "+r.subresource, " "), What: r.what, Sent: sent,
-		Took: time.Since(sent)}
+		Took: time.Since(sent), DryRun: r.query.Get("dryRun") == dryRunAll}
 	if resp != nil {
 		one.Code = resp.StatusCode
 	} else if s := AsStatus(err); s != nil {

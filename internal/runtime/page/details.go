@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -73,18 +72,18 @@ func lastWrite(w *history.Write) string {
 	if w == nil {
 		return `<span class="dim">not lately</span>`
 	}
-	return fmt.Sprintf(`%s %s, %s`, text(w.Verb), codeWord(w.Code), moment(w.Sent))
+	return fmt.Sprintf(`%s %s, %s`, text(w.Verb), codeWord(*w), moment(w.Sent))
 }
 
 // codeWord is a code of HTTP as a word: what was refused is marked.
-func codeWord(code int) string {
+func codeWord(w history.Write) string {
 	switch {
-	case code == 0:
+	case w.Code == 0:
 		return `<span class="bad">✖ no answer</span>`
-	case code >= http.StatusBadRequest:
-		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, code)
+	case w.Refused():
+		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, w.Code)
 	}
-	return fmt.Sprint(code)
+	return fmt.Sprint(w.Code)
 }
 
 // inTheWay says why a child is not as it is declared.

@@ -127,8 +127,8 @@ func (p picture) table(w *writer) {
 func numbered(run history.Run) string {
 	var out []string
 	for i, one := range run.Writes {
-		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(one.Verb+" "+local(run, one.Object)),
-			codeWord(one.Code), brief(took(one))))
+		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(asked(run, one)),
+			codeWord(one), brief(took(one))))
 	}
 	if run.MoreWrites > 0 {
 		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))

@@ -212,7 +212,7 @@ func (p *Page) addWrites(owners []Owner) {
 		for i := range o.Children {
 			c := &o.Children[i]
 			for j := len(run.Writes) - 1; j >= 0 && c.LastWrite == nil; j-- {
-				if w := run.Writes[j]; w.Object == c.written {
+				if w := run.Writes[j]; w.Object == c.written && !w.DryRun {
 					c.LastWrite = &w
 				}
 			}

@@ -299,6 +299,33 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 }
 
 // Rules: LP-13
+func TestADryRunIsShownAsOneAndAsNoWriteOfTheChild(t *testing.T) {
+	var w *world
+	try := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
+		err := w.client.Create(ctx, configMaps, k.Namespace, map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "child-0"}}, nil, kube.WriteOptions{DryRun: true})
+		if err == nil || kube.IsAlreadyExists(err) {
+			return controller.Done, nil
+		}
+		return controller.Done, err
+	}
+	within(t, Options{}, try, func(in *world) {
+		w = in
+		w.create("child-0", nil)
+		w.create("web", map[string]string{"children": "x"})
+		time.Sleep(time.Second)
+		var answer ObjectAnswer
+		w.read("/debug/object/ConfigMap/default/web?format=json", &answer)
+		runs := answer.Timeline.Runs
+		if len(runs) == 0 || len(runs[0].Writes) != 1 || !runs[0].Writes[0].DryRun || runs[0].Writes[0].Refused() {
+			t.Errorf("the runs are %+v", runs)
+		}
+		if got := answer.Owner.Children; len(got) != 1 || got[0].LastWrite != nil {
+			t.Errorf("the children are %+v", got)
+		}
+	})
+}
+
 func TestManyObjectsAreShownAPageAtATime(t *testing.T) {
 	within(t, Options{}, fails, func(w *world) {
 		n := 10_000

@@ -170,7 +170,7 @@ func local(run history.Run, s string) string {
 func writes(run history.Run) string {
 	var out []string
 	for _, one := range run.Writes {
-		out = append(out, text(one.Verb+" "+local(run, one.Object))+" "+codeWord(one.Code))
+		out = append(out, text(asked(run, one))+" "+codeWord(one))
 	}
 	if run.MoreWrites > 0 {
 		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))

@@ -149,7 +149,7 @@ func (p picture) drawWrites(w *writer, a *axis, run history.Run) {
 		}
 		last[row] = x
 		y := writeLane + 2 + row*17
-		if refused(one) {
+		if one.Refused() {
 			w.put(`<text class="bad cross" x="%s" y="%d">✖%d</text>`, percent(x), y+6, i+1)
 			continue
 		}

@@ -34,6 +34,7 @@ var (
 	creates = history.Write{Verb: "create", Object: "deployments.apps shop/web", Code: 201}
 	denied  = history.Write{Verb: "create", Object: "services shop/web", Code: 403}
 	status  = history.Write{Verb: "patch status", Object: "webservers.skiff.dev shop/web", Code: 200}
+	tries   = history.Write{Verb: "create", Object: "pods shop/web-0", Code: 409, DryRun: true}
 )
 
 // newest reverses runs, as a Timeline has them.
@@ -78,6 +79,8 @@ func TestThePictureOfAnObjectSaysWhatHappenedAndHowLongItTook(t *testing.T) {
 			ready, []string{"2 runs: ready 3.2 s after the first cause.", "✔ ready after 3.2 s", ">3.2 s</text>"},
 			"✖"},
 		"a storm": {newest(storm...), ready, []string{"all 50 runs", "below in detail: the last 6", "✖"}, ""},
+		"a dry run, whose name is taken": {newest(runAt(0, false, tries)), not,
+			[]string{"dry run: create pods web-0 409", "none of these runs has changed anything"}, "✖"},
 		"hours between": {newest(runAt(0, false, creates), runAt(2*time.Hour, false, creates)), ready,
 			[]string{">3.0 s</text>", ">119 min</text>"}, "all 2 runs"},
 		"failures": {newest(waits...), not, []string{"6 runs: 5 failed, the last one did not.", ">15 s</text>",

@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (p *picture) findReady(ready ConditionWord) {
 			break
 		}
 		for _, w := range run.Writes {
-			if !isStatus(w) && w.Code != 0 && w.Code < http.StatusBadRequest {
+			if !isStatus(w) && !w.DryRun && !w.Refused() {
 				p.ready.from, p.ready.shown = w.Sent.Add(took(w)), true
 			}
 		}
@@ -81,8 +80,14 @@ func isStatus(w history.Write) bool {
 
 func took(w history.Write) time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
 
-// refused says that a write was not made.
-func refused(w history.Write) bool { return w.Code == 0 || w.Code >= http.StatusBadRequest }
+// asked is what a write asked the server for.
+func asked(run history.Run, w history.Write) string {
+	out := w.Verb + " " + local(run, w.Object)
+	if w.DryRun {
+		return "dry run: " + out
+	}
+	return out
+}
 
 // cause is why a run took place, without the namespace that all of it is in.
 func (p picture) cause(run history.Run) string {
@@ -101,7 +106,7 @@ func (p picture) words(run history.Run) string {
 	out := fmt.Sprintf("run %d: %s; waited %s, took %s", run.ID, strings.Join(run.Causes, ", "),
 		brief(run.Began.Sub(run.Due)), brief(run.Ended.Sub(run.Began)))
 	for i, one := range run.Writes {
-		out += fmt.Sprintf("\n%d %s %s: %d", i+1, one.Verb, one.Object, one.Code)
+		out += fmt.Sprintf("\n%d %s: %d", i+1, asked(run, one), one.Code)
 	}
 	return out
 }

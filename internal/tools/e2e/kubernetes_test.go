@@ -12,11 +12,8 @@ import (
 	"testing"
 )
 
-var (
-	specs = flag.String("specs", "", "run the specs of Kubernetes' own e2e suite whose names match the `expression`, "+
-		"on the real control plane and on skiff-dev")
-	leftOut = flag.Bool("left-out", false, "with -specs: run only those that testdata/kubernetes-specs.txt leaves out")
-)
+var specs = flag.String("specs", "", "run the specs of Kubernetes' own e2e suite whose names match the `expression`, "+
+	"on the real control plane and on skiff-dev")
 
 // The specs of Kubernetes' own e2e suite pass on the real control plane, whose nodes kwok plays, and on skiff-dev, but
 // for those that testdata/kubernetes-specs.txt names.
@@ -72,11 +69,8 @@ func runSpecs(t *testing.T, command []string, suite string, without map[string]s
 	for name := range without {
 		names = append(names, regexp.QuoteMeta(name))
 	}
-	if choice := "--skip="; len(names) > 0 {
-		if *leftOut {
-			choice = "--focus="
-		}
-		command = append(command, choice+strings.Join(names, "|"))
+	if len(names) > 0 {
+		command = append(command, "--skip="+strings.Join(names, "|"))
 	}
 	dir := must(os.MkdirTemp("", "skiff-e2e-specs-"))(t)
 	log := must(os.Create(filepath.Join(dir, "log")))(t)

@@ -12,6 +12,9 @@ import (
 
 // This file shows what there is to know about one object beside its state: what it is about, and its children.
 
+// hasDetails says whether there is anything for showDetails.
+func (o Owner) hasDetails() bool { return o.Declared > 0 || len(o.Facts) > 0 }
+
 // showDetails shows the facts about an object and its children.
 func showDetails(w *writer, o Owner) {
 	if len(o.Facts) > 0 {
@@ -25,12 +28,7 @@ func showDetails(w *writer, o Owner) {
 		}
 		w.put(`</dl>`)
 	}
-	switch {
-	case o.Declared > 0:
-	case len(o.Facts) > 0:
-		return
-	default:
-		w.put(`<p>No children: none is known of this object.</p>`)
+	if o.Declared == 0 {
 		return
 	}
 	w.table(fmt.Sprintf("%d of %s ready, what is missing first.", o.Ready, count(o.Declared, "child", "children")),
@@ -105,7 +103,7 @@ func since(t time.Time) string {
 // lately is a time of which only the last runs are known.
 func lately(t time.Time) string {
 	if t.IsZero() {
-		return `<span class="dim" title="none of the runs that are kept has written">not lately</span>`
+		return `<span class="dim">not lately</span>`
 	}
 	return moment(t)
 }

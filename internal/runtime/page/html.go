@@ -39,6 +39,7 @@ type writer struct {
 	strings.Builder
 	title, class string   // of the page as a whole: its name, and good or bad
 	columns      []string // of the table that was begun last, without the #
+	nav          string   // links to the parts of the page
 }
 
 func (w *writer) put(format string, args ...any) { fmt.Fprintf(&w.Builder, format, args...) }
@@ -88,7 +89,8 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 		p.assets, text(out.title))
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
-	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a><span id="live">This page is of ` +
+	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` + out.nav +
+		`<span id="live">This page is of ` +
 		time.Now().UTC().Format(time.TimeOnly) +
 		` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
 		out.String() + `</main>` + help + `<script>` +
@@ -112,6 +114,8 @@ func (w *writer) section(r *http.Request, src, follows, inner string) {
 
 // whole is the page with all of its panels.
 func (p *Page) whole(out *writer, r *http.Request) {
+	out.nav = `<nav><a href="#owners">Objects</a> <a href="#timeline">Timeline</a> <a href="#queue">Queue</a> ` +
+		`<a href="#watches">Watches</a></nav>`
 	for _, name := range []string{"state", "owners", "timeline", "queue", "watches"} {
 		p.panel(out, name, r)
 	}

@@ -21,7 +21,7 @@ func showObject(w *writer, a ObjectAnswer) {
 	owners := slices.Concat([]Owner{o}, a.Others)
 	for _, one := range owners {
 		w.put(`<p>%s %s`, word(one.State), text(one.Reason))
-		if one.State == well {
+		if one.State == well && len(one.Conditions) > 0 {
 			w.put(` (%s)`, inWords(one.Conditions))
 		}
 		if !one.Next.IsZero() {
@@ -37,7 +37,11 @@ func showObject(w *writer, a ObjectAnswer) {
 	}
 	showPicture(w, a)
 	w.put(`<h2>Children and facts</h2>`)
-	for _, one := range owners {
+	known := slices.DeleteFunc(slices.Clone(owners), func(one Owner) bool { return !one.hasDetails() })
+	if len(known) == 0 {
+		w.put(`<p>No children: none is known of this object.</p>`)
+	}
+	for _, one := range known {
 		if len(owners) > 1 {
 			w.put(`<p>Controller %s:</p>`, text(one.Controller))
 		}
@@ -69,7 +73,7 @@ func showPicture(w *writer, a ObjectAnswer) {
 		clock(p.runs[0].Due))
 	p.drawStrip(w)
 	p.draw(w, now)
-	p.table(w)
+	p.table(w, len(a.Others) > 0)
 }
 
 // summary is the picture in one sentence.
@@ -101,8 +105,9 @@ func failuresOf(runs []history.Run) (n int) {
 	return n
 }
 
-// table says the same as the picture, the newest run first, and after it what the runs before these did.
-func (p picture) table(w *writer) {
+// table says the same as the picture, the newest run first, and after it what the runs before these did. The runs may be
+// those of several controllers.
+func (p picture) table(w *writer, several bool) {
 	w.tallTable("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
 		"Cause", "#Waited", "#Took", "Writes", "Result")
 	r := p.ready
@@ -117,7 +122,11 @@ func (p picture) table(w *writer) {
 				`<span class="good">✔ ready</span>`)
 			r.shown = false
 		}
-		w.keyed(fmt.Sprint(run.ID), moment(run.Began), causes(run), "#"+brief(run.Began.Sub(run.Due)),
+		why := causes(run)
+		if several {
+			why += `<br><span class="dim">controller ` + text(run.Controller) + `</span>`
+		}
+		w.keyed(fmt.Sprint(run.ID), moment(run.Began), why, "#"+brief(run.Began.Sub(run.Due)),
 			"#"+brief(run.Ended.Sub(run.Began)), numbered(run), result(run))
 	}
 	w.end()

@@ -55,7 +55,7 @@ func showState(w *writer, data any, _ *http.Request) {
 		if !t.Next.IsZero() {
 			next = planned(t.Next)
 		}
-		w.keyed(what+t.Reason, word(t.State), what, text(t.Reason), since, failures, next, step)
+		w.keyed(t.path()+"/"+t.Controller+t.Reason, word(t.State), what, text(t.Reason), since, failures, next, step)
 	}
 	w.end()
 	if s.Omitted > 0 {
@@ -95,7 +95,7 @@ func showOwners(w *writer, data any, r *http.Request) {
 		}
 		w.keyed(one.path()+"/"+one.Controller, word(one.State), name, inWords(one.Conditions),
 			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), "#"+age(one.Created))
-		if open {
+		if open && one.hasDetails() {
 			var inner writer
 			showDetails(&inner, one)
 			w.put(`<tr class="more"><td colspan="%d">%s</td></tr>`, len(columns), inner.String())
@@ -111,7 +111,7 @@ func showOwners(w *writer, data any, r *http.Request) {
 func unfold(one Owner, f filter, open bool) string {
 	words := fmt.Sprintf("%d of %d ready", one.Ready, one.Declared)
 	switch {
-	case one.Declared == 0 && len(one.Facts) == 0:
+	case !one.hasDetails():
 		return `<span class="dim">none</span>`
 	case one.Declared == 0:
 		words = "details"
@@ -136,7 +136,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 	if t.Failed {
 		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
 	}
-	w.put(`<h2>Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s</p>`,
+	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s</p>`,
 		count(int(t.Kept), "run", "runs"), t.Quiet, link)
 	if len(t.Runs) == 0 {
 		w.put(`<p>None: since the start no such run has written or failed.</p>`)
@@ -197,7 +197,7 @@ func result(run history.Run) string {
 
 func showQueue(w *writer, data any, _ *http.Request) {
 	q := data.(QueueAnswer)
-	w.put(`<h2>Queue</h2>`)
+	w.put(`<h2 id="queue">Queue</h2>`)
 	w.table("Each controller.", "Controller", "#Workers", "#Running", "#Due", "#Delayed", "#Failing", "Due since",
 		"#Longest run, ms")
 	for _, c := range q.Controllers {
@@ -272,7 +272,7 @@ func sparkline(w *writer, samples []history.Sample, name, unit string, value fun
 
 func showWatches(w *writer, data any, _ *http.Request) {
 	a := data.(WatchAnswer)
-	w.put(`<h2>Watches</h2>`)
+	w.put(`<h2 id="watches">Watches</h2>`)
 	if len(a.Watches) == 0 {
 		w.put(`<p>None: nothing is watched yet.</p>`)
 		return

@@ -29,7 +29,8 @@ func TestAStartReadsNoSchemas(t *testing.T) {
 }
 
 // The linker leaves out the methods that nothing calls, unless one call of reflect may be of any method: then
-// skiff-dev has 66 MB. Where such a call came in, `go build -ldflags=-dumpdep` prints it with the mark <ReflectMethod>.
+// skiff-dev has 66 MB. Where such a call came in, `go build -ldflags=-dumpdep` prints it with the mark
+// <ReflectMethod>.
 func TestWhatNothingCallsIsNotInSkiffDev(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "skiff-dev")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w",

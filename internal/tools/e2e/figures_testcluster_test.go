@@ -83,7 +83,9 @@ func (s testServer) measure(b *testing.B) {
 	for _, size := range []string{"small", "14-kb"} {
 		first := map[string]int{"small": alone}[size]
 		begin = time.Now()
-		parallel(b, figurePods-first, func(ctx context.Context, i int) error { return createPod(ctx, c, size, first+i) })
+		parallel(b, figurePods-first, func(ctx context.Context, i int) error {
+			return createPod(ctx, c, size, first+i)
+		})
 		s.add(size+" pods created per second, 16 clients", float64(figurePods-first)/time.Since(begin).Seconds())
 	}
 	for _, size := range slices.Sorted(maps.Keys(figureSizes)) {

@@ -196,8 +196,8 @@ func TestMetadataIsServedInProtobuf(t *testing.T) {
 				list.ResourceVersion == "" {
 				t.Errorf("%s: %s %+v", collection, kind, list)
 			}
-			resp := must(api.send(t.Context(), "GET", collection+"?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Da",
-				metadataAlone, nil))(t)
+			watch := collection + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Da"
+			resp := must(api.send(t.Context(), "GET", watch, metadataAlone, nil))(t)
 			stream := must(io.ReadAll(resp.Body))(t)
 			if got := resp.Header.Get("Content-Type"); got != "application/vnd.kubernetes.protobuf;stream=watch" ||
 				!bytes.Contains(stream, []byte("PartialObjectMetadata")) {

@@ -60,9 +60,9 @@ func PrefersProtobuf(r *http.Request, k *kinds.Kind) bool {
 	return false
 }
 
-// Negotiate reads the Accept header of a client that does not prefer protobuf for whole objects; metadata alone has that
-// form for all kinds. collection says whether a list or a watch is asked for, tables whether there is a Table of what is
-// asked for.
+// Negotiate reads the Accept header of a client that does not prefer protobuf for whole objects; metadata alone has
+// that form for all kinds. collection says whether a list or a watch is asked for, tables whether there is a Table of
+// what is asked for.
 func Negotiate(r *http.Request, k *kinds.Kind, collection, tables bool) (Accept, error) {
 	if r.Header.Get("Accept") == "" {
 		return Accept{}, nil

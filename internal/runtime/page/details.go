@@ -73,17 +73,6 @@ func lastWrite(w *history.Write) string {
 	return fmt.Sprintf(`%s %s, %s`, text(w.Verb), codeWord(*w), moment(w.Sent))
 }
 
-// codeWord is a code of HTTP as a word: what was refused is marked.
-func codeWord(w history.Write) string {
-	switch {
-	case w.Code == 0:
-		return `<span class="bad">✖ no answer</span>`
-	case w.Refused():
-		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, w.Code)
-	}
-	return fmt.Sprint(w.Code)
-}
-
 // inTheWay says why a child is not as it is declared.
 func inTheWay(c Child) string {
 	if c.Problem == "" && len(c.Fields) > 0 {

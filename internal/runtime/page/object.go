@@ -105,8 +105,8 @@ func failuresOf(runs []history.Run) (n int) {
 	return n
 }
 
-// table says the same as the picture, the newest run first, and after it what the runs before these did. The runs may be
-// those of several controllers.
+// table says the same as the picture, the newest run first, and after it what the runs before these did. The runs may
+// be those of several controllers.
 func (p picture) table(w *writer, several bool) {
 	w.tallTable("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
 		"Cause", "#Waited", "#Took", "Writes", "Result")

@@ -80,15 +80,6 @@ func isStatus(w history.Write) bool {
 
 func took(w history.Write) time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
 
-// asked is what a write asked the server for.
-func asked(run history.Run, w history.Write) string {
-	out := w.Verb + " " + local(run, w.Object)
-	if w.DryRun {
-		return "dry run: " + out
-	}
-	return out
-}
-
 // cause is why a run took place, without the namespace that all of it is in.
 func (p picture) cause(run history.Run) string {
 	if len(run.Causes) == 0 {

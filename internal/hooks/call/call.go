@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -109,6 +110,20 @@ func (u unavailable) Unwrap() error { return u.error }
 // IsUnavailable says of an error of Call that the hook could not be reached, did not answer in time, or said itself
 // that it fails; false: it refused this request, or its answer cannot be used.
 func IsUnavailable(err error) bool { return errors.As(err, new(unavailable)) }
+
+// Brief says of an error of Call in a few words what the hook did, and nothing that the hook has said.
+func Brief(err error) string {
+	status, exit := new(statusError), new(exec.ExitError)
+	switch {
+	case errors.As(err, &status):
+		return fmt.Sprintf("status %d", status.code)
+	case errors.As(err, &exit):
+		return exit.ProcessState.String() // "exit status 3", "signal: killed"
+	case IsUnavailable(err):
+		return "no answer"
+	}
+	return "wrong answer"
+}
 
 // Caller calls one hook. It is safe for concurrent use.
 type Caller struct {

@@ -78,6 +78,9 @@ func TestAProgramThatFailsIsNamedWithItsLastLine(t *testing.T) {
 	if strings.Contains(err.Error(), "first") || !call.IsUnavailable(err) {
 		t.Errorf("got %v", err)
 	}
+	if brief := call.Brief(err); brief != "exit status 3" {
+		t.Errorf("in brief it is %q", brief)
+	}
 	if text := strings.Join(log.all(), "\n"); !strings.Contains(text, `"line"="first"`) ||
 		strings.Contains(text, "hunter2") || strings.Contains(text, "swordfish") ||
 		!strings.Contains(text, `"controller"="web"`) {

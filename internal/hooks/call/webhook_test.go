@@ -181,6 +181,9 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 		c, _ := newCaller(t, hook, dial)
 		before := time.Now()
 		err := refused(t, c, "hook sync at http://hook.test/sync: no answer within 3s")
+		if brief := call.Brief(err); brief != "no answer" {
+			t.Errorf("in brief it is %q", brief)
+		}
 		if took := time.Since(before); took != 3*time.Second || !call.IsUnavailable(err) {
 			t.Errorf("after %s: %v", took, err)
 		}

@@ -39,21 +39,8 @@ type counts struct {
 
 // failure is a call that failed.
 type failure struct {
-	kind string
+	kind string // of call.Brief: the text of an error may repeat what a hook has printed or answered
 	at   time.Time
-}
-
-// The kinds of failures. The text of an error may repeat what a hook has printed or answered.
-const (
-	noAnswer  = "no answer"
-	badAnswer = "wrong answer"
-)
-
-func kindOf(err error) string {
-	if call.IsUnavailable(err) {
-		return noAnswer
-	}
-	return badAnswer
 }
 
 // describe returns the counts as a line for people.
@@ -120,6 +107,6 @@ func (c *counts) count(began time.Time, err error) {
 	c.failing.Store(failed)
 	if failed {
 		c.errors.Add(1)
-		c.last.Store(&failure{kindOf(err), time.Now()})
+		c.last.Store(&failure{call.Brief(err), time.Now()})
 	}
 }

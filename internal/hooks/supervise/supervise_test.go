@@ -289,7 +289,7 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 			t.Errorf("about the hooks: %q", about)
 		}
 		if shown := w.hooks.Shown(); len(shown) != 1 || shown[0].Hook != "sync" || shown[0].Controller != "thing" ||
-			shown[0].Calls < 21 || shown[0].Errors == 0 || shown[0].LastError != "no answer" || shown[0].Failing ||
+			shown[0].Calls < 21 || shown[0].Errors == 0 || shown[0].LastError != "status 502" || shown[0].Failing ||
 			shown[0].Parked {
 			t.Errorf("the live page shows of the hooks: %+v", shown)
 		}

@@ -33,6 +33,7 @@ type FaultProxy struct {
 	mu     sync.Mutex // guards what follows
 	rng    *rand.Rand
 	calm   bool
+	owed   bool           // a request was to be repeated that cannot be
 	counts map[string]int // by fault
 }
 
@@ -111,13 +112,19 @@ func (p *FaultProxy) draw(r *http.Request, n int) (fault string, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := p.rng.IntN(100) / faultPercent
-	if p.calm || i >= len(faults) {
+	repeatable := (r.Method == http.MethodGet || r.Method == http.MethodDelete) && !r.URL.Query().Has("watch")
+	switch {
+	case p.calm:
 		return "", 0
-	}
-	fault = faults[i]
-	if fault == "repeated" && r.Method != http.MethodGet && r.Method != http.MethodDelete || fault == "repeated" &&
-		r.URL.Query().Has("watch") {
+	case repeatable && p.owed && p.counts["repeated"] == 0:
+		fault = "repeated" // such requests are so few that each draw of it may have met another one
+	case i >= len(faults):
 		return "", 0
+	case faults[i] == "repeated" && !repeatable:
+		p.owed = true
+		return "", 0
+	default:
+		fault = faults[i]
 	}
 	p.counts[fault]++
 	return fault, p.rng.IntN(n)

@@ -81,6 +81,13 @@ func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 		withoutEnv); err != nil {
 		t.Fatal(err)
 	}
+	// skiff asks once when all is well, and a busy server publishes the definition seconds after it has changed.
+	Eventually(t, pickUp, "the server publishes the definition", func() (bool, string) {
+		doc, err := c.Admin.Get(t.Context(), "/openapi/v3/apis/skiff.dev/v1alpha1")
+		fields := doc.At("components", "schemas", "dev.skiff.v1alpha1.WebServer", "properties", "spec", "properties")
+		known, _ := fields.(map[string]any)
+		return err == nil && known["image"] != nil && known["env"] == nil, fmt.Sprint(err, fields)
+	})
 	waitStatus(t, s, launchSkiff(t, s, kubeconfig), "! the cluster has an older definition of webservers.skiff.dev, "+
 		"and the server drops the fields that it lacks; run `skiff crds install` (spec.env)\n")
 }

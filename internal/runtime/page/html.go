@@ -60,7 +60,8 @@ var icons = map[string]string{
 
 func icon(colour, path string) string {
 	return "data:image/svg+xml," + url.PathEscape(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">`+
-		`<circle cx="8" cy="8" r="8" fill="`+colour+`"/><path d="`+path+`" fill="none" stroke="#fff" stroke-width="2"/></svg>`)
+		`<circle cx="8" cy="8" r="8" fill="`+colour+`"/>`+
+		`<path d="`+path+`" fill="none" stroke="#fff" stroke-width="2"/></svg>`)
 }
 
 // help is shown for the key ?.
@@ -89,10 +90,8 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 		p.assets, text(out.title))
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
-	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` + out.nav +
-		`<span id="live">This page is of ` +
-		time.Now().UTC().Format(time.TimeOnly) +
-		` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
+	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` +
+		out.nav + `<span id="live">This page is of ` + time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
 		out.String() + `</main>` + help + `<script>` +
 		script + `</script></body></html>`)
 	w.WriteHeader(code)

@@ -48,7 +48,7 @@ func (s *Server) emptyNamespaces() {
 func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
 	objects, finalizers := map[string]int{}, map[string]int{}
 	pods := func(k *kinds.Kind) bool { return k.Plural == "pods" && k.Group == "" }
-	clear := func(is func(*kinds.Kind) bool) {
+	clearAll := func(is func(*kinds.Kind) bool) {
 		for _, k := range s.registry.all() {
 			if k.ClusterScoped || k.Table != "" && k.Group != "" || !is(k) { // each table once
 				continue
@@ -65,11 +65,11 @@ func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
 	}
 	wait := false
 	if s.opts.Features.On("OrderedNamespaceDeletion") {
-		clear(pods)
+		clearAll(pods)
 		wait = len(objects) > 0
 	}
 	if !wait {
-		clear(func(k *kinds.Kind) bool { return true })
+		clearAll(func(k *kinds.Kind) bool { return true })
 	}
 	next := obj.Clone(ns.Value())
 	left := map[string]map[string]int{contentRemains: objects, finalizersRemain: finalizers}

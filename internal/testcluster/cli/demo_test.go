@@ -38,7 +38,7 @@ func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 		"created Service default/cache\n          created pod cache-0",
 		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
 		"event  Redis/cache  DeletePod",
-		"created pod cache-0", "Pod default/cache-0 DELETED",
+		"created pod cache-0: of revision", "because Pod default/cache-0 ",
 		"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0",
 		"no write was needed",
 		"restarted deployment/predixy: pod cache-0 replaced, new IP\n            because debounce over",

@@ -148,7 +148,7 @@ func (p *plan) runJob(w *workload, t tally) {
 		most = min(most, len(t.active)) // one has found the work queue empty, so that no more are started
 	}
 	indexed := w.Spec.CompletionMode == "Indexed"
-	for i := 0; len(t.active)+len(p.create) < most; i++ {
+	for i := 0; len(t.active)+len(p.create) < most && p.room(w) > 0; i++ {
 		if index := strconv.Itoa(i); indexed && (t.done[index] || t.running[index]) {
 			continue
 		}

@@ -156,6 +156,18 @@ func (p *plan) template(text kube.Raw) (t podTemplate) {
 	return t
 }
 
+// A plan is held decoded until it is carried out, and a workload may ask for billions of pods. The events of those that
+// a plan creates lead to the next plan.
+const (
+	burst      = 500      // pods that a plan creates at most, as in the real controllers
+	burstBytes = 16 << 20 // of their templates; decoded they take about eight times as much
+)
+
+// room returns how many more pods the plan may create.
+func (p *plan) room(w *workload) int {
+	return min(burst, max(1, burstBytes/max(1, len(w.Spec.Template)))) - len(p.create)
+}
+
 // pod plans a pod made from a template, with a generated name, and returns its metadata and spec.
 func (p *plan) pod(w *workload, text kube.Raw) (meta, spec object) {
 	t := p.template(text)
@@ -183,7 +195,7 @@ func planReplicaSet(w *workload, pods []*setPod, in facts) plan {
 func planReplicas(w *workload, pods []*setPod, in facts) (p plan) {
 	pods = slices.DeleteFunc(pods, func(p *setPod) bool { return !p.active() })
 	missing := w.replicas() - len(pods)
-	for range missing {
+	for range min(missing, p.room(w)) {
 		p.pod(w, w.Spec.Template)
 	}
 	slices.SortStableFunc(pods, leastWorth)

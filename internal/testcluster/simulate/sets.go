@@ -88,20 +88,23 @@ func (p *plan) replaceDaemons(w *workload, pods []*setPod, update string, desire
 // planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those
 // of old revisions from the highest ordinal down to the partition.
 func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
-	slots := make([]*setPod, w.replicas()) // by ordinals
+	slots := map[int]*setPod{} // by ordinals
 	var surplus []*setPod
 	for _, pod := range pods {
 		i, err := strconv.Atoi(strings.TrimPrefix(pod.Name, w.Name+"-"))
-		if i -= w.Spec.Ordinals.Start; err != nil || i < 0 || i >= len(slots) {
+		if i -= w.Spec.Ordinals.Start; err != nil || i < 0 || i >= w.replicas() {
 			surplus = append(surplus, pod)
 		} else {
 			slots[i] = pod
 		}
 	}
-	current := p.describeSet(w, pods, len(slots), in)
+	current := p.describeSet(w, pods, w.replicas(), in)
 	parallel, whole := w.Spec.PodManagementPolicy == "Parallel", true
-	for i, pod := range slots {
+	for i := range w.replicas() {
+		pod := slots[i]
 		switch {
+		case pod == nil && p.room(w) <= 0:
+			return p
 		case pod == nil:
 			revision := in.update
 			if i < w.Spec.UpdateStrategy.RollingUpdate.Partition {
@@ -127,14 +130,14 @@ func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
 		}
 	}
 	if w.Spec.UpdateStrategy.Type != "OnDelete" {
-		p.replaceOld(slots, w.Spec.UpdateStrategy.RollingUpdate.Partition, in.update)
+		p.replaceOld(w, slots, in.update)
 	}
 	return p
 }
 
 // replaceOld removes the highest pod of an old revision, once those above it are ready.
-func (p *plan) replaceOld(slots []*setPod, partition int, update string) {
-	for i := len(slots) - 1; i >= partition; i-- {
+func (p *plan) replaceOld(w *workload, slots map[int]*setPod, update string) {
+	for i := w.replicas() - 1; i >= w.Spec.UpdateStrategy.RollingUpdate.Partition; i-- {
 		pod := slots[i]
 		if pod == nil || pod.Deleting() {
 			return

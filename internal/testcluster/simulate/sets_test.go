@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,6 +171,35 @@ func TestAReplicaSetCountsThePodsThatAreAboutToGo(t *testing.T) {
 		b.rest(time.Minute)
 		for _, r := range []kube.Resource{replicaSetResource, deploymentResource} {
 			wantOf(t, b.list(r)[0], "status terminatingReplicas = 0")
+		}
+	})
+}
+
+func TestAPlanOfBillionsOfPodsIsCarriedOutInBursts(t *testing.T) {
+	most := math.MaxInt32
+	for _, c := range []struct {
+		template string
+		want     int
+	}{
+		{`{"metadata": {"labels": {"app": "x"}}, "spec": {}}`, 500},
+		{`{"metadata": {"labels": {"app": "x"}, "annotations": {"a": "` + strings.Repeat("x", 1<<20) + `"}}}`, 15},
+	} {
+		w := &workload{Spec: workloadSpec{Replicas: &most, Parallelism: &most, Completions: &most,
+			PodManagementPolicy: "Parallel", Template: kube.Raw(c.template)}}
+		in := facts{update: "1", templates: map[string]kube.Raw{"1": kube.Raw(c.template)}}
+		for name, plan := range map[string]func(*workload, []*setPod, facts) plan{"ReplicaSet": planReplicaSet,
+			"ReplicationController": planReplicas, "StatefulSet": planStatefulSet, "Job": planJob} {
+			if p := plan(w, nil, in); p.err != nil || len(p.create) != c.want {
+				t.Errorf("a %s of a template of %d bytes: %d pods in one plan, want %d; error: %v",
+					name, len(c.template), len(p.create), c.want, p.err)
+			}
+		}
+	}
+	simulated(t, func(b *bench) {
+		b.deploy(replicaSetResource, "many", "x:1", "{replicas: 1100}")
+		b.rest(time.Minute)
+		if have := len(b.names(podResource)); have != 1100 {
+			b.Errorf("%d pods, want 1100", have)
 		}
 	})
 }

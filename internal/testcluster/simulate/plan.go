@@ -156,8 +156,8 @@ func (p *plan) template(text kube.Raw) (t podTemplate) {
 	return t
 }
 
-// A plan is held decoded until it is carried out, and a workload may ask for billions of pods. The events of those that
-// a plan creates lead to the next plan.
+// A workload may ask for billions of pods, and a plan is held in memory until it is carried out. The events of the
+// pods that it creates lead to the next plan.
 const (
 	burst      = 500      // pods that a plan creates at most, as in the real controllers
 	burstBytes = 16 << 20 // of their templates; decoded they take about eight times as much

@@ -112,14 +112,19 @@ func TestManifestsOfHookControllersRunThemWithTheirRights(t *testing.T) {
 // define installs the definition of things, with a status subresource or without, and waits until it is served.
 func (c *cluster) define(subresources map[string]any) {
 	c.t.Helper()
-	c.create(crdResource, "", map[string]any{"metadata": map[string]any{"name": "things.example.com"},
+	c.defineKind("Thing", "things", subresources)
+}
+
+func (c *cluster) defineKind(kind, plural string, subresources map[string]any) {
+	c.t.Helper()
+	c.create(crdResource, "", map[string]any{"metadata": map[string]any{"name": plural + ".example.com"},
 		"spec": map[string]any{"group": "example.com", "scope": "Namespaced",
-			"names":    map[string]any{"kind": "Thing", "plural": "things"},
+			"names":    map[string]any{"kind": kind, "plural": plural},
 			"versions": versionsOfThings(subresources)}})
 	served := time.NewTicker(time.Millisecond)
 	defer served.Stop()
 	for {
-		_, err := c.client.Raw(c.t.Context(), http.MethodGet, "/apis/example.com/v1/things", nil)
+		_, err := c.client.Raw(c.t.Context(), http.MethodGet, "/apis/example.com/v1/"+plural, nil)
 		if !kube.IsNotFound(err) {
 			noError(c.t, err)
 			return

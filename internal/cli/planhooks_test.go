@@ -29,10 +29,7 @@ var blueGreens = kube.Resource{Group: "example.com", Version: "v1", Plural: "blu
 // Rules: PL-01, PL-03, PL-16
 func TestPlanCallsAHookOnceAndNamesTheOneThatFails(t *testing.T) {
 	c := newPlanCluster(t)
-	c.create(crdResource, "", object{"metadata": object{"name": "bluegreendeployments.example.com"},
-		"spec": object{"group": "example.com", "scope": "Namespaced",
-			"names":    object{"kind": blueGreens.Kind, "plural": blueGreens.Plural},
-			"versions": versionsOfThings(object{"status": object{}})}})
+	c.defineKind(blueGreens.Kind, blueGreens.Plural, object{"status": object{}})
 	dir := t.TempDir()
 	program := filepath.Join(dir, "hook")
 	noError(t, os.WriteFile(program, []byte(failingHook), 0o700))

@@ -189,6 +189,7 @@ func TestTheNewsAreComputedOnceForAllTabsAndTheStateOnlyIfSomethingMoved(t *test
 			t.Errorf("the process was asked about %d times within a minute by ten tabs", n)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait() // for the news that are made in this very moment
 		states.Store(0)
 		w.page.feed.mu.Lock()
 		w.page.feed.next = time.Now().Add(time.Minute) // as after news that took 600 ms

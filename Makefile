@@ -76,24 +76,44 @@ image: dist ## build dist/skiff-image.tar and dist/skiff-dev-image.tar for the L
 	@echo "load dist/*-image.tar with docker load -i, ctr images import, or kind load image-archive"
 
 .PHONY: demo
-demo: build ## show what the controllers do on the test cluster, step by step
-	bin/skiff-dev demo
+demo: build ## show what the controllers do on the test cluster, step by step, on a terminal with the live page
+	@page=; if [ -t 0 ] && [ -t 1 ]; then page=--page; fi; bin/skiff-dev demo $$page
+
+HISTORIES := ^(TestRandomHistories|TestKilling)
+
+# Without cgo and with the flags of `make build`, for tests, histories and what tests build: nothing is compiled twice.
+PLAIN = CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath" $(GO)
 
 .PHONY: test
-test: ## run the unit tests (with the race detector where a C compiler is found), then random histories
+test: ## run the unit tests but for those that take longest, then random histories: minutes when nothing is compiled yet
+	@began=$$(date +%s) && \
+		echo "compiling; the packages follow as they are done, none where nothing has changed" && \
+		$(PLAIN) build -v ./... && \
+		echo "testing all but what takes longest; a line for each package, the first after half a minute" && \
+		$(PLAIN) test -vet=off -short -skip '$(HISTORIES)' -p $(AT_ONCE) ./... && \
+		echo "testing $(SEEDS) random histories of each controller" && \
+		$(MAKE) --no-print-directory -s histories && \
+		echo "all passed: the tests of $$($(GO) list ./... | wc -l) packages and $(SEEDS) random histories of each" \
+			"controller, in $$(($$(date +%s) - began)) s; make test-race takes longer and finds more"
+
+.PHONY: test-race
+test-race: ## run all unit tests (with the race detector where a C compiler is found), then random histories
 	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
 	GORACE=atexit_sleep_ms=0 $(GO) test -vet=off $(RACE) -p $(AT_ONCE) ./... # lint vets
 	@$(MAKE) --no-print-directory histories
 
-# Without the race detector, which makes a history seven times slower; with the flags of `make build`, so that little is
-# left to compile. They make much garbage and keep little of it.
+# Without the race detector, which makes a history seven times slower. They make much garbage and keep little of it.
 .PHONY: histories
 histories: ## run each controller through SEEDS (40) random histories, and kill it at every third of its requests
-	CGO_ENABLED=0 GOGC=400 $(GO) test -trimpath -vet=off -timeout 60m -run '^(TestRandomHistories|TestKilling)' ./internal/operators/... ./internal/hooks/reconcile -seeds $(SEEDS) -kill-step 3
+	GOGC=400 $(PLAIN) test -vet=off -timeout 60m -run '$(HISTORIES)' ./internal/operators/... ./internal/hooks/reconcile -seeds $(SEEDS) -kill-step 3
 
 .PHONY: generate
-generate: ## write the Roles in examples/ and SECURITY.md's table of rights from what the controllers declare
-	$(GO) test -count=1 ./internal/cli -run '^TestTheWrittenRightsAreTheDeclaredOnes$$' -update
+generate: ## write the Roles and the Helm chart in examples/, and SECURITY.md's table of rights, from what the controllers declare
+	$(GO) test -count=1 ./internal/cli -run '^(TestTheWrittenRightsAreTheDeclaredOnes|TestTheChartIsMadeOf)' -update
+
+.PHONY: chart
+chart: ## render the Helm chart with helm, compare it with `skiff manifests`, and install it on skiff-dev
+	cd internal/tools/chart && $(GO) test -vet=off -count=1 -timeout 30m .
 
 # A test waits for its cluster most of the time: three suites side by side, each with a control plane of its own, keep
 # two cores busy. E2E=-short leaves out what takes minutes.
@@ -187,10 +207,11 @@ reproducible: ## build the last commit from two clones and compare the binaries 
 .PHONY: nightly
 nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all platforms, all suites, and the soak test
 	$(MAKE) lint
-	$(MAKE) test SEEDS=3000
+	$(MAKE) test-race SEEDS=3000
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) reproducible
 	$(MAKE) image
+	$(MAKE) chart
 	$(MAKE) outside
 	$(MAKE) browser BROWSER=-required
 	$(MAKE) e2e

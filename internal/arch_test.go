@@ -26,7 +26,7 @@ const (
 var dependencies = map[string]string{
 	cobra: "commands, flags, help and shell completion",
 	logr:  "the logging interface of the Kubernetes ecosystem",
-	stdr:  "logr on the standard library's log: no logging framework",
+	stdr:  "logr on the standard library's log, for tests",
 	yaml:  "kubeconfig files, CRDs and YAML bodies",
 }
 
@@ -43,15 +43,16 @@ var rows = []row{
 	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
 	{"/cmd/skiff-dev", "testcluster/cli cli", nil, "calls the package cli of the test cluster, nothing else"},
 
-	{"runtime/kube runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
-		"the ground of the runtime: the wire on net/http alone, programs of others, and pure functions"},
+	{"runtime/kube", "runtime/nearest", nil, "the wire on net/http alone; says which field a mistyped one is like"},
+	{"runtime/nearest runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
+		"the ground of the runtime: programs of others, and pure functions"},
 	{"runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels runtime/discovery " +
-		"runtime/kubeconfig", "runtime/kube runtime/process", []string{logr, yaml},
+		"runtime/kubeconfig", "runtime/kube runtime/nearest runtime/process", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
 	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 
-	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr},
+	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr, stdr},
 		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
@@ -62,7 +63,7 @@ var rows = []row{
 	{install, install + " " + runtime + " /crds", []string{yaml}, "asks, writes and deletes what the caller names"},
 
 	{"cli/clitest", "", nil, "runs either program in the process of its tests, and knows neither"},
-	{"cli", runtime + " " + operators + " " + hooks + " " + install + " /crds", []string{cobra, logr, stdr, yaml},
+	{"cli", runtime + " " + operators + " " + hooks + " " + install + " /crds", []string{cobra, logr, yaml},
 		"flags and output: turns flags into the options of packages"},
 
 	{"testcluster/apiserver testcluster/apiserver/*",

@@ -16,8 +16,7 @@ import (
 	"skiff/internal/cli/clitest"
 )
 
-// shell runs the commands of the README in a directory that looks like the repository after `make build`, on a
-// skiff-dev of its own.
+// shell runs the commands of a README in a directory that looks like the repository after `make build`.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -25,7 +24,7 @@ type shell struct {
 }
 
 // lasting are commands that run until they are stopped.
-var lasting = regexp.MustCompile(`^bin/skiff (run|restart|watch)\b`)
+var lasting = regexp.MustCompile(`^bin/skiff (run|restart|watch)\b|^bin/skiff-dev( --controllers none| hooks \S+)?$`)
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
@@ -51,17 +50,34 @@ func newShell(t *testing.T) *shell {
 			t.Fatal(err)
 		}
 	}
-	kubeconfig := filepath.Join(s.dir, "kubeconfig")
-	s.env = append(os.Environ(), "HOME="+s.dir, "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=")
-	out := s.start("bin/skiff-dev --kubeconfig-out " + kubeconfig)
-	s.eventually("skiff-dev is ready", func() bool { return strings.Contains(out.String(), "In another terminal") })
+	s.env = append(os.Environ(), "HOME="+s.dir, "KUBECONFIG=", "KUBERNETES_SERVICE_HOST=")
 	return s
+}
+
+// cluster starts skiff-dev; commands from now on talk to it.
+func (s *shell) cluster(line string) *clitest.Buffer {
+	s.t.Helper()
+	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
+	out := s.start(line + " --kubeconfig-out " + kubeconfig)
+	s.eventually("skiff-dev is ready", func() bool { return strings.Contains(out.String(), "In another terminal") })
+	s.env = append(s.env, "KUBECONFIG="+kubeconfig)
+	return out
+}
+
+// hooksCluster starts `skiff-dev hooks`, which has a cluster of its own, and waits until its hook has made something.
+func (s *shell) hooksCluster(line string) {
+	s.t.Helper()
+	out := s.start(line + " --kubeconfig-out " + filepath.Join(s.t.TempDir(), "kubeconfig"))
+	s.eventually(line+" creates what the hook declares", func() bool {
+		return strings.Contains(out.String(), "created Deployment")
+	})
 }
 
 // run runs a command to its end, which has to be a good one.
 func (s *shell) run(line string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute) // the longest waits for a debounce of ten seconds
+	// One builds a program of Go when nothing is compiled yet, beside all other tests.
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir, cmd.Env = s.dir, s.env
@@ -102,16 +118,19 @@ func (s *shell) start(line string) *clitest.Buffer {
 	return out
 }
 
-// probesAt is the address of the probes in the log of skiff.
-var probesAt = regexp.MustCompile(`serving probes"? "?address"?="?([0-9.:]+)`)
+// The addresses of the probes and of the live page in the log of skiff.
+var (
+	probesAt = regexp.MustCompile(`serving probes"? "?address"?="?([0-9.:]+)`)
+	pageAt   = regexp.MustCompile(`serving the live page"? "?url"?="?http://([0-9.:]+)`)
+)
 
 // findsSkiff waits until a command says that the skiff with this log is fine. The command may find others, too, which
 // other tests run on this machine.
 func (s *shell) findsSkiff(command string, log *clitest.Buffer) {
 	s.t.Helper()
 	s.eventually(command+" finds the skiff that was started", func() bool {
-		m := probesAt.FindStringSubmatch(log.String())
-		if m == nil {
+		probes, page := probesAt.FindStringSubmatch(log.String()), pageAt.FindStringSubmatch(log.String())
+		if probes == nil {
 			return false
 		}
 		cmd := exec.Command("bash", "-c", command)
@@ -120,7 +139,10 @@ func (s *shell) findsSkiff(command string, log *clitest.Buffer) {
 		if code := new(exec.ExitError); err != nil && !errors.As(err, &code) {
 			s.t.Fatal(err)
 		}
-		return strings.Contains(string(out), "skiff at "+m[1]+" is ready; all is well\n")
+		if page != nil { // what it has to say is more
+			return strings.Contains(string(out), " at "+page[1]+",") && strings.Contains(string(out), "All is well.")
+		}
+		return strings.Contains(string(out), "skiff at "+probes[1]+" is ready; all is well\n")
 	})
 }
 
@@ -136,53 +158,82 @@ func (s *shell) eventually(what string, cond func() bool) {
 	}
 }
 
-// readmeCommands returns the lines of the README that are set as commands, but those of make: some of them run this
-// test.
-func readmeCommands(t *testing.T) []string {
+// readmes have commands for those who run skiff, each with the least number of them.
+var readmes = []struct {
+	name string
+	min  int
+}{{"README.md", 12}, {"examples/README.md", 20}, {"examples/install/README.md", 8},
+	{"examples/monitoring/README.md", 3}}
+
+// readmeCommands returns the lines of a README that are set as commands, without comments. Those of make are left out:
+// some of them run this test.
+func readmeCommands(t *testing.T, name string, least int) []string {
 	t.Helper()
 	var out []string
-	for line := range strings.Lines(read(t, "README.md")) {
-		if command, ok := strings.CutPrefix(line, "    "); ok && !strings.HasPrefix(command, "make ") {
+	code := false // of a language
+	for line := range strings.Lines(read(t, name)) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if command, ok := strings.CutPrefix(line, "    "); ok && !code && !strings.HasPrefix(command, "make ") {
+			command, _, _ = strings.Cut(command, "  #")
 			out = append(out, strings.TrimSpace(command))
 		}
 	}
-	// Each of the three kinds takes five or so.
-	if len(out) < 20 {
-		t.Fatalf("%d commands were found in README.md: this test no longer understands it", len(out))
+	if len(out) < least {
+		t.Fatalf("%d commands were found in %s: this test no longer understands it", len(out), name)
 	}
 	return out
 }
 
-// From top to bottom, as a reader does.
-func TestTheCommandsOfTheReadmeRun(t *testing.T) {
+// Each from top to bottom, as a reader does.
+func TestTheCommandsOfTheReadmesRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute, most of which is waiting")
+		t.Skip("takes a minute, most of which is waiting")
 	}
 	t.Parallel()
-	s := newShell(t)
-	var restarts string
+	built := newShell(t)
+	for _, readme := range readmes {
+		t.Run(readme.name, func(t *testing.T) {
+			s := *built
+			s.t = t
+			s.follow(readmeCommands(t, readme.name, readme.min))
+			if readme.name != "examples/README.md" { // which deletes what it has made
+				return
+			}
+			s.eventually("the garbage collector has removed all that skiff made", func() bool {
+				return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l "+
+					"app.kubernetes.io/managed-by=skiff"), "No resources found")
+			})
+		})
+	}
+}
+
+// follow runs commands in their order. Those that start no cluster have one without controllers.
+func (s *shell) follow(commands []string) {
+	s.t.Helper()
 	var running *clitest.Buffer
-	for _, command := range readmeCommands(t) {
+	if !strings.Contains(strings.Join(commands, "\n"), "bin/skiff-dev") {
+		s.cluster("bin/skiff-dev --controllers none")
+	}
+	for _, command := range commands {
 		switch {
+		case strings.HasPrefix(command, "bin/skiff-dev hooks "):
+			s.hooksCluster(command)
+		case strings.HasPrefix(command, "bin/skiff-dev"):
+			running = s.cluster(command)
 		case lasting.MatchString(command):
 			running = s.start(command)
-			continue
-		case strings.HasPrefix(command, "bin/skiff status "):
+		case strings.HasPrefix(command, "bin/skiff status"):
 			s.findsSkiff(command, running)
-			continue
-		}
-		out := s.run(command)
-		if strings.HasPrefix(command, "kubectl events --for deployment/predixy") {
-			restarts = out
+		default:
+			out := s.run(command)
+			if strings.HasPrefix(command, "kubectl events --for deployment/predixy") &&
+				!strings.Contains(out, "restarted by RestartTrigger predixy: pod cache-0") {
+				s.t.Errorf("the Events of the proxy do not have its restart: %s", out)
+			}
 		}
 	}
-	if !strings.Contains(restarts, "restarted by RestartTrigger predixy: pod cache-0") {
-		t.Errorf("the Events of the proxy do not have its restart: %s", restarts)
-	}
-	s.eventually("the garbage collector has removed all that skiff made", func() bool {
-		return strings.Contains(s.run("kubectl get deployments,services,pods -n default -l "+
-			"app.kubernetes.io/managed-by=skiff"), "No resources found")
-	})
 }
 
 // benchmark is the name of one in backquotes.

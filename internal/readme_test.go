@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"skiff/internal/cli"
 )
@@ -78,12 +79,32 @@ func TestEachFunctionOfTheWalksCallsTheNext(t *testing.T) {
 // codeMap is the README of those who work on the code.
 const codeMap = "internal/README.md"
 
-// maxReadme is how long the README of the users may be: longer ones are not read.
-const maxReadme = 200
+// How long the README of the users, its lines and its paragraphs may be: longer ones are not read.
+const (
+	maxReadme          = 130
+	maxReadmeColumns   = 100
+	maxReadmeParagraph = 4
+)
 
 func TestTheReadmeIsShort(t *testing.T) {
-	if n := strings.Count(read(t, "README.md"), "\n"); n >= maxReadme {
-		t.Errorf("README.md has %d lines, fewer than %d are wanted", n, maxReadme)
+	lines := strings.Split(strings.TrimSpace(read(t, "README.md")), "\n")
+	if len(lines) > maxReadme {
+		t.Errorf("README.md has %d lines, at most %d are wanted", len(lines), maxReadme)
+	}
+	paragraph, code := 0, false
+	for i, line := range lines {
+		if utf8.RuneCountInString(line) > maxReadmeColumns {
+			t.Errorf("README.md:%d is longer than %d columns", i+1, maxReadmeColumns)
+		}
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		if paragraph++; code || line == "" || strings.ContainsAny(line[:1], " -|[#`") {
+			paragraph = 0
+		}
+		if paragraph > maxReadmeParagraph {
+			t.Errorf("README.md:%d: a paragraph has more than %d lines", i+1, maxReadmeParagraph)
+		}
 	}
 }
 
@@ -94,7 +115,7 @@ func TestThePicturesAreSmallAndShown(t *testing.T) {
 	total := 0
 	for _, name := range []string{"overview.webp", "object.webp"} {
 		total += len(read(t, "examples/page/"+name))
-		if !strings.Contains(read(t, "README.md"), "](examples/page/"+name+")") ||
+		if !strings.Contains(read(t, "README.md"), "]: examples/page/"+name+"\n") ||
 			!strings.Contains(read(t, "examples/page/README.md"), "]("+name+")") {
 			t.Errorf("README.md and examples/page/README.md do not show %s", name)
 		}
@@ -172,10 +193,10 @@ func receiver(e ast.Expr) string {
 func TestTheFlagsAndTargetsOfTheReadmeExist(t *testing.T) {
 	var help bytes.Buffer
 	cli.Main(t.Context(), []string{"run", "--help"}, &help, &help)
-	for _, flag := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(section(t, "README.md", "Commands"),
-		-1) {
+	for _, flag := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(section(t, "examples/README.md",
+		"Commands"), -1) {
 		if !strings.Contains(help.String(), flag[1]+" ") {
-			t.Errorf("README.md, Commands: %s is no flag of skiff run", flag[1])
+			t.Errorf("examples/README.md, Commands: %s is no flag of skiff run", flag[1])
 		}
 	}
 	makefile := read(t, "Makefile")

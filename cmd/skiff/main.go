@@ -10,5 +10,6 @@ import (
 )
 
 func main() {
+	cli.Protect()
 	cli.RunMain(func(ctx context.Context) int { return cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }

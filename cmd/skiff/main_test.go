@@ -141,7 +141,7 @@ func TestExitCodes(t *testing.T) {
 		{"crds install --server " + url, 0, "webservers.skiff.dev unchanged"},
 		{"crds diff --server " + url, 0, ""},
 		{"watch nothing --server " + url, 1, `skiff: the server has no resource "nothing"`},
-		{"run", 1, "skiff: no cluster configured"},
+		{"run", 1, "skiff: no cluster: "},
 		{"run --nope", 2, "skiff: unknown flag: --nope\nrun 'skiff run --help'\n"},
 		{"nope", 2, "skiff: unknown command"},
 	} {

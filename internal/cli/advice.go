@@ -3,14 +3,19 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/manager"
+	"skiff/internal/runtime/process"
 )
 
 // advice is what messages of the runtime end with: the flag or the command that helps.
@@ -79,7 +84,27 @@ func flagOf(err error) error {
 		flag := map[string]string{manager.Probes: "--health-probe-bind-address",
 			manager.Metrics: "--metrics-bind-address", manager.DebugPages: "--pprof-bind-address",
 			manager.LivePage: "--debug-bind-address"}[listen.What]
+		if taken := PortTaken(listen.Address, listen.Err); taken != nil {
+			return fmt.Errorf("%s %s: %w: choose another, or 0 for none", flag, listen.Address, taken)
+		}
 		return fmt.Errorf("%s %s: %w; give another host:port, or 0 for none", flag, listen.Address, listen.Err)
 	}
 	return err
 }
+
+// PortTaken says that a port is taken, and by whom where that can be seen; nil: err is about something else.
+func PortTaken(address string, err error) error {
+	_, text, splitErr := net.SplitHostPort(address)
+	port, numErr := strconv.Atoi(text)
+	if !errors.Is(err, syscall.EADDRINUSE) || splitErr != nil || numErr != nil {
+		return nil
+	}
+	by := process.Listener(port)
+	if by != "" {
+		by = " (by " + kube.Printable(by, maxProgram) + ")"
+	}
+	return fmt.Errorf("port %d is taken%s", port, by)
+}
+
+// maxProgram is more than the name of a program has in /proc.
+const maxProgram = 100

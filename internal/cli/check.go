@@ -52,9 +52,9 @@ Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not
 	}
 	addConnectionFlags(cmd, &f.connection)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", ControllerNames(),
+	ListVar(cmd, &f.controllers, "controllers", ControllerNames(),
 		"`names` of the controllers, separated by commas")
-	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
+	ListVar(cmd, &f.namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
 	fs.StringVar(&f.selector, "watch-namespace-selector", "",
 		"label `selector` of the namespaces to work in: those that it selects now are checked")
@@ -82,7 +82,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return Usagef("--leader-election-namespace: %q is not a valid namespace name", f.electionIn)
 	}
 	if !slices.Contains([]string{"", "json", "yaml"}, f.output) {
-		return Usagef("--output %q: want json or yaml, or omit the flag", f.output)
+		return wrongChoice("--output", f.output, []string{"json", "yaml"})
 	}
 	client, namespace, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
 	if err != nil {
@@ -204,6 +204,10 @@ func checkText(r check.Report, needPolicies bool) string {
 	} else if s != nil {
 		line(true, "namespaces  %d with the labels %s: %s", len(s.Namespaces), s.Selector,
 			kube.Printable(strings.Join(s.Namespaces, ", "), maxSelected))
+	}
+	if r.GrantsAll {
+		line(true, "rights      this server grants everything to every user: it has no roles (skiff-dev --rbac has), "+
+			"so that the rights below are those of any user")
 	}
 	for _, s := range r.Scopes {
 		where := "in all namespaces"

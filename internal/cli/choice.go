@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/nearest"
 	"skiff/internal/runtime/podpolicy"
 )
 
@@ -34,7 +34,7 @@ type Choice struct {
 	policy    string
 	floors    floorFlags
 	files     hookFiles
-	allowExec []string
+	exec      execFlags
 	manager   string
 	answerMiB int
 	log       logFlags
@@ -51,11 +51,10 @@ func (c *Choice) Add(cmd *cobra.Command, file string) {
 	c.files.flag = file
 	c.files.add(cmd)
 	c.files.addCluster(cmd)
-	fs.StringSliceVar(&c.names, "controllers", ControllerNames(),
+	ListVar(cmd, &c.names, "controllers", ControllerNames(),
 		"`names` of the controllers, separated by commas; where hook controllers are given: default all of those")
-	fs.StringSliceVar(&c.allowExec, "allow-exec", nil,
-		"`names` of the controllers of --from-cluster whose hooks may run commands here")
-	fs.StringSliceVar(&c.Namespaces, "watch-namespaces", nil,
+	c.exec.add(cmd)
+	ListVar(cmd, &c.Namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
 	fs.StringVar(&c.Selector, "watch-namespace-selector", "", "label `selector` of the namespaces to work in")
 	fs.StringVar(&c.policy, "template-policy", podpolicy.Policy("").String(),
@@ -65,12 +64,15 @@ func (c *Choice) Add(cmd *cobra.Command, file string) {
 		"`name` of the field manager of the children of hook controllers")
 	fs.IntVar(&c.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
 	InGroup(cmd, groupControllers, "controllers", c.files.name(), "from-cluster", "target-label-selector",
-		"allow-exec", "watch-namespaces", "watch-namespace-selector", "template-policy")
+		"allow-exec", "exec-uid", "watch-namespaces", "watch-namespace-selector", "template-policy")
 	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer")
 }
 
 // AddLog adds the flags of Logger to a command.
-func (c *Choice) AddLog(cmd *cobra.Command) { c.log.add(cmd) }
+func (c *Choice) AddLog(cmd *cobra.Command) {
+	c.log.add(cmd)
+	c.files.verbosity = &c.log.verbosity
+}
 
 // Logger makes a logger from the flags.
 func (c *Choice) Logger(stderr io.Writer) (logr.Logger, error) { return c.log.logger(stderr) }
@@ -78,12 +80,11 @@ func (c *Choice) Logger(stderr io.Writer) (logr.Logger, error) { return c.log.lo
 // Check checks the flags, and reads the files of hook controllers.
 func (c *Choice) Check(cmd *cobra.Command) error {
 	if err := errors.Join(checkTemplatePolicy(c.policy), c.floors.check(), c.files.check(),
+		c.exec.check(&c.files),
 		checkNamespaces("--watch-namespaces", c.Namespaces), checkSelector(c.Selector, c.Namespaces)); err != nil {
 		return err
 	}
 	switch {
-	case !c.files.cluster && len(c.allowExec) > 0:
-		return Usagef("--allow-exec: it is for --from-cluster")
 	case c.manager == "" || len(c.manager) > 128: // the server's limit
 		return Usagef("--field-manager %q: must have 1 to 128 characters", c.manager)
 	case c.answerMiB < 1 || c.answerMiB > 1024:
@@ -96,7 +97,7 @@ func (c *Choice) Check(cmd *cobra.Command) error {
 	var hooks []*spec.Controller
 	if len(c.files.paths) > 0 {
 		var err error
-		if hooks, err = c.files.read(cmd); err != nil {
+		if hooks, err = c.files.readValid(cmd); err != nil {
 			return err
 		}
 	}
@@ -106,24 +107,36 @@ func (c *Choice) Check(cmd *cobra.Command) error {
 // FromCluster says that the hook controllers are those of the cluster.
 func (c *Choice) FromCluster() bool { return c.files.cluster }
 
-// Declared reads the hook controllers of --from-cluster, if that is given, and refuses those that may not run here.
-func (c *Choice) Declared(ctx context.Context, client *kube.Client) error {
-	if err := c.declared(ctx, client); err != nil {
+// Declared reads the hook controllers of --from-cluster, if that is given. Those that are invalid or may not run here
+// are printed and left out: see Exit.
+func (c *Choice) Declared(cmd *cobra.Command, client *kube.Client) error {
+	if err := c.declared(cmd, client); err != nil {
 		return err
 	}
-	for _, h := range c.hooks {
+	all := c.hooks
+	c.hooks = nil
+	for _, h := range all {
 		if err := c.refusal(h); err != nil {
-			return fmt.Errorf("--from-cluster: %s %s: %w", h.Kind, h.Name, err)
+			c.files.leaveOut(cmd, supervise.Invalid{Kind: h.Kind, Name: h.Name, Err: err})
+			continue
 		}
+		c.hooks = append(c.hooks, h)
+	}
+	if len(all) > 0 && len(c.hooks)+len(c.own) == 0 {
+		return ExitCode(ExitFailed)
 	}
 	return nil
 }
 
-func (c *Choice) declared(ctx context.Context, client *kube.Client) error {
+// Exit returns how a command ends: with 4 where controllers of the cluster were left out, with 2 where some of files
+// were.
+func (c *Choice) Exit(err error) error { return c.files.exit(err, exitBlocked) }
+
+func (c *Choice) declared(cmd *cobra.Command, client *kube.Client) error {
 	if !c.files.cluster {
 		return nil
 	}
-	hooks, err := c.files.declared(ctx, client)
+	hooks, err := c.files.declared(cmd, client)
 	if err != nil {
 		return err
 	}
@@ -135,7 +148,7 @@ func (c *Choice) refusal(h *spec.Controller) error {
 	if !c.files.cluster {
 		return nil
 	}
-	return supervise.CheckExec(h, c.allowExec)
+	return supervise.CheckExec(h, c.exec.allowed)
 }
 
 // choose splits the names of --controllers into those of skiff's own and those of hook controllers. Where hook
@@ -160,12 +173,11 @@ func (c *Choice) choose(hooks []*spec.Controller) error {
 	}
 	for _, name := range c.names {
 		if !slices.Contains(known, name) {
-			others := ""
-			if len(hooks) == 0 {
-				others = ", or name hook controllers with " + c.files.flag + " FILE or --from-cluster"
+			instead := Instead(name, known)
+			if len(hooks) == 0 && nearest.Of(name, known) == "" {
+				instead += ", or name hook controllers with " + c.files.flag + " FILE or --from-cluster"
 			}
-			return Usagef("--controllers: unknown controller %q: choose from %s%s", name, strings.Join(known, ", "),
-				others)
+			return Usagef("--controllers: unknown controller %q: %s", name, instead)
 		}
 		if slices.Contains(ControllerNames(), name) {
 			c.own = append(c.own, name)
@@ -255,7 +267,7 @@ func (c *Choice) made(setup controller.Setup, wants func(kube.Resource) bool) (o
 // The server has the Secrets with which webhooks are reached.
 func (c *Choice) supervised(setup controller.Setup, server *kube.Client) supervise.Options {
 	return supervise.Options{Setup: setup, Manager: c.manager, Log: setup.Log, Call: call.Options{Log: setup.Log,
-		MaxAnswer: c.answerMiB << 20, DryRun: true, Credential: credentials(server)}}
+		MaxAnswer: c.answerMiB << 20, DryRun: true, RunAs: c.exec.id, Credential: credentials(server)}}
 }
 
 // Start makes the controllers on a client. All returns those that there are, and whether more are to come; run runs

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -14,11 +16,13 @@ import (
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/manager"
+	"skiff/internal/runtime/page"
 )
 
 // Cluster is what the controllers of a process work on.
 type Cluster struct {
 	Client     *kube.Client
+	Context    string            // of the kubeconfig; "": none
 	elector    *leader.Elector   // nil: without leader election
 	Requests   *manager.Requests // those of the client, for metrics
 	namespaces []string          // empty: all
@@ -32,6 +36,7 @@ func reach(server kubeconfig.Flags, election *electionFlags, check func(user str
 	if err != nil {
 		return on, nil, err
 	}
+	on.Context = cfg.Context
 	if on.Client, on.Requests, err = observed(&cfg); err != nil {
 		return on, nil, err
 	}
@@ -67,7 +72,9 @@ func (on Cluster) setup(f *servingFlags, log logr.Logger) controller.Setup {
 
 // run runs what o has until ctx ends, or a part of it fails.
 func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) error {
-	o.Client, o.Requests, o.Elector = on.Client, on.Requests, on.elector
+	o.Client, o.Requests, o.Elector, o.LogState = on.Client, on.Requests, on.elector, logState(ctx)
+	o.Place = page.Place{Context: on.Context, Server: on.Client.Server(), Process: processName(),
+		Namespaces: on.scope()}
 	if on.elector != nil {
 		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election",
 			Log: o.Log})
@@ -77,6 +84,29 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 		o.Log.Info("stopped")
 	}
 	return flagOf(err)
+}
+
+// scope says which namespaces it is about.
+func (on Cluster) scope() string {
+	switch {
+	case len(on.namespaces) > 0:
+		return strings.Join(on.namespaces, ",")
+	case on.selector != "":
+		return "selected by " + on.selector
+	}
+	return "all"
+}
+
+// processName says which process this is, for people: the pod, or the machine and the number.
+func processName() string {
+	host, err := os.Hostname()
+	switch {
+	case err != nil:
+		return fmt.Sprint("process ", os.Getpid())
+	case os.Getenv("KUBERNETES_SERVICE_HOST") != "": // the kubelet names the machine as the pod
+		return "pod " + host
+	}
+	return fmt.Sprintf("process %d on %s", os.Getpid(), host)
 }
 
 // limitMemory makes the memory limit of the process's control group that of the Go runtime, less a tenth for what Go

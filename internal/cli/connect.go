@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +46,15 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 		"as", "as-group")
 	InGroup(cmd, GroupAdvanced, "tls-server-name", "insecure-skip-tls-verify", "insecure-loopback-http",
 		"request-timeout", "wire")
+}
+
+// AddConnectionFlags adds the flags for the server and the credentials to a command of another program.
+func AddConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) { addConnectionFlags(cmd, f) }
+
+// Connect makes a client from these flags. Warnings go to stderr.
+func Connect(cmd *cobra.Command, f kubeconfig.Flags) (*kube.Client, error) {
+	client, _, err := connect(f, warnTo(cmd.ErrOrStderr()))
+	return client, err
 }
 
 // connect makes a client from the flags and returns it with the default namespace. warn is called with warnings, from
@@ -92,9 +103,24 @@ func withFlag(err error) error {
 	case errors.As(err, new(*kubeconfig.LoopbackHTTPError)):
 		return fmt.Errorf("%w, or --insecure-loopback-http", err)
 	case errors.Is(err, kubeconfig.ErrNotInCluster):
-		return fmt.Errorf("%w; give --server or --kubeconfig, or set KUBECONFIG", err)
+		return fmt.Errorf("no cluster: %s. Start one here: skiff-dev, or give --server or --kubeconfig", noConfig())
 	}
 	return err
+}
+
+// noConfig says which files there are not, outside of a pod.
+func noConfig() string {
+	if os.Getenv("KUBECONFIG") != "" {
+		return "the files of KUBECONFIG have no context"
+	}
+	home, err := os.UserHomeDir()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(home, ".kube", "config"))
+	}
+	if err != nil {
+		return "there is no ~/.kube/config and KUBECONFIG is not set"
+	}
+	return "~/.kube/config has no context and KUBECONFIG is not set"
 }
 
 // warnTo returns a function that prints each warning on a line of stderr.

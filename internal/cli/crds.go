@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/install/definitions"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
 
@@ -103,7 +104,7 @@ Exit codes: 0 installed, 3 a definition is being deleted, 1 failed, 2 wrong usag
 					"when these are gone, run the same command again, or wait for it: add --wait")
 				return errDiffer
 			}
-			return err
+			return mayNotInstall(err, hooks)
 		},
 	}
 	addConnectionFlags(cmd, &connection)
@@ -173,4 +174,17 @@ func differenceText(differences []definitions.Difference, hooks hooksFlag) strin
 		}
 	}
 	return text.String()
+}
+
+// mayNotInstall says who installs definitions where this user may not. Which right is missing says `skiff check`.
+func mayNotInstall(err error, hooks hooksFlag) error {
+	if !kube.IsForbidden(err) || kube.ForbiddenUser(err) == "" {
+		return err
+	}
+	flag := ""
+	if hooks {
+		flag = " --hooks"
+	}
+	return fmt.Errorf("%s may not install definitions; an administrator runs: skiff crds install%[2]s (or: skiff "+
+		"crds print%[2]s | kubectl apply --server-side -f -)", kube.ForbiddenUser(err), flag)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,9 +29,12 @@ children and the status that it wants; skiff does the rest.`,
 type hookFiles struct {
 	paths    []string
 	flag     string // the flag that names the files; "": -f
-	all      bool   // the command reads objects of other kinds, too
 	cluster  bool   // those of the cluster, instead of files
 	selector string // of those of the cluster; "": all
+	// verbosity is that of the log; nil: the command has none. Objects of other kinds are named from 1 on.
+	verbosity *int
+
+	invalid []supervise.Invalid // controllers that are left out; see readValid and declared
 }
 
 func (f *hookFiles) add(cmd *cobra.Command) {
@@ -41,7 +43,7 @@ func (f *hookFiles) add(cmd *cobra.Command) {
 		short = "f"
 	}
 	cmd.Flags().StringArrayVarP(&f.paths, name, short, nil,
-		"`file` or directory with the hook controllers, in YAML or JSON; several times: all of them")
+		"`file` or directory (with its hook/) with the hook controllers, in YAML or JSON; several times: all of them")
 }
 
 // name is the long name of the flag.
@@ -93,35 +95,80 @@ func (f *hookFiles) rights() []kube.Right {
 	return supervise.Rights
 }
 
-// declared reads the controllers of the cluster.
-func (f *hookFiles) declared(ctx context.Context, client *kube.Client) ([]*spec.Controller, error) {
-	controllers, err := supervise.Declared(ctx, client, f.selector)
-	if kube.IsNotFound(err) {
+// declared reads the controllers of the cluster. Invalid ones are printed and left out: see exit.
+func (f *hookFiles) declared(cmd *cobra.Command, client *kube.Client) ([]*spec.Controller, error) {
+	controllers, invalid, err := supervise.Declared(cmd.Context(), client, f.selector)
+	switch {
+	case kube.IsNotFound(err):
 		return nil, fmt.Errorf("%w; install their definitions: `skiff crds install --hooks`", err)
+	case err != nil:
+		return nil, err
+	case len(controllers)+len(invalid) == 0:
+		return nil, errors.New("the cluster has no such CompositeController or DecoratorController")
 	}
-	if err == nil && len(controllers) == 0 {
-		err = errors.New("the cluster has no such CompositeController or DecoratorController")
+	for _, one := range invalid {
+		f.leaveOut(cmd, one)
 	}
-	return controllers, err
+	if len(controllers) == 0 {
+		return nil, ExitCode(ExitFailed)
+	}
+	return controllers, nil
+}
+
+// leaveOut prints what is wrong with a controller of the cluster.
+func (f *hookFiles) leaveOut(cmd *cobra.Command, one supervise.Invalid) {
+	f.invalid = append(f.invalid, one)
+	for line := range strings.Lines(one.Err.Error()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: --from-cluster: %s %s: %s\n", cmd.Root().Name(), one.Kind,
+			one.Name, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// exit makes a command that has left out invalid controllers exit with a code: that of its own failure, else 2 for
+// files, or code. err is how the command ended otherwise.
+func (f *hookFiles) exit(err error, code ExitCode) error {
+	own := ExitCode(ExitFailed)
+	mild := err == nil || errors.Is(err, errDiffer) || errors.As(err, &own) && own != ExitFailed
+	switch {
+	case len(f.invalid) == 0 || !mild:
+		return err
+	case !f.cluster:
+		return ExitCode(ExitUsage)
+	}
+	return code
 }
 
 // read reads the controllers of the files. All that is wrong with the files is printed, one problem a line.
 func (f *hookFiles) read(cmd *cobra.Command) ([]*spec.Controller, error) {
+	controllers, err := f.readValid(cmd)
+	if err == nil && len(f.invalid) > 0 {
+		err = ExitCode(ExitUsage)
+	}
+	return controllers, err
+}
+
+// readValid is read, and leaves invalid controllers out: see exit.
+func (f *hookFiles) readValid(cmd *cobra.Command) ([]*spec.Controller, error) {
 	if len(f.paths) == 0 {
 		if cmd.Flags().Lookup("from-cluster") != nil {
 			return nil, Usagef("name the controllers with -f FILE or -f DIR, or give --from-cluster")
 		}
 		return nil, Usagef("name the controllers with -f FILE or -f DIR")
 	}
-	controllers, warnings, err := spec.ReadFiles(f.paths)
-	for _, w := range warnings {
-		if !f.all {
-			fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %s\n", w)
+	controllers, warnings, err := spec.ReadValid(f.paths)
+	defer func() { // after what is wrong
+		for _, w := range warnings {
+			if f.verbosity != nil && *f.verbosity > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.Root().Name(), w)
+			}
 		}
-	}
+	}()
 	if problems := (*spec.Problems)(nil); errors.As(err, &problems) {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
-		return nil, ExitCode(ExitUsage)
+		if len(controllers) == 0 {
+			return nil, ExitCode(ExitUsage)
+		}
+		f.invalid = append(f.invalid, supervise.Invalid{Name: "of " + strings.Join(f.paths, ", "), Err: problems})
 	} else if err != nil {
 		return nil, Usagef("%s: %w", cmp.Or(f.flag, "-f"), err)
 	}

@@ -18,6 +18,7 @@ import (
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
 
@@ -30,6 +31,7 @@ const (
 // hookCall are the flags of `skiff hooks call`.
 type hookCall struct {
 	files       hookFiles
+	urls        hookURLs
 	controller  string
 	hook        string
 	objects     offline.Files
@@ -39,14 +41,14 @@ type hookCall struct {
 }
 
 func newHooksCall() *cobra.Command {
-	f := hookCall{files: hookFiles{all: true}, hook: string(wire.Sync), output: "yaml", maxAnswer: 16}
+	f := hookCall{hook: string(wire.Sync), output: "yaml", maxAnswer: 16}
 	cmd := &cobra.Command{
 		Use:   "call -f FILE --parent FILE",
 		Short: "Call a hook with objects from files, and check its answer",
 		Long: `Makes the request that the controller would make for one parent, calls the hook, and checks the answer
-as the controller would. It asks no cluster. What it prints of the answer is what counts: with namespaces and owner
-references filled in, and without what the server owns. -o diff prints what would be created, changed and deleted,
-compared with the children that are given.
+as the controller would, and its status against the parent's definition in -f. It asks no cluster. What it prints of
+the answer is what counts: with namespaces and owner references filled in, and without what the server owns. -o diff
+prints what would be created, changed and deleted, compared with the children that are given.
 
 A controller with a customize hook has that called first; of --related the request has what its rules select.
 
@@ -55,13 +57,14 @@ answer: a kind belongs to a rule if its lower-case plural is the rule's resource
 default, unless its kind is cluster-scoped; without a uid it gets one.
 Exit codes: 0 the answer is valid, 3 something would change (-o diff), 75 the hook asks for a later call, 1 the hook
 failed, 4 the answer is refused, 2 wrong usage.`,
-		Example: `  skiff hooks call -f webapp/ --parent webapp/example.yaml
+		Example: `  skiff hooks call -f webapp/ --parent webapp/example/hello.yaml
   skiff hooks call -f webapp/ --parent parent.yaml --children children/ -o diff
   skiff hooks call -f webapp/ --parent parent.yaml --hook finalize --show-request`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.files.add(cmd)
+	f.urls.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&f.controller, "controller", "", "`name` of the controller, where the files have several")
 	fs.StringVar(&f.objects.Parent, "parent", "", "`file` with the parent: the object that the hook is called for")
@@ -89,7 +92,7 @@ func (f *hookCall) check() error {
 	case f.maxAnswer < 1 || f.maxAnswer > 1024:
 		return Usagef("--max-answer %d: want 1 to 1024 MiB", f.maxAnswer)
 	}
-	return nil
+	return f.urls.check()
 }
 
 // choose returns the controller that is meant.
@@ -112,6 +115,9 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 		return err
 	}
 	all, err := f.files.read(cmd)
+	if err == nil {
+		err = f.urls.fit(all)
+	}
 	if err != nil {
 		return err
 	}
@@ -149,6 +155,9 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 		return err
 	}
 	answer, children, err := t.Check(hook, body)
+	if err == nil {
+		err = t.CheckStatus(hook, answer)
+	}
 	if err != nil {
 		return refusedAnswer(cmd, err)
 	}
@@ -158,7 +167,9 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 	if f.output == "diff" {
 		lines, err := t.Differences(answer, children)
 		if err == nil && len(lines) > 0 {
-			fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\n"))
+			for _, line := range lines {
+				fmt.Fprintln(cmd.OutOrStdout(), kube.Text(line))
+			}
 			err = errDiffer
 		}
 		return err
@@ -184,13 +195,14 @@ func (f *hookCall) call(cmd *cobra.Command, t *offline.Trial, c *spec.Controller
 		if err := json.Indent(&text, request, "", "  "); err != nil {
 			return nil, fmt.Errorf("print request: %w", err)
 		}
-		fmt.Fprintln(cmd.ErrOrStderr(), text.String())
+		fmt.Fprintln(cmd.ErrOrStderr(), kube.PrintableJSON(text.String()))
 	}
-	log, err := (&logFlags{format: "text"}).logger(cmd.ErrOrStderr())
+	log, err := (&logFlags{format: "auto", brief: true}).plainLogger(cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
-	caller, err := call.New(c, hook, t.Hook(hook), call.Options{Log: log, Workers: 1, MaxAnswer: f.maxAnswer << 20})
+	caller, err := call.New(c, hook, t.Hook(hook), call.Options{Log: log, Workers: 1, Alone: true, At: f.urls.at,
+		MaxAnswer: f.maxAnswer << 20})
 	if err != nil {
 		return nil, err
 	}
@@ -277,10 +289,35 @@ func (f *hookCall) print(w io.Writer, answer map[string]any) error {
 		if err := json.Indent(&out, text, "", "  "); err != nil {
 			return fmt.Errorf("print answer: %w", err)
 		}
-		_, err = fmt.Fprintln(w, out.String())
+		_, err = fmt.Fprintln(w, kube.PrintableJSON(out.String()))
 		return err
 	}
-	encoder := yaml.NewEncoder(w)
+	return printYAML(w, answer)
+}
+
+// printYAML prints a value for a terminal. A text with a character that a terminal acts upon is written in quotes,
+// where YAML has the escapes of JSON.
+func printYAML(w io.Writer, v any) error {
+	var node yaml.Node
+	if err := node.Encode(v); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	quote(&node)
+	var out strings.Builder
+	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	return errors.Join(encoder.Encode(answer), encoder.Close())
+	if err := errors.Join(encoder.Encode(&node), encoder.Close()); err != nil {
+		return fmt.Errorf("print answer: %w", err)
+	}
+	_, err := io.WriteString(w, kube.PrintableJSON(out.String()))
+	return err
+}
+
+func quote(node *yaml.Node) {
+	if node.Kind == yaml.ScalarNode && kube.PrintableJSON(node.Value) != node.Value {
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	for _, child := range node.Content {
+		quote(child)
+	}
 }

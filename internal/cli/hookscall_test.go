@@ -2,10 +2,17 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
 
 	"skiff/internal/cli/clitest"
 )
@@ -127,7 +134,7 @@ change App default/web: status
 	if r.Code != ExitDiffer || r.Stdout != want {
 		t.Errorf("%+v\nwant %s", r, want)
 	}
-	f.write("hook.sh", `echo '{"status":{"n":1}}'`)
+	f.write("hook.sh", `echo '{"status":{"n":1},"children":[]}'`)
 	f.write("p.yaml", "{apiVersion: example.com/v1, kind: App, metadata: {name: web, generation: 3}, "+
 		"status: {n: 1, observedGeneration: 3}}")
 	if r := f.call("-o", "diff"); r.Code != ExitDone || r.Stdout != "" {
@@ -231,5 +238,55 @@ spec: {
 	if r.Code != ExitDone || !strings.Contains(r.Stdout, `"labels": "x=y"`) ||
 		!strings.Contains(r.Stdout, `"names": "a"`) {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Rules: HK-47
+func TestWhatAHookAnswersActsOnNoTerminal(t *testing.T) {
+	f := newCallFiles(t, "cat <<'E'\n"+`{"children":[],"status":{"a\u202e":"\u001b]0;x\u0007 \u009b31m \u200b"}}`+"\nE")
+	for _, output := range []string{"yaml", "json", "diff"} {
+		r := f.call("-o", output, "--show-request")
+		for _, c := range r.Stdout + r.Stderr {
+			if c != '\n' && !unicode.IsGraphic(c) {
+				t.Errorf("-o %s prints %U: %q", output, c, r.Stdout)
+			}
+		}
+		if want := `\u202e`; output == "json" && !strings.Contains(strings.ToLower(r.Stdout), want) {
+			t.Errorf("-o %s does not show %s: %s", output, want, r.Stdout)
+		}
+	}
+	var back map[string]any
+	if err := yaml.Unmarshal([]byte(f.call("-o", "yaml").Stdout), &back); err != nil {
+		t.Fatal(err)
+	}
+	status, _ := back["status"].(map[string]any)
+	if got := status["a\u202e"]; got != "\x1b]0;x\a \u009b31m \u200b" {
+		t.Errorf("the YAML reads as %q", got)
+	}
+}
+
+// A controller that is moved from metacontroller names a Service.
+func TestAWebhookIsCalledWhereHookURLSays(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		_, _ = io.WriteString(w, `{"status":{"answered":true},"children":[]}`)
+	}))
+	defer s.Close()
+	f := newCallFiles(t, "exit 1")
+	f.write("c.yaml", strings.Replace(callController, "{exec: {command: [sh, ./hook.sh], mode: oneshot}}",
+		"{webhook: {service: {name: hooks, namespace: shop}, path: '/sync?a=b'}}", 1))
+	for base, want := range map[string]string{"": "/sync?a=b", "/": "/sync?a=b", "/base/": "/base/sync?a=b"} {
+		asked = nil
+		f.call("--hook-url", "apps="+s.URL+base).Want(t, ExitDone, "")
+		if !slices.Equal(asked, []string{want}) {
+			t.Errorf("--hook-url %q: asked for %q, want %s", base, asked, want)
+		}
+	}
+	f.call("--hook-url", "aps="+s.URL).Want(t, ExitUsage, "did you mean apps?")
+	f.call("--hook-url", "apps="+s.URL, "--hook-url", "apps="+s.URL).Want(t, ExitUsage, "given before")
+	r := f.call("--hook-url", "apps=http://me:hush@host")
+	if r.Want(t, ExitUsage, "without a user name"); strings.Contains(r.Stderr, "hush") {
+		t.Errorf("the password is shown: %s", r.Stderr)
 	}
 }

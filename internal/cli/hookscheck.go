@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/install/check"
 	"skiff/internal/install/definitions"
@@ -62,7 +63,7 @@ file.`,
 			var controllers []*spec.Controller
 			var err error
 			if !files.cluster {
-				if controllers, err = files.read(cmd); err != nil {
+				if controllers, err = files.readValid(cmd); err != nil {
 					return err
 				}
 			}
@@ -72,7 +73,7 @@ file.`,
 			}
 			defer client.Close()
 			if files.cluster {
-				if controllers, err = files.declared(cmd.Context(), client); err != nil {
+				if controllers, err = files.declared(cmd, client); err != nil {
 					return err
 				}
 			}
@@ -81,14 +82,14 @@ file.`,
 				o.Election, o.ElectionNamespace = electionRights, cmp.Or(electionIn, namespace)
 			}
 			c := hooksCheck{client: client, namespaces: o.Namespaces, rightsOnly: output == "yaml"}
-			return c.print(cmd.Context(), cmd.OutOrStdout(), o, controllers)
+			return files.exit(c.print(cmd.Context(), cmd.OutOrStdout(), o, controllers), ExitDiffer)
 		},
 	}
 	files.add(cmd)
 	files.addCluster(cmd)
 	addConnectionFlags(cmd, &connection)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&namespaces, "watch-namespaces", nil,
+	ListVar(cmd, &namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas (default all)")
 	fs.BoolVar(&election, "leader-elect", false, "check the rights of leader election, too")
 	fs.StringVar(&electionIn, "leader-election-namespace", "",
@@ -225,7 +226,7 @@ func (c *hooksCheck) hooks(ctx context.Context, controller *spec.Controller) {
 	var seen []string
 	for _, h := range controller.Hooks() {
 		if h.Exec != nil {
-			c.program(h.Name, h.Exec)
+			c.program(h.Name, h.Hook)
 			continue
 		}
 		u, err := url.Parse(h.Webhook.URL)
@@ -237,8 +238,8 @@ func (c *hooksCheck) hooks(ctx context.Context, controller *spec.Controller) {
 	}
 }
 
-func (c *hooksCheck) program(name string, e *spec.Exec) {
-	program := e.Command[0]
+func (c *hooksCheck) program(name string, h *spec.Hook) {
+	e, program := h.Exec, h.Exec.Command[0]
 	if _, err := exec.LookPath(program); err != nil {
 		c.say(false, "hook        %s: the program cannot be run: %v", name, errors.Unwrap(err))
 		return
@@ -247,7 +248,17 @@ func (c *hooksCheck) program(name string, e *spec.Exec) {
 		c.say(false, "hook        %s: dir %s is no directory of this machine", name, e.Dir)
 		return
 	}
-	c.say(true, "hook        %s: %s is there", name, program)
+	if script := call.MissingScript(e); script != "" {
+		c.say(false, "hook        %s: %s is there, its script is not: %s does not exist", name, program, script)
+		return
+	}
+	there := []string{program}
+	for _, file := range call.Files(h) {
+		if file != program {
+			there = append(there, file)
+		}
+	}
+	c.say(true, "hook        %s: %s is there", name, strings.Join(there, " with "))
 }
 
 // dialTimeout is how long a connection to a webhook may take: in one cluster it takes milliseconds.

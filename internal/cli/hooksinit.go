@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,11 +14,11 @@ func newHooksInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init DIRECTORY",
 		Short: "Write the files that a new hook controller starts from",
-		Long: `Writes a controller that works into a new directory: the definition of a custom resource, the
-controller, a hook that makes a Deployment and a Service of each object, an example, a test, a Dockerfile and a README.
-The hook is in the language of --lang. It overwrites nothing.`,
+		Long: `Writes a controller that works into a new directory: the definition of a custom resource (crd.yaml), the
+controller and a hook that makes a Deployment and a Service of each object (hook/), an example (example/), a test
+(test.sh, test/), a Dockerfile and a README. The hook is in the language of --lang. It overwrites nothing.`,
 		Example: `  skiff hooks init webshop --lang python
-  skiff-dev --crds webshop -- skiff hooks run -f webshop`,
+  skiff-dev hooks webshop`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return Usagef("want the DIRECTORY of the new controller, got %d arguments", len(args))
@@ -27,25 +26,33 @@ The hook is in the language of --lang. It overwrites nothing.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if known := scaffold.Languages(); !slices.Contains(known, lang) {
-				return Usagef("--lang %q: name the language of the hook, one of %s", lang, strings.Join(known, ", "))
+			language := scaffold.Language(lang)
+			if language == "" {
+				return Usagef("--lang %q: name the language of the hook: %s", lang,
+					Instead(lang, scaffold.Languages()))
 			}
 			names, err := scaffold.NamesOf(args[0], kind, group)
 			if err != nil {
 				return Usagef("--%w", err)
 			}
-			files, err := scaffold.Write(args[0], lang, names)
+			files, err := scaffold.Write(args[0], language, names)
 			if err != nil {
 				return err
 			}
 			for _, name := range files {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s/%s\n", strings.TrimSuffix(args[0], "/"), name)
 			}
+			if strings.HasPrefix(strings.ToLower(lang), "t") {
+				fmt.Fprintln(cmd.OutOrStdout(), "\nThe hook is JavaScript. For TypeScript rename it to hook.mts, "+
+					"also in hook/controller.yaml: Node 22.18 and later run it as it is.")
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "\nTry it on a cluster of this machine:\n\n  skiff-dev hooks %s\n", args[0])
 			return nil
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&lang, "lang", "", "`language` of the hook: "+strings.Join(scaffold.Languages(), ", "))
+	fs.StringVar(&lang, "lang", "", "`language` of the hook: "+strings.Join(scaffold.Languages(), ", ")+
+		" (js, ts, bash and python3 are understood, too)")
 	fs.StringVar(&kind, "kind", "", "`kind` of the custom resource (default: the name of the directory, as WebShop)")
 	fs.StringVar(&group, "group", "example.com", "API `group` of the custom resource, a domain of yours")
 	return cmd

@@ -15,6 +15,7 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/install/manifests"
+	"skiff/internal/runtime/kube"
 )
 
 // hooksManifestsFlags are those of `skiff hooks manifests`.
@@ -25,6 +26,7 @@ type hooksManifestsFlags struct {
 	sidecar   string
 	directory string
 	replicas  int
+	crds      bool
 }
 
 func newHooksManifests() *cobra.Command {
@@ -45,6 +47,7 @@ With --namespaced, skiff works in these namespaces only, and all that is printed
 Arguments after -- are added to those of 'skiff hooks run'.`,
 		Example: `  skiff hooks manifests -f . --image registry.example.com/webshop:v1 | kubectl apply -f -
   skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps
+  skiff hooks manifests -f . --image webshop:v1 --crds | kubectl apply -f -      # into an empty cluster
   skiff hooks manifests -f . --image skiff:v1 --sidecar webshop-hook:v1 | kubectl apply -f -
   skiff hooks manifests -f . --image webshop -- --workers 2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,8 +61,15 @@ Arguments after -- are added to those of 'skiff hooks run'.`,
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers, args))
-			return err
+			text, err := f.definitions()
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), text+f.yaml(controllers, args))
+			if err != nil {
+				return fmt.Errorf("print the manifests: %w", err)
+			}
+			return f.rights.files.exit(err, ExitFailed)
 		},
 	}
 	f.rights.add(cmd)
@@ -69,6 +79,7 @@ Arguments after -- are added to those of 'skiff hooks run'.`,
 	fs.StringVar(&f.image, "image", "", "`name` of the image, best with its digest (NAME@sha256:...)")
 	fs.StringVar(&f.sidecar, "sidecar", "", "`name` of the image that serves the webhooks on localhost")
 	fs.StringVar(&f.directory, "directory", "/hooks", "`directory` of the image in which the controllers are")
+	fs.BoolVar(&f.crds, "crds", false, "print the CustomResourceDefinitions in the files of -f first")
 	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
 	return cmd
 }
@@ -80,6 +91,9 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 	}
 	if problem := imageProblem(f.sidecar); f.sidecar != "" && problem != "" {
 		return nil, Usagef("--sidecar %q: %s", f.sidecar, problem)
+	}
+	if f.crds && f.rights.files.cluster {
+		return nil, Usagef("--crds: it is for the controllers of files (-f)")
 	}
 	if f.replicas < 1 {
 		return nil, Usagef("--replicas %d: must be at least 1", f.replicas)
@@ -102,6 +116,31 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 		return nil, err
 	}
 	return controllers, f.checkSidecar(controllers)
+}
+
+// definitions returns the CustomResourceDefinitions in the files as documents of YAML, if they are asked for.
+func (f *hooksManifestsFlags) definitions() (string, error) {
+	if !f.crds {
+		return "", nil
+	}
+	objects, err := spec.ReadObjects(f.rights.files.paths)
+	if err != nil {
+		return "", Usagef("-f: %w", err)
+	}
+	text := ""
+	for _, o := range objects {
+		var head struct {
+			Kind string `json:"kind"`
+		}
+		if err := kube.Unmarshal(o.Raw, &head); err == nil && head.Kind == "CustomResourceDefinition" {
+			text += plainJSON(o.Raw) + "\n---\n"
+		}
+	}
+	if text == "" {
+		return "", Usagef("--crds: there is no CustomResourceDefinition in %s",
+			strings.Join(f.rights.files.paths, ", "))
+	}
+	return text, nil
 }
 
 // checkSidecar checks --sidecar: all programs would run in the container of skiff, and nothing else serves localhost.

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,4 +61,22 @@ spec:
 			t.Errorf("%+v\nwant %q", r, tt.want)
 		}
 	}
+}
+
+func TestManifestsBeginWithTheDefinitionsThatAreAskedFor(t *testing.T) {
+	file := hookFile(t, callController)
+	args := []string{"hooks", "manifests", "-f", file, "--image", "webshop:v1"}
+	have := printedObjects(t, append(args, "--crds")...)
+	names := lookup(have["CustomResourceDefinition /wolves.example.com"], "spec", "names")
+	if names == nil || have["Deployment skiff/skiff-hooks"] == nil {
+		t.Errorf("printed %v", slices.Sorted(maps.Keys(have)))
+	}
+	if n := len(printedObjects(t, args...)); n != len(have)-1 {
+		t.Errorf("%d objects without --crds, %d with it", n, len(have))
+	}
+	none := hookFile(t, callController[strings.Index(callController, "---"):])
+	skiff(t, "hooks", "manifests", "-f", none, "--image", "a", "--crds").Want(t, ExitUsage,
+		"--crds: there is no CustomResourceDefinition in "+none)
+	skiff(t, "hooks", "manifests", "--from-cluster", "--image", "a", "--crds", "--server", "https://127.0.0.1:1").
+		Want(t, ExitUsage, "--crds: it is for the controllers of files")
 }

@@ -34,7 +34,10 @@ or with --namespaced a Role and its binding in each of these namespaces, in whic
 and ConfigMaps with which webhooks are reached may be read by their names only. It asks no cluster, unless with
 --from-cluster for the controllers that are there.
 
-What a customize hook names is known only once it is called: name it with --related.`,
+What a customize hook names is known only once it is called: name it with --related.
+
+An invalid controller is named on stderr, and the role is that of the others; the exit code is then 2 for one in a
+file, 1 for one in the cluster.`,
 		Example: `  skiff hooks role -f controller.yaml | kubectl apply -f -
   skiff hooks role -f controller.yaml --namespaced shop,blog --service-account shop/skiff
   skiff hooks role -f controller.yaml --related configmaps,deployments.apps
@@ -46,7 +49,7 @@ What a customize hook names is known only once it is called: name it with --rela
 				return err
 			}
 			_, err = io.WriteString(cmd.OutOrStdout(), f.yaml(controllers))
-			return err
+			return f.files.exit(err, ExitFailed)
 		},
 	}
 	f.add(cmd)
@@ -65,9 +68,9 @@ func (f *hookRights) add(cmd *cobra.Command) {
 	f.files.addCluster(cmd)
 	addConnectionFlags(cmd, &f.connection)
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
+	ListVar(cmd, &f.namespaced, "namespaced", nil,
 		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
-	fs.StringSliceVar(&f.related, "related", nil,
+	ListVar(cmd, &f.related, "related", nil,
 		"`resources` that customize hooks may name, such as configmaps,deployments.apps")
 	fs.StringVar(&f.name, "name", "skiff-hooks", "`name` of all that is printed")
 }
@@ -102,14 +105,14 @@ func (f *hookRights) check(cmd *cobra.Command) ([]*spec.Controller, error) {
 		return nil, err
 	}
 	if !f.files.cluster {
-		return f.files.read(cmd)
+		return f.files.readValid(cmd)
 	}
 	client, _, err := connect(f.connection, warnTo(cmd.ErrOrStderr()))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	return f.files.declared(cmd.Context(), client)
+	return f.files.declared(cmd, client)
 }
 
 func (f *hookRights) serviceAccount() manifests.Account {

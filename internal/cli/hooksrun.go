@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +30,8 @@ import (
 // hooksRunFlags say which hook controllers run, and how.
 type hooksRunFlags struct {
 	files      hookFiles
-	allowExec  []string
+	exec       execFlags
+	urls       hookURLs
 	namespaces []string
 	manager    string
 	resync     time.Duration
@@ -38,36 +40,45 @@ type hooksRunFlags struct {
 	log        logFlags
 	election   electionFlags
 	memory     memoryFlags
+	quote      bool // the live page shows what hooks say
 	servingFlags
 }
 
 // unlimitedForAnswers stands for the memory limit where none is known: large answers take turns in an eighth of it.
 const unlimitedForAnswers = 2 << 30
 
+// hookObjectBytes is how large one object may be for hooks, by default: about as large as etcd takes one. A hook gets
+// objects whole, and what is in them is up to their owners.
+const hookObjectBytes = 3 << 19
+
+// defaultAnswerMiB is how large an answer of a hook may be by default.
+const defaultAnswerMiB = 16
+
 // defaultHookWorkers are as many as metacontroller has.
 const defaultHookWorkers = 5
 
 func (f *hooksRunFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.files.verbosity = &f.log.verbosity
 	f.files.add(cmd)
 	f.files.addCluster(cmd)
-	fs.StringSliceVar(&f.allowExec, "allow-exec", nil,
-		"`names` of the controllers of --from-cluster whose hooks may run commands here")
-	fs.StringSliceVar(&f.namespaces, "watch-namespaces", nil,
+	f.exec.add(cmd)
+	f.urls.add(cmd)
+	ListVar(cmd, &f.namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	fs.DurationVar(&f.resync, "resync-period", 0,
 		"reconcile all parents of controllers without a resyncPeriodSeconds this often (default never)")
 	fs.StringVar(&f.manager, "field-manager", reconcile.Manager,
 		"`name` of the field manager of children; it must never change")
 	fs.IntVar(&f.workers, "workers", defaultHookWorkers, "how many parents each controller reconciles in parallel")
-	fs.IntVar(&f.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
-	f.memory.add(cmd)
+	fs.IntVar(&f.answerMiB, "max-answer", defaultAnswerMiB, "how many `MiB` the answer of a hook may have")
+	f.memory.add(cmd, hookObjectBytes)
 	f.found = true
 	f.servingFlags.add(cmd)
 	f.election.add(cmd, "skiff-hooks")
 	f.log.add(cmd)
-	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec",
-		"watch-namespaces", "resync-period", "workers")
+	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec", "exec-uid",
+		"hook-url", "watch-namespaces", "resync-period", "workers")
 	InGroup(cmd, GroupAdvanced, "field-manager", "max-answer")
 }
 
@@ -81,15 +92,13 @@ func (f *hooksRunFlags) check() error {
 		}
 	}
 	switch {
-	case !f.files.cluster && len(f.allowExec) > 0:
-		return Usagef("--allow-exec: it is for --from-cluster")
 	case f.resync < 0:
 		return Usagef("--resync-period %s: must not be negative", f.resync)
 	case f.manager == "" || len(f.manager) > 128: // the server's limit
 		return Usagef("--field-manager %q: must have 1 to 128 characters", f.manager)
 	}
-	return errors.Join(f.files.check(), f.servingFlags.check(), f.memory.check(),
-		checkNamespaces("--watch-namespaces", f.namespaces))
+	return errors.Join(f.files.check(), f.exec.check(&f.files), f.urls.check(), f.servingFlags.check(),
+		f.memory.check(), checkNamespaces("--watch-namespaces", f.namespaces))
 }
 
 func newHooksRun() *cobra.Command {
@@ -121,7 +130,10 @@ less often until it does. The others run meanwhile. 'skiff status' on the same m
 			}
 			var controllers []*spec.Controller
 			if !f.files.cluster {
-				if controllers, err = f.files.read(cmd); err != nil {
+				if controllers, err = f.files.read(cmd); err == nil {
+					err = f.urls.fit(controllers)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -133,7 +145,7 @@ less often until it does. The others run meanwhile. 'skiff status' on the same m
 	return cmd
 }
 
-// run runs the controllers until ctx ends.
+// run connects with the server, and runs the controllers until ctx ends.
 func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, controllers []*spec.Controller,
 	log logr.Logger) error {
 	on, done, err := reach(server, &f.election, f.checkOf, log)
@@ -141,6 +153,11 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		return err
 	}
 	defer done()
+	return f.runOn(ctx, on, controllers, log)
+}
+
+// runOn runs the controllers until ctx ends.
+func (f *hooksRunFlags) runOn(ctx context.Context, on Cluster, controllers []*spec.Controller, log logr.Logger) error {
 	names := make([]string, len(controllers))
 	for i, c := range controllers {
 		names[i] = c.Name
@@ -158,11 +175,13 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 	recorder := events.New(events.Options{Client: on.Client, Controller: "skiff.dev/hooks", Log: log})
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
-		Resync: f.resync, Memory: memory, Log: log, Call: call.Options{Log: log, Workers: f.workers + 1,
-			MaxAnswer: f.answerMiB << 20, Credential: credentials(on.Client)}})
+		Resync: f.resync, Memory: memory, Log: log, Quote: f.quote,
+		Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20, RunAs: f.exec.id,
+			At:         f.urls.at,
+			Credential: credentials(on.Client)}})
 	var fixed []*controller.Controller
 	if f.files.cluster {
-		fixed = hooks.FromCluster(f.files.selector, f.allowExec)
+		fixed = hooks.FromCluster(f.files.selector, f.exec.allowed)
 	}
 	supervising, stop := context.WithCancel(context.WithoutCancel(ctx)) // they drain before
 	var running sync.WaitGroup
@@ -176,13 +195,21 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		defer signal.Stop(again)
 		running.Go(func() { hooks.FollowFiles(supervising, f.files.paths, again) })
 	}
-	err = on.run(ctx, &f.servingFlags, manager.Options{Controllers: fixed, Set: set, History: setup.History,
-		Recorders: []*events.Recorder{recorder}, Attention: hooks.Attention, About: hooks.About, Hooks: hooks.Shown,
-		Scrape: hooks.Scrape, Log: log})
+	var places absent
+	running.Go(func() { places.watch(supervising, on.Client, on.namespaces, log) })
+	err := on.run(ctx, &f.servingFlags, manager.Options{Controllers: fixed, Set: set, History: setup.History,
+		Recorders: []*events.Recorder{recorder}, About: hooks.About, Hooks: hooks.Shown, Scrape: hooks.Scrape,
+		Log:       log,
+		Attention: func() []string { return slices.Concat(places.attention(), hooks.Attention()) }})
 	stop()
-	running.Wait()
+	if !manager.EndsWithin(hooksTimeout, running.Wait) {
+		err = errors.Join(err, fmt.Errorf("hooks: not stopped within %s: a call does not end", hooksTimeout))
+	}
 	return err
 }
+
+// hooksTimeout is how long hooks may take to end once their controllers have: programs are killed after two seconds.
+const hooksTimeout = 10 * time.Second
 
 // checkOf is the command that prints what rights a user lacks for these controllers.
 func (f *hooksRunFlags) checkOf(user string) string {

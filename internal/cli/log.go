@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/stdr"
 	"github.com/spf13/cobra"
 
 	"skiff/internal/runtime/kube"
@@ -20,31 +16,58 @@ import (
 type logFlags struct {
 	format    string
 	verbosity int
+	brief     bool // the console leaves out what is not about an object or a hook: how the process starts and ends
+}
+
+// formatOn returns the format for a log that stderr takes.
+func (f *logFlags) formatOn(stderr io.Writer) string {
+	switch {
+	case f.format != "auto":
+		return f.format
+	case isTerminal(Direct(stderr)):
+		return "console"
+	}
+	return "text"
 }
 
 func (f *logFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "log-format", "text", "`format` of the log on stderr: text (logfmt) or json")
+	cmd.Flags().StringVar(&f.format, "log-format", "auto", "`format` of the log on stderr: console (a line for a run "+
+		"that changed something), text (logfmt), json, or auto (console on a terminal, else text)")
 	cmd.Flags().IntVarP(&f.verbosity, "verbosity", "v", 0,
-		"log `level`: 0 changes, warnings and errors, 1 adds debug detail and drops no line")
+		"log `level`: 0 changes, warnings and errors, 1 adds debug detail and limits no message")
 	InGroup(cmd, groupLog, "log-format", "verbosity")
 }
 
-// logger makes a logger from the flags.
+// logger makes the logger of a command that works until it is stopped: none of its lines waits for a reader of stderr.
 func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
+	log, err := f.plainLogger(stderr)
+	if s, ok := stderr.(*Stderr); ok && err == nil {
+		s.queue(func(lines int) {
+			log.Info("lines of the log were dropped, because stderr was not read", kube.Warn("lines", lines)...)
+		})
+	}
+	return log, err
+}
+
+// plainLogger makes a logger from the flags.
+func (f *logFlags) plainLogger(stderr io.Writer) (logr.Logger, error) {
 	if f.verbosity < 0 {
 		return logr.Logger{}, Usagef("--verbosity %d: must not be negative", f.verbosity)
 	}
 	var log logr.Logger
-	switch f.format {
+	// logr's V(n) is slog's level -n.
+	options := &slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue}
+	switch format := f.formatOn(stderr); format {
+	case "console":
+		log = newConsole(stderr, f.verbosity, f.brief)
 	case "text":
-		log = stdr.New(textLines{stderr})
-		log = log.WithSink(textLog{LogSink: log.GetSink(), out: stderr, verbosity: f.verbosity, plain: true})
+		log = logr.FromSlogHandler(slog.NewTextHandler(stderr, options))
+		log = log.WithSink(warning{log.GetSink()})
 	case "json":
-		// logr's V(n) is slog's level -n.
-		log = logr.FromSlogHandler(jsonLines{slog.NewJSONHandler(stderr,
-			&slog.HandlerOptions{Level: slog.Level(-f.verbosity), ReplaceAttr: plainValue})})
+		log = logr.FromSlogHandler(slog.NewJSONHandler(stderr, options))
+		log = log.WithSink(warning{log.GetSink()})
 	default:
-		return logr.Logger{}, Usagef("--log-format %q: want text or json", f.format)
+		return logr.Logger{}, wrongChoice("--log-format", f.format, []string{"auto", "console", "text", "json"})
 	}
 	if f.verbosity == 0 {
 		log = log.WithSink(limitedLog{LogSink: log.GetSink(), limit: &logLimit{}})
@@ -61,73 +84,26 @@ func WarnIn(log logr.Logger) func(string) {
 // names and values after them.
 const logTime = "2006-01-02T15:04:05.000Z07:00"
 
-// maxLogged limits a line of the text log, and a value of the JSON log: an error may quote an object of 1.5 MB, and be
-// logged again and again. A stack trace fits.
+// maxLogged limits a value: an error may quote an object of 1.5 MB, and be logged again and again. A stack trace fits.
 const maxLogged = 16 << 10
 
-// textLines writes the text log. It cuts long lines.
-type textLines struct{ out io.Writer }
+// warning gives the lines of kube.Warn their level.
+type warning struct{ logr.LogSink }
 
-// Output writes a line of stdr, which begins with a numeric level unless it is an error.
-func (w textLines) Output(_ int, line string) error {
-	pairs, ok := pairsOf(strings.TrimSuffix(line, "\n"))
-	if !ok { // a logger with a name: none of ours has one
-		pairs = []pair{{"msg", line}}
-	}
-	level := slog.LevelError
-	if len(pairs) > 0 && pairs[0].name == "level" {
-		level = slog.LevelDebug
-		if pairs[0].value == "0" {
-			level = slog.LevelInfo
-		}
-		pairs = pairs[1:]
-		if i := slices.Index(pairs, pair{"level", slog.LevelWarn.String()}); i >= 0 { // kube.Warn
-			pairs, level = slices.Delete(pairs, i, i+1), slog.LevelWarn
-		}
-	}
-	// stdr writes the error behind the message; the JSON log has it at the end, because it is the longest part.
-	if level == slog.LevelError && len(pairs) > 1 && pairs[1].name == "error" {
-		pairs = append(append(pairs[:1:1], pairs[2:]...), pairs[1])
-	}
-	text := fmt.Appendf(nil, "time=%s level=%s", time.Now().Format(logTime), level)
-	for _, p := range pairs {
-		left := maxLogged - len(text)
-		if n := len(p.value); n > left {
-			p.value = fmt.Sprintf("%s... (%d bytes in all)", strings.ToValidUTF8(p.value[:max(left, 0)], ""), n)
-		}
-		text = appendPair(text, p.name, p.value)
-		if len(text) > maxLogged {
-			break
-		}
-	}
-	_, err := w.out.Write(append(text, '\n'))
-	return err
-}
-
-// jsonLines gives warnings their level.
-type jsonLines struct{ slog.Handler }
-
-func (h jsonLines) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level != slog.LevelInfo {
-		return h.Handler.Handle(ctx, r)
-	}
-	values := make([]any, 0, 2*r.NumAttrs())
-	r.Attrs(func(a slog.Attr) bool {
-		values = append(values, a.Key, a.Value.Any())
-		return true
-	})
+func (s warning) Info(level int, message string, values ...any) {
 	if rest, warns := kube.Warns(values); warns {
-		r = slog.NewRecord(r.Time, slog.LevelWarn, r.Message, r.PC)
-		r.Add(rest...)
+		level, values = int(-slog.LevelWarn), rest
 	}
-	return h.Handler.Handle(ctx, r)
+	s.LogSink.Info(level, message, values...)
 }
 
-func (h jsonLines) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return jsonLines{h.Handler.WithAttrs(attrs)}
+func (s warning) WithValues(values ...any) logr.LogSink {
+	return warning{s.LogSink.WithValues(values...)}
 }
 
-// plainValue writes a value of the JSON log as the text log does: a key as "namespace/name", a duration with its unit.
+func (s warning) WithName(name string) logr.LogSink { return warning{s.LogSink.WithName(name)} }
+
+// plainValue has both formats write a value in the same way: a key as "namespace/name", a duration with its unit.
 func plainValue(_ []string, a slog.Attr) slog.Attr {
 	text := ""
 	switch v := a.Value.Any().(type) {

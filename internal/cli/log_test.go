@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/stdr"
-
 	"skiff/internal/runtime/kube"
 )
 
@@ -46,36 +43,6 @@ func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
 		}
 		if got := lines("text"); got[i] != "time=TIME "+asText[i] {
 			t.Errorf("text: got  %s\nwant %s", got[i], asText[i])
-		}
-	}
-}
-
-func TestUsualLinesOfTheTextLogAreAsStdrWritesThem(t *testing.T) {
-	stamp := regexp.MustCompile(`time=\S+`)
-	write := func(plain bool, do func(log logr.Logger)) string {
-		var out bytes.Buffer
-		log := stdr.New(textLines{&out})
-		do(log.WithSink(textLog{LogSink: log.GetSink(), out: &out, verbosity: 1, plain: plain}))
-		return stamp.ReplaceAllString(out.String(), "TIME")
-	}
-	for _, v := range []any{"", "a b", `quotes " and \`, "a\nb\x00\u2028\U0001F600\xff",
-		kube.Key{Namespace: "default", Name: "web"}, kube.Key{Name: "node"}, -3, int64(1) << 60, 2.5, 1e21, 0.1, true,
-		nil, 3 * time.Second, errors.New("no"),
-		[]string{"a"}, map[string]int{"a": 1}, struct{ A int }{1}, new(int), uint8(7), float32(0.5)} {
-		for name, do := range map[string]func(log logr.Logger){
-			"value":      func(log logr.Logger) { log.Info("said", "one", 1, "v", v, "more", "x") },
-			"WithValues": func(log logr.Logger) { log.WithValues("v", v).WithValues("w", "x").Info("said", "one", 1) },
-			"WithName":   func(log logr.Logger) { log.WithName("n").Info("said", "v", v) },
-			"level":      func(log logr.Logger) { log.V(1).Info("said", "v", v) },
-			"not said":   func(log logr.Logger) { log.V(2).Info("said", "v", v) },
-			"error":      func(log logr.Logger) { log.WithValues("w", "x").Error(errors.New("no"), "said", "v", v) },
-			"warning":    func(log logr.Logger) { log.Info("careful", kube.Warn("v", v)...) },
-			"odd":        func(log logr.Logger) { log.Info("said \"it\"", "one", v, "two"); log.Info("said", 5, v) },
-			"long":       func(log logr.Logger) { log.Info("said", "v", strings.Repeat("x", maxLogged), "w", v) },
-		} {
-			if got, want := write(true, do), write(false, do); got != want {
-				t.Errorf("%s %#v:\ngot  %s\nwant %s", name, v, got, want)
-			}
 		}
 	}
 }

@@ -63,9 +63,9 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.controllers, "controllers", ControllerNames(),
+	ListVar(cmd, &f.controllers, "controllers", ControllerNames(),
 		"`names` of the controllers, separated by commas")
-	fs.StringSliceVar(&f.namespaced, "namespaced", nil,
+	ListVar(cmd, &f.namespaced, "namespaced", nil,
 		"`namespaces` to work in, separated by commas, with a Role in each and no ClusterRole (default all)")
 	fs.StringVar(&f.selector, "watch-namespace-selector", "",
 		"label `selector` of the namespaces to work in; the ClusterRole is as for all")

@@ -57,8 +57,7 @@ func checkControllers(names []string) error {
 	}
 	for i, name := range names {
 		if !slices.Contains(ControllerNames(), name) {
-			return Usagef("--controllers: unknown controller %q: choose from %s", name,
-				strings.Join(ControllerNames(), ", "))
+			return Usagef("--controllers: unknown controller %q: %s", name, Instead(name, ControllerNames()))
 		}
 		if slices.Contains(names[:i], name) {
 			return Usagef("--controllers: %q is listed twice", name)

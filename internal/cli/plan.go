@@ -14,6 +14,7 @@ import (
 	"skiff/internal/hooks/supervise"
 	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
@@ -49,7 +50,7 @@ server answers is compared with what is there, field by field. Run the new versi
 Read rights are enough: where a dry run is refused, what would be sent is compared here, and the output says so.
 
 Exit codes: 0 nothing to write, 3 there are writes, 4 something is blocked, 1 an object could not be planned or the
-server cannot be reached, 2 wrong usage.`,
+server cannot be reached, 2 wrong usage or an invalid hook controller in a file. The others are planned.`,
 		Example: `  skiff plan                                 # all objects of all controllers
   skiff plan webserver/web -n shop
   skiff plan -f web.yaml                     # as it would be after 'kubectl apply -f web.yaml'
@@ -60,7 +61,7 @@ server cannot be reached, 2 wrong usage.`,
 	fs := cmd.Flags()
 	fs.StringVarP(&f.server.Namespace, "namespace", "n", "",
 		"`namespace` of KIND/NAME, and of objects in FILE without one (default that of the kubeconfig context)")
-	f.memory.add(cmd)
+	f.memory.add(cmd, cache.DefaultObjectBytes)
 	fs.StringArrayVarP(&f.objects, "file", "f", nil,
 		"`file` or directory with objects as they would be; only these are planned")
 	fs.StringVarP(&f.output, "output", "o", "text", "`format`: text or json")
@@ -75,7 +76,7 @@ server cannot be reached, 2 wrong usage.`,
 func (f *planFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.output != "text" && f.output != "json":
-		return Usagef("-o %q: want text or json", f.output)
+		return wrongChoice("--output", f.output, []string{"text", "json"})
 	case !slices.Contains([]string{"", "terminal", "always"}, f.showSecrets):
 		return Usagef("--show-secrets=%s: want --show-secrets or --show-secrets=always", f.showSecrets)
 	}
@@ -119,15 +120,17 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.declared(ctx, client); err != nil {
+	if err := f.declared(cmd, client); err != nil {
 		return err
 	}
 	p := plan.New(plan.Options{Client: client, Full: f.full, ShowSecrets: f.secretsShown(cmd.OutOrStdout()),
 		Books:    []kube.Resource{spec.Revisions},
 		Managers: []string{apply.Manager, restart.Manager, f.manager}})
+	targets.resolve(ctx, client)
 	controllers, end := f.controllers(ctx, p, client, targets)
 	defer end()
-	if err := targets.have(controllers); err != nil {
+	if err := targets.have(ctx, client, controllers, namespace,
+		func() []kube.Resource { return f.resources(ctx, client) }); err != nil {
 		return err
 	}
 	proposals, err := proposals(objects, controllers, namespace)
@@ -141,7 +144,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	missing := targets.missing(namespace)
+	missing := targets.missing(ctx, client, namespace)
 	if missing == nil && out.Objects == 0 {
 		missing = f.noNamespace(ctx, client)
 	}
@@ -155,7 +158,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return missing
 	}
 	if exit := out.Summary().Exit(); exit != ExitDone {
-		return ExitCode(exit)
+		return f.Exit(ExitCode(exit))
 	}
 	return nil
 }
@@ -167,6 +170,12 @@ func (f *planFlags) controllers(ctx context.Context, p *plan.Planner, client *ku
 	setup := f.setup(p.Client(), logr.Discard())
 	f.memory.bound(&setup)
 	all = f.made(setup, targets.concern)
+	if f.memory.objectKiB<<10 == cache.DefaultObjectBytes { // as `skiff hooks run` would
+		setup.ObjectBytes = hookObjectBytes
+	}
+	for _, one := range f.files.invalid {
+		p.Block(one.Name, one.Err)
+	}
 	var ends []func()
 	for _, h := range f.hooks {
 		err := f.refusal(h)

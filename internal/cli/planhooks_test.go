@@ -166,3 +166,38 @@ Plan: 3 to create, 3 to change, 3 to delete, 0 blocked. 4 pods roll.
 Plan: 0 to create, 0 to change, 0 to delete, 0 blocked.
 `, "--hooks", file)
 }
+
+// Rules: HK-83, PL-15
+func TestPlanNamesTheFieldsThatTheServerDoesNotKnow(t *testing.T) {
+	c := newPlanCluster(t)
+	c.define(object{"status": object{}})
+	program := filepath.Join(t.TempDir(), "hook")
+	noError(t, os.WriteFile(program, []byte(`#!/bin/sh
+echo '{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made"},"dataa":{},"data":{"a":"1"}}]}'
+`), 0o700))
+	file := hookFile(t, `apiVersion: metacontroller.k8s.io/v1alpha1
+kind: CompositeController
+metadata: {name: c}
+spec:
+  parentResource: {apiVersion: example.com/v1, resource: things}
+  childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
+  generateSelector: true
+  hooks: {sync: {exec: {command: [`+program+`]}}}
+`)
+	c.create(thingsResource, "default", named("a", nil))
+	c.want(4, `Thing default/a
+  ! the server does not know these fields of ConfigMap, and skiff leaves them out: dataa
+      next: correct the hook, or the definition
+  + ConfigMap made
+      data.a: "1"
+Plan: 1 to create, 0 to change, 0 to delete, 1 blocked.
+`, "--hooks", file)
+	f := runHooks(c, file)
+	f.Await("the child is made", func() bool { return c.settled(thingsResource) })
+	f.Stop()
+	c.want(4, `Thing default/a
+  ! the server does not know these fields of ConfigMap, and skiff leaves them out: dataa
+      next: correct the hook, or the definition
+Plan: 0 to create, 0 to change, 0 to delete, 1 blocked.
+`, "--hooks", file)
+}

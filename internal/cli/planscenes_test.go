@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -185,11 +187,12 @@ func TestPlanOfAFileNamesEachObjectThatIsRefusedAndPlansTheRest(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yaml")
 	const one = "apiVersion: skiff.dev/v1alpha1\nkind: WebServer\n"
 	noError(t, os.WriteFile(file, []byte(one+"metadata: {name: web, namespace: nowhere}\nspec: {image: nginx}\n---\n"+
-		one+"metadata: {name: bad}\nspec: {image: 7}\n"), 0o600))
+		one+"metadata: {name: bad}\nspec: {image: 7}\n---\n"+
+		one+"metadata: {name: typo}\nspec:\n  image: nginx\n  replica: 3\n"), 0o600))
 	c.want(exitBlocked, `WebServer default/bad (new)
-  ! WebServer.skiff.dev "bad" is invalid: spec.image: Invalid value: "integer": spec.image in body must be of type `+
-		`string: "integer"
-      next: correct the file of -f
+  ! `+file+`:9: spec.image: want text, got a number
+WebServer default/typo (new)
+  ! `+file+`:16: spec.replica: unknown field, did you mean replicas?
 WebServer nowhere/web (new)
   + Deployment web: 1 pod
       spec.template.spec.containers[webserver].image: "nginx"
@@ -197,7 +200,7 @@ WebServer nowhere/web (new)
   + Service web-service
       spec.type: "NodePort"
       compared here, without a dry run: namespaces "nowhere" not found
-Plan: 2 to create, 0 to change, 0 to delete, 1 blocked.
+Plan: 2 to create, 0 to change, 0 to delete, 2 blocked.
 `, "-f", file)
 
 	// What kubectl applied before, and the file does not have any more, goes.
@@ -216,7 +219,7 @@ Plan: 2 to create, 0 to change, 0 to delete, 0 blocked.
 
 	noError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"), 0o600))
 	skiff(t, "plan", "--server", c.url(), "-f", file).Want(t, ExitUsage,
-		`-f: kind "Pod", apiVersion "v1", name "web": want objects of the controllers that are planned: WebServer, Redis, `+
+		file+`:2: kind "Pod", apiVersion "v1", name "web": want objects of the controllers that are planned: WebServer, Redis, `+
 			"RestartTrigger")
 }
 
@@ -250,6 +253,37 @@ func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
 			t.Errorf("%s: stdout is %q", args, r.Stdout)
 		}
 	}
+	c.create(webServers, "default", object{"metadata": object{"name": "web"}, "spec": object{"image": "nginx"}})
+	web := func(kind, name, uid string) object {
+		return object{"metadata": object{"name": "web", "ownerReferences": []object{{"apiVersion": kind, "kind": name,
+			"name": "web", "uid": uid, "controller": true}}}}
+	}
+	c.create(kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}, "default",
+		merged(web("skiff.dev/v1alpha1", "WebServer", "1"), object{"spec": object{"selector": object{
+			"matchLabels": object{"a": "b"}}, "template": object{"metadata": object{"labels": object{"a": "b"}},
+			"spec": object{"containers": []object{{"name": "a", "image": "a"}}}}}}))
+	c.create(kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, "default", merged(
+		web("apps/v1", "ReplicaSet", "2"),
+		object{"spec": object{"containers": []object{{"name": "a", "image": "a"}}}}))
+	for args, say := range map[string]string{
+		"rs/web":                     "rs/web: a ReplicaSet is a child: plan webserver/web",
+		"pods/web":                   "pods/web: a Pod is a child: plan webserver/web",
+		"webservr/web":               "webservr/web: did you mean webserver/web?",
+		"ws/wep":                     "there is no ws/wep in namespace default; did you mean webserver/web?",
+		"webservers/web -n nosuch":   "there is no webservers/web in namespace nosuch; it is in default",
+		"ws/x -n defalt":             "there is no ws/x in namespace defalt; did you mean default?",
+		"--watch-namespaces kube-sy": "there is no namespace kube-sy; did you mean kube-system?",
+	} {
+		r := skiff(t, append([]string{"plan", "--server", c.url()}, strings.Fields(args)...)...)
+		if r.Code == ExitDone || !strings.Contains(r.Stderr, say) {
+			t.Errorf("%s: exit code %d, %s, want %s", args, r.Code, r.Stderr, say)
+		}
+	}
+	for _, kind := range []string{"ws", "webservers", "webserver.skiff.dev", "WebServer"} {
+		if r := skiff(t, "plan", "--server", c.url(), kind+"/web"); r.Code != ExitDiffer {
+			t.Errorf("%s/web: exit code %d, %s", kind, r.Code, r.Stderr)
+		}
+	}
 	skiff(t, "plan", "--server", c.url(), "page/web").Want(t, ExitUsage, "page/web: no controller that is planned")
 	skiff(t, "plan", "--server", c.url(), "web").Want(t, ExitUsage, `"web": want KIND/NAME`)
 	skiff(t, "plan", "--server", c.url(), "--controllers", "page").Want(t, ExitUsage, `unknown controller "page"`)
@@ -270,15 +304,16 @@ func TestPlanRefusesFilesOfStrangers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yaml")
 	const one = "apiVersion: skiff.dev/v1alpha1\nkind: WebServer\nmetadata: {name: a}\nspec: {image: x}\n"
 	for text, want := range map[string]string{
-		"":                                     "there is no object in it",
-		"a: [":                                 "is not YAML",
-		"[]":                                   "must be an object",
-		one + "---\n" + one:                    "WebServer default/a is there twice",
-		strings.Repeat("# x\n", 1<<18) + one:   "larger than 1 MiB",
-		"kind: WebServer\n":                    "want objects of the controllers",
-		strings.Replace(one, "name: a", "", 1): "a WebServer has no metadata.name",
-		strings.Replace(one, "{name: a}", "7", 1): "a WebServer has no metadata.name",
-		strings.Repeat("[", 20000):                "-f: ",
+		"":                                   "there is no object in it",
+		"a: [":                               "is not YAML",
+		"[]":                                 "must be an object",
+		one + "---\n" + one:                  "WebServer default/a is there twice",
+		strings.Repeat("# x\n", 1<<18) + one: "larger than 1 MiB",
+		"kind: WebServer\n":                  `:1: apiVersion "" of a WebServer: want skiff.dev/v1alpha1`,
+		"apiVersion: skiff.dev/v1alpha1\nkind: WebServr\n": ":2: kind WebServr: did you mean WebServer?",
+		strings.Replace(one, "name: a", "", 1):             "a WebServer has no metadata.name",
+		strings.Replace(one, "{name: a}", "7", 1):          "a WebServer has no metadata.name",
+		strings.Repeat("[", 20000):                         "-f: ",
 	} {
 		noError(t, os.WriteFile(file, []byte(text), 0o600))
 		r := skiff(t, "plan", "--server", c.url(), "-f", file)
@@ -302,9 +337,17 @@ func FuzzProposal(f *testing.F) {
 	c := Choice{own: ControllerNames()}
 	all := c.made(c.setup(client, logr.Discard()), planned(nil).concern)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		one, err := proposal(text, all, "default")
+		one, err := proposal(spec.Object{Raw: text}, all, "default")
 		if err == nil && (one.Key.Name == "" || one.Resource.Plural == "" || !json.Valid(one.Object)) {
 			t.Errorf("%q became %+v", text, one)
 		}
 	})
+}
+
+func merged(all ...object) object {
+	out := object{}
+	for _, o := range all {
+		maps.Copy(out, o)
+	}
+	return out
 }

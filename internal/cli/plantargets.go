@@ -9,7 +9,9 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/nearest"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/plan"
 )
@@ -20,8 +22,10 @@ type planned []*planTarget
 // planTarget is one KIND/NAME.
 type planTarget struct {
 	kind, namespace, name string
+	named                 string // as it was given
 
-	found bool
+	resource kube.Resource // what the server takes the kind for; the zero value: it has none of that name
+	found    bool
 }
 
 func planTargets(args []string) (out planned, err error) {
@@ -30,7 +34,7 @@ func planTargets(args []string) (out planned, err error) {
 		if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 			return nil, Usagef("%.100q: want KIND/NAME, such as webserver/web", arg)
 		}
-		out = append(out, &planTarget{kind: strings.ToLower(kind), name: name})
+		out = append(out, &planTarget{named: arg, kind: strings.ToLower(kind), name: name})
 	}
 	return out, nil
 }
@@ -66,24 +70,65 @@ func (all planned) wants(namespace string) func(kube.Resource, kube.Key) bool {
 	}
 }
 
-// have fails for a kind that no controller works for.
-func (all planned) have(controllers []*controller.Controller) error {
+// resolve finds what the server takes each kind for, which may be a short name or a plural.
+func (all planned) resolve(ctx context.Context, client *kube.Client) {
+	for _, t := range all {
+		if r, err := discovery.Resolve(ctx, client, t.kind); err == nil {
+			t.resource, t.kind = r.Resource, r.GroupResource()
+		}
+	}
+}
+
+// String is the target as it was named.
+func (t *planTarget) String() string { return t.named }
+
+// have fails for a kind that no controller works for. known are the resources that controllers could be planned for:
+// those of kinds that nobody asks for are not made.
+func (all planned) have(ctx context.Context, client *kube.Client, controllers []*controller.Controller,
+	namespace string, known func() []kube.Resource) error {
 	for _, t := range all {
 		if !slices.ContainsFunc(controllers, func(c *controller.Controller) bool { return t.is(c.Resource()) }) {
-			return Usagef("%s/%s: no controller that is planned works for this kind; choose with --controllers, "+
-				"--hooks or --from-cluster", t.kind, t.name)
+			return t.noController(ctx, client, namespace, known())
 		}
 	}
 	return nil
 }
 
-// missing fails for an object that is not there.
-func (all planned) missing(namespace string) error {
-	for _, t := range all {
-		if !t.found {
-			return fmt.Errorf("there is no %s/%s in namespace %s; name another namespace with -n",
-				t.kind, t.name, namespace)
+// noController says what to plan in place of an object that no controller works for.
+func (t *planTarget) noController(ctx context.Context, client *kube.Client, namespace string,
+	known []kube.Resource) error {
+	if t.resource.Plural != "" {
+		k := kube.Key{Namespace: namespace, Name: t.name}
+		if t.resource.ClusterScoped {
+			k.Namespace = ""
 		}
+		if owner, name, ok := ownerAmong(ctx, client, t.resource, k, known); ok {
+			return Usagef("%s: a %s is a child: plan %s/%s", t, t.resource.Kind, strings.ToLower(owner.Kind), name)
+		}
+	}
+	var kinds []string
+	for _, r := range known {
+		kinds = append(kinds, strings.ToLower(r.Kind))
+	}
+	if question := nearest.Ask(t.kind, kinds, "", "/"+t.name); question != "" && t.resource.Plural == "" {
+		return Usagef("%s: %s", t, question)
+	}
+	return Usagef("%s: no controller that is planned works for this kind; choose with --controllers, --hooks or "+
+		"--from-cluster", t)
+}
+
+// missing fails for an object that is not there.
+func (all planned) missing(ctx context.Context, client *kube.Client, namespace string) error {
+	for _, t := range all {
+		if t.found {
+			continue
+		}
+		where := ""
+		if t.resource.Plural != "" {
+			where = elsewhere(ctx, client, t.resource, kube.Key{Namespace: namespace, Name: t.name})
+		}
+		return fmt.Errorf("there is no %s in namespace %s; %s", t, namespace,
+			cmp.Or(where, askNamespace(ctx, client, namespace), "name another namespace with -n"))
 	}
 	return nil
 }
@@ -96,8 +141,8 @@ func (f *planFlags) noNamespace(ctx context.Context, client *kube.Client) error 
 		err := client.Get(ctx, kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace",
 			ClusterScoped: true}, kube.Key{Name: name}, &namespace)
 		if kube.IsNotFound(err) {
-			return fmt.Errorf("--watch-namespaces: there is no namespace %s; correct the name, or create it first",
-				name)
+			return fmt.Errorf("--watch-namespaces: there is no namespace %s; %s", name,
+				cmp.Or(askNamespace(ctx, client, name), "correct the name, or create it first"))
 		}
 	}
 	return nil
@@ -107,7 +152,7 @@ func (f *planFlags) noNamespace(ctx context.Context, client *kube.Client) error 
 const maxProposals = 1000
 
 // readProposals reads the objects of -f.
-func readProposals(files []string) ([]kube.Raw, error) {
+func readProposals(files []string) ([]spec.Object, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -125,7 +170,7 @@ func readProposals(files []string) ([]kube.Raw, error) {
 }
 
 // proposals returns the owners that objects are. All of them must be of kinds that the controllers work for.
-func proposals(objects []kube.Raw, controllers []*controller.Controller, namespace string) (out []plan.Proposal,
+func proposals(objects []spec.Object, controllers []*controller.Controller, namespace string) (out []plan.Proposal,
 	err error) {
 	for _, text := range objects {
 		one, err := proposal(text, controllers, namespace)
@@ -143,8 +188,10 @@ func proposals(objects []kube.Raw, controllers []*controller.Controller, namespa
 }
 
 // proposal finds the resource of an object, and gives it the namespace where it has none.
-func proposal(text kube.Raw, controllers []*controller.Controller, namespace string) (one plan.Proposal, err error) {
-	object, err := patch.Decode(text)
+func proposal(read spec.Object, controllers []*controller.Controller, namespace string) (one plan.Proposal,
+	err error) {
+	place := Place{File: read.File, Node: read.Node}
+	object, err := patch.Decode(read.Raw)
 	if err != nil {
 		return one, err
 	}
@@ -154,7 +201,10 @@ func proposal(text kube.Raw, controllers []*controller.Controller, namespace str
 	meta, _ := body["metadata"].(map[string]any)
 	one.Key.Name, _ = meta["name"].(string)
 	one.Key.Namespace, _ = meta["namespace"].(string)
-	var kinds []string
+	one.Refused = func(ctx context.Context, c *kube.Client, err error) []string {
+		return FieldErrors(ctx, c, one.Resource, place, err)
+	}
+	var kinds, versions []string
 	for _, c := range controllers {
 		r := c.Resource()
 		if r.Kind == kind && r.APIVersion() == apiVersion {
@@ -163,13 +213,21 @@ func proposal(text kube.Raw, controllers []*controller.Controller, namespace str
 		if r.Plural != "" && !slices.Contains(kinds, r.Kind) {
 			kinds = append(kinds, r.Kind)
 		}
+		if r.Kind == kind {
+			versions = append(versions, r.APIVersion())
+		}
 	}
 	switch r := one.Resource; {
+	case r.Plural == "" && nearest.Of(kind, kinds) != "":
+		return one, fmt.Errorf("%s: kind %s: %s", place.At("kind"), kind, nearest.Ask(kind, kinds, "", ""))
+	case r.Plural == "" && len(versions) > 0:
+		return one, fmt.Errorf("%s: apiVersion %.100q of a %s: want %s", place.At("apiVersion"), apiVersion, kind,
+			strings.Join(versions, " or "))
 	case r.Plural == "":
-		return one, fmt.Errorf("kind %.100q, apiVersion %.100q, name %.100q: want objects of the controllers that "+
-			"are planned: %s", kind, apiVersion, one.Key.Name, strings.Join(kinds, ", "))
+		return one, fmt.Errorf("%s: kind %.100q, apiVersion %.100q, name %.100q: want objects of the controllers "+
+			"that are planned: %s", place.At("kind"), kind, apiVersion, one.Key.Name, strings.Join(kinds, ", "))
 	case one.Key.Name == "":
-		return one, fmt.Errorf("a %s has no metadata.name", r.Kind)
+		return one, fmt.Errorf("%s: a %s has no metadata.name", place.At("metadata"), r.Kind)
 	case r.ClusterScoped:
 		one.Key.Namespace = ""
 	case one.Key.Namespace == "":
@@ -184,4 +242,20 @@ func proposal(text kube.Raw, controllers []*controller.Controller, namespace str
 	}
 	one.Object, err = patch.Encode(body)
 	return one, err
+}
+
+// resources are those of the owners that the chosen controllers work for, as far as the server has them.
+func (f *planFlags) resources(ctx context.Context, client *kube.Client) (out []kube.Resource) {
+	for _, op := range f.operators() {
+		out = append(out, op.rights[0].Resource)
+	}
+	for _, h := range f.hooks {
+		for _, p := range h.Parents {
+			r, found, err := discovery.Find(ctx, client, p.Group(), p.Version(), p.Resource)
+			if found && err == nil {
+				out = append(out, r.Resource)
+			}
+		}
+	}
+	return out
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/runtime/manager"
 	"skiff/internal/runtime/process"
 )
 
@@ -55,8 +58,18 @@ func (Interrupted) Error() string { return "interrupted by a signal" }
 // process, and again to its group.
 const SameSignal = 100 * time.Millisecond
 
+// stopTimeout is how long after the first signal a program ends in any case: a drain takes half a minute, and what
+// follows seconds. Each part that is waited for has a bound of its own, and is named when that is over.
+const stopTimeout = time.Minute
+
+// Protect keeps programs that skiff runs from its memory and descriptors. Where the kernel refuses, they are as
+// trusted as skiff.
+func Protect() { _ = process.Protect() }
+
 // RunMain is the function main of a program: it runs the program's command and exits with its code. SIGINT and SIGTERM
-// cancel ctx; a second one exits with 1 at once. One more goroutine waits for signals, until the process ends.
+// cancel ctx; a second one exits with 1 at once, and so does the first one after stopTimeout. One more goroutine waits
+// for signals, until the process ends. Lines that net/http logs by itself go nowhere: they do not have the form of the
+// log, and a stderr that is not read would hold up connections.
 func RunMain(command func(ctx context.Context) int) {
 	// When the reader of stdout exits (`skiff watch pods | head`), writes fail instead of killing the process. Not
 	// signal.Ignore: the command of `skiff-dev -- COMMAND` would inherit that.
@@ -64,30 +77,42 @@ func RunMain(command func(ctx context.Context) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	log.SetOutput(io.Discard)
 	go func() {
 		cancel(Interrupted{<-signals})
-		first := time.Now()
-		for range signals {
-			if time.Since(first) > SameSignal {
-				exit(ExitFailed) // the second one means now
+		first, late := time.Now(), time.After(stopTimeout)
+		for {
+			select {
+			case <-signals:
+				if time.Since(first) > SameSignal {
+					exit(ExitFailed) // the second one means now
+				}
+			case <-late:
+				say(os.Stderr, "%s: still running %s after a signal to stop: exiting\n", filepath.Base(os.Args[0]),
+					stopTimeout)
+				exit(ExitFailed)
 			}
 		}
 	}()
 	exit(command(ctx))
 }
 
-// exit ends the process, and with it the credential plugins and hooks that still run.
+// exit ends the process, and with it the credential plugins and hooks that still run. A program that is being started
+// from a disk that hangs keeps others waiting, but not the exit.
 func exit(code int) {
-	process.EndAll()
+	manager.EndsWithin(time.Second, process.EndAll)
 	os.Exit(code)
 }
 
 // Execute runs the command that args select below root and returns the exit code of the program. Errors begin with the
 // name of root.
-func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+func Execute(ctx context.Context, root *cobra.Command, args []string, stdout, out io.Writer) int {
+	stderr := &Stderr{out: out}
+	defer stderr.close()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	ctx = context.WithValue(ctx, stderrKey{}, stderr)
 	started := false // while false, an error is from cobra's check of flags and arguments
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd, err := root.ExecuteContextC(ctx)
@@ -131,7 +156,7 @@ func Complete(root *cobra.Command) {
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SuggestionsMinimumDistance = 2 // edits: two letters swapped, or one wrong and one missing
+	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpCommand(newHelp())
 	groupUsage(root)
 	root.AddCommand(newVersion(), newCompletion(root.Name()))
@@ -141,7 +166,6 @@ func Complete(root *cobra.Command) {
 func group(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(sub...)
 	cmd.Args = cobra.ArbitraryArgs
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return UnknownCommand(cmd, args[0])
@@ -165,11 +189,13 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // UnknownCommand is the error for a name that is none of the subcommands of cmd.
 func UnknownCommand(cmd *cobra.Command, name string) error {
-	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return Usagef("unknown command %q for %s: did you mean %s?", name, cmd.CommandPath(),
-			strings.Join(near, " or "))
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
 	}
-	return Usagef("unknown command %q for %s", name, cmd.CommandPath())
+	return Usagef("unknown command %.100q for %s: %s", name, cmd.CommandPath(), Instead(name, names))
 }
 
 func newHelp() *cobra.Command {
@@ -178,8 +204,11 @@ func newHelp() *cobra.Command {
 		Short: "Show the help of a command",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return Usagef("no help for %q: unknown command", strings.Join(args, " "))
+			if err == nil && len(rest) > 0 {
+				err = UnknownCommand(about, rest[0])
+			}
+			if err != nil {
+				return err
 			}
 			about.InitDefaultHelpFlag() // cobra adds -h only to the command that runs
 			return about.Help()
@@ -229,6 +258,27 @@ func During(ctx context.Context, service, work func(context.Context) error) erro
 	stopService()
 	running.Wait()
 	return errors.Join(err, failed)
+}
+
+// Until calls read, which reads files that a user names, and returns what that returns, or an error once ctx ends: a
+// pipe that nobody writes to blocks for ever. The goroutine of read is then left to the end of the process.
+func Until[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // Ended drops the error of a request that failed because ctx was cancelled: the user stopped the command.

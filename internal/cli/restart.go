@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +20,7 @@ import (
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/labels"
 	"skiff/internal/runtime/manager"
+	"skiff/internal/runtime/nearest"
 )
 
 // restartFlags are the flags of `skiff restart`.
@@ -52,10 +58,10 @@ restart when it is restarted itself. Pods that run already at the first start ne
 	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
 		"`namespace` of the pods and of the targets (default that of the kubeconfig context or of the pod)")
 	fs.StringVarP(&f.selector, "selector", "l", "", "label `selector` of the pods to watch (required)")
-	fs.StringSliceVar(&f.targets, "target", nil,
+	ListVar(cmd, &f.targets, "target", nil,
 		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other "+
 			"(required)")
-	fs.StringSliceVar(&f.on, "on", []string{restart.NewPodRunning.String()},
+	ListVar(cmd, &f.on, "on", []string{restart.NewPodRunning.String()},
 		"`reasons` to restart: NewPodRunning, PodReplaced, ContainerRestarted, PodIPChanged, PodDeleted")
 	fs.DurationVar(&f.debounce, "debounce", restart.DefaultDebounce,
 		"restart when the pods have not changed for this long")
@@ -118,6 +124,10 @@ func parseTarget(text string) (restart.TargetRef, error) {
 	case name == "":
 		return restart.TargetRef{}, fmt.Errorf("%.100q: want KIND/NAME, such as deployment/web", text)
 	case kind == "":
+		question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset"}, "", "/"+name)
+		if question != "" {
+			return restart.TargetRef{}, fmt.Errorf("%.100q: %s", text, question)
+		}
 		return restart.TargetRef{}, fmt.Errorf("%.100q: only a deployment, statefulset or daemonset can be restarted",
 			text)
 	case !kube.ValidName(name):
@@ -152,7 +162,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	on := Cluster{namespaces: []string{namespace}}
+	on := Cluster{Context: cfg.Context, namespaces: []string{namespace}}
 	if on.Client, on.Requests, err = observed(&cfg); err != nil {
 		return err
 	}
@@ -171,6 +181,35 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if f.cooldown < f.floors.minCooldown {
 		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
 	}
-	return on.run(cmd.Context(), &f.servingFlags, manager.Options{Controllers: []*controller.Controller{c},
+	looking, stop := context.WithCancel(cmd.Context())
+	var look sync.WaitGroup
+	look.Go(func() { warnOfNoPods(looking, on.Client, namespace, f.selector, warn) })
+	err = on.run(cmd.Context(), &f.servingFlags, manager.Options{Controllers: []*controller.Controller{c},
 		History: setup.History, Log: log})
+	stop()
+	look.Wait()
+	return err
 }
+
+// warnOfNoPods warns of a selector that selects no pod now, which is right where they are yet to come.
+func warnOfNoPods(ctx context.Context, c *kube.Client, namespace, selector string, warn func(string)) {
+	path, err := (kube.Resource{Version: "v1", Plural: "pods"}).Path(namespace, "")
+	if err != nil {
+		return
+	}
+	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"limit": {"1"}, "labelSelector": {selector}})
+	var list struct {
+		Items []kube.Raw `json:"items"`
+	}
+	if err != nil || kube.Unmarshal(body, &list) != nil || len(list.Items) > 0 {
+		return // it is said elsewhere that the server does not answer, or that a right is missing
+	}
+	text := fmt.Sprintf("--selector %s: no pod in namespace %s matches it now", selector, namespace)
+	if emptyValue.MatchString(selector) {
+		text += "; is a value missing after the =?"
+	}
+	warn(text)
+}
+
+// emptyValue finds a label without a value.
+var emptyValue = regexp.MustCompile(`=\s*(,|$)`)

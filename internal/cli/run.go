@@ -8,11 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/labels"
 	"skiff/internal/runtime/manager"
@@ -34,12 +37,12 @@ type ControllerFlags struct {
 // Add adds the flags to a command.
 func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.Names, "controllers", ControllerNames(),
+	ListVar(cmd, &f.Names, "controllers", ControllerNames(),
 		"`names` of the controllers to run, separated by commas")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
 		"how many objects of one namespace each controller reconciles in parallel; one more may be of another")
 	f.servingFlags.add(cmd)
-	f.memory.add(cmd)
+	f.memory.add(cmd, cache.DefaultObjectBytes)
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
 	f.floors.add(cmd)
@@ -48,10 +51,23 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles")
 }
 
+// HeedProbesFlag takes back ServeProbes where the flag is given. It is for after the flags are parsed.
+func (f *ControllerFlags) HeedProbesFlag(cmd *cobra.Command) {
+	f.found = f.found && !cmd.Flags().Changed("health-probe-bind-address")
+}
+
+// NoProbes takes back ServeProbes, if no flag asks for the probes.
+func (f *ControllerFlags) NoProbes() {
+	if f.found {
+		f.found, f.health = false, "0"
+	}
+}
+
 // Check checks the values.
 func (f *ControllerFlags) Check() error {
 	if f.AllowNone && slices.Equal(f.Names, []string{"none"}) {
 		f.Names = nil
+		f.NoProbes()
 	} else if err := checkControllers(f.Names); err != nil {
 		return err
 	}
@@ -90,7 +106,7 @@ func checkNamespaces(flag string, names []string) error {
 // checkTemplatePolicy checks the value of --template-policy.
 func checkTemplatePolicy(name string) error {
 	if !slices.Contains(podpolicy.Names, name) {
-		return Usagef("--template-policy %q: must be one of %s", name, strings.Join(podpolicy.Names, ", "))
+		return wrongChoice("--template-policy", name, podpolicy.Names)
 	}
 	return nil
 }
@@ -132,7 +148,7 @@ that is free, unless --health-probe-bind-address is given.`,
   skiff run --leader-elect      # with more than one replica`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags.found = !cmd.Flags().Changed("health-probe-bind-address")
+			flags.HeedProbesFlag(cmd)
 			if err := flags.Check(); err != nil {
 				return err
 			}
@@ -159,7 +175,7 @@ that is free, unless --health-probe-bind-address is given.`,
 	flags.found = true
 	flags.Add(cmd)
 	election.add(cmd, "skiff")
-	cmd.Flags().StringSliceVar(&namespaces, "watch-namespaces", nil,
+	ListVar(cmd, &namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	cmd.Flags().StringVar(&selector, "watch-namespace-selector", "",
 		"label `selector` of the namespaces to work in, which may come and go")
@@ -179,28 +195,32 @@ func checkOf(controllers, namespaces []string, selector string) func(user string
 	return func(user string) string { return "skiff check --as " + user + scope }
 }
 
+// compareTimeout is how long the comparison of the definitions may take to end: its requests end with its context.
+const compareTimeout = 5 * time.Second
+
 // RunControllers runs the controllers until ctx is done; with an elector, they work only while this process leads.
 func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr.Logger) error {
-	scope := "all"
 	if len(on.namespaces) > 0 {
 		on.namespaces = slices.Compact(slices.Sorted(slices.Values(on.namespaces)))
-		scope = strings.Join(on.namespaces, ",")
-	} else if on.selector != "" {
-		scope = "selected by " + on.selector
 	}
-	on.start(log, "controllers", strings.Join(f.Names, ","), "namespaces", scope)
+	on.start(log, "controllers", strings.Join(f.Names, ","), "namespaces", on.scope())
 	s := on.setup(&f.servingFlags, log)
 	s.Workers, s.MinDebounce, s.MinCooldown = f.workers, f.floors.minDebounce, f.floors.minCooldown
 	s.TemplatePolicy = podpolicy.Policy(f.templatePolicy)
 	f.memory.bound(&s)
 	controllers, recorders := newControllers(f.Names, s)
 	var installed skew
+	var places absent
 	comparing, stop := context.WithCancel(ctx)
 	var compare sync.WaitGroup
 	compare.Go(func() { installed.watch(comparing, on.Client, log) })
+	compare.Go(func() { places.watch(comparing, on.Client, on.namespaces, log) })
 	err := on.run(ctx, &f.servingFlags, manager.Options{Controllers: controllers, Recorders: recorders,
-		Attention: installed.attention, History: s.History, Log: log})
+		Attention: func() []string { return slices.Concat(places.attention(), installed.attention()) },
+		History:   s.History, Log: log})
 	stop()
-	compare.Wait()
+	if !manager.EndsWithin(compareTimeout, compare.Wait) {
+		log.Info("a part of the process does not stop, and is left", kube.Warn("part", "definitions")...)
+	}
 	return err
 }

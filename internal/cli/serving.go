@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/restart"
-	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
@@ -28,6 +27,7 @@ type servingFlags struct {
 	pageOpened                     func(url string)
 	found                          bool // no flag was given: the probes are served where `skiff status` finds them
 	watchTimeout, watchIdleTimeout time.Duration
+	pageOpen                       bool // its readers may see all that there is
 }
 
 func (f *servingFlags) add(cmd *cobra.Command) {
@@ -44,11 +44,11 @@ func (f *servingFlags) add(cmd *cobra.Command) {
 			"address only")
 	fs.StringVar(&f.page, "debug-bind-address", cmp.Or(f.page, "0"),
 		"`host:port` for the live page; 0 disables it, :PORT listens on the loopback address only")
-	fs.StringSliceVar(&f.pageHosts, "debug-allowed-hosts", nil,
+	ListVar(cmd, &f.pageHosts, "debug-allowed-hosts", nil,
 		"`names` by which browsers may ask for the live page, beside localhost and addresses")
 	fs.StringVar(&f.pageToken, "debug-token-file", "",
 		"`file` with the token that readers of the live page need; without it, the page is served on the loopback "+
-			"address only, and shows no texts of errors")
+			"address only, and shows no text that may repeat an object")
 	fs.DurationVar(&f.watchTimeout, "watch-liveness-timeout", manager.DefaultWatchTimeout,
 		"/livez/watch fails when a watch has had no event, bookmark or renewal for this long")
 	fs.DurationVar(&f.watchIdleTimeout, "watch-idle-timeout", 0,
@@ -60,8 +60,12 @@ func (f *servingFlags) add(cmd *cobra.Command) {
 		"watch-idle-timeout")
 }
 
-// ServePage serves the live page, on a free port of this machine, unless a flag says otherwise. It is for before add.
-func (f *servingFlags) ServePage() { f.page = "127.0.0.1:0" }
+// ServePage serves the live page, on a free port of this machine, unless a flag says otherwise, of a cluster in which
+// nothing is secret. It is for before add.
+func (f *servingFlags) ServePage() { f.page, f.pageOpen = "127.0.0.1:0", true }
+
+// ServeProbes serves the probes where `skiff status` finds them, unless a flag says otherwise. It is for before Add.
+func (f *servingFlags) ServeProbes() { f.found = true }
 
 // OnPage has opened called with the URL of the live page as soon as that is served. It returns whether it will be.
 func (f *servingFlags) OnPage(opened func(url string)) bool {
@@ -121,6 +125,7 @@ func (f *servingFlags) checkPage() error {
 func (f *servingFlags) options(o manager.Options) manager.Options {
 	o.HealthAddr, o.MetricsAddr, o.DebugAddr, o.WatchTimeout = f.health, f.metrics, loopback(f.debug), f.watchTimeout
 	o.PageAddr, o.PageHosts, o.PageOpened = loopback(f.page), f.pageHosts, f.pageOpened
+	o.PageOpen = f.pageOpen
 	if f.pageToken != "" {
 		o.PageToken = func() (string, error) { return kubeconfig.ReadToken(f.pageToken) }
 	}
@@ -141,13 +146,13 @@ func (f *servingFlags) history() *history.Log {
 // memoryFlags bound what the copies of the cluster's objects take.
 type memoryFlags struct{ mirrorMiB, objectKiB int }
 
-func (f *memoryFlags) add(cmd *cobra.Command) {
+func (f *memoryFlags) add(cmd *cobra.Command, objectBytes int64) {
 	fs := cmd.Flags()
 	fs.IntVar(&f.mirrorMiB, "mirror-memory-mib", 0,
 		"how many `MiB` the objects of one resource may take in memory; where there are more, the namespace that "+
 			"takes most is not worked on until it fits, and named by skiff status (default: a third of the memory "+
 			"limit)")
-	fs.IntVar(&f.objectKiB, "max-object-kib", cache.DefaultObjectBytes>>10,
+	fs.IntVar(&f.objectKiB, "max-object-kib", int(objectBytes>>10),
 		"how many `KiB` one object may take in memory; a larger one is not worked on, and named by skiff status")
 	InGroup(cmd, GroupAdvanced, "mirror-memory-mib", "max-object-kib")
 }

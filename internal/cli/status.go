@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +15,20 @@ import (
 // statusFlags are the flags of `skiff status`.
 type statusFlags struct {
 	probes, page, token, output string
-	watch                       bool
+	namespace                   string
+	watch, all                  bool
 }
 
 func newStatus() *cobra.Command {
 	var f statusFlags
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [KIND/NAME]",
 		Short: "Show how a running skiff is doing, and what needs attention",
 		Long: `Asks a running skiff how it is: in one sentence, then what needs attention with the reason, the next step and
-the time of the next try, who leads, the queues and the watches. That is what its live page shows. Where only the
-probes are served, it shows /readyz?verbose; lines that begin with ! need attention.
+the time of the next try, and who leads; the queues and the watches where something is wrong with them, or with --all.
+That is what its live page shows. Where only the probes are served, it shows /readyz?verbose; lines that begin with !
+need attention. With KIND/NAME, also in plural or with the short name, it tells of one object: how it is and since
+when, its children, what the last runs wrote and why, and when the next one is.
 
 Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is
 where 'skiff run' serves them without a flag. They say where the live page is, if there is one.
@@ -34,11 +36,12 @@ where 'skiff run' serves them without a flag. They say where the live page is, i
 Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage. --watch ends
 with the code of what it showed last.`,
 		Example: `  skiff status
+  skiff status webserver/web -n shop
   skiff status --watch --debug-bind-address 127.0.0.1:8082       # or the URL of the page
   skiff status --health-probe-bind-address 10.0.3.7:8081
   kubectl exec -n skiff deploy/skiff -- /skiff status`,
-		Args: NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.probes, "health-probe-bind-address", "",
@@ -47,6 +50,8 @@ with the code of what it showed last.`,
 		"`host:port` of the live page, as 'skiff run' was given it, or its URL")
 	fs.StringVar(&f.token, "debug-token-file", "",
 		"`file` with the token that the live page needs; it is sent to --debug-bind-address only")
+	fs.StringVarP(&f.namespace, "namespace", "n", "default", "`namespace` of the object")
+	fs.BoolVar(&f.all, "all", false, "show the queues and the watches also where all is as usual")
 	fs.StringVarP(&f.output, "output", "o", "", "`format`: json")
 	fs.BoolVarP(&f.watch, "watch", "w", false,
 		"ask each second until stopped: a terminal shows the present state, anything else each change")
@@ -60,6 +65,8 @@ func (f *statusFlags) asks(cmd *cobra.Command, q *statusAsker) (func(context.Con
 	switch {
 	case f.output != "" && f.output != "json":
 		return nil, Usagef("--output %q: want json, or omit the flag", f.output)
+	case !namespaceName().MatchString(f.namespace):
+		return nil, Usagef("--namespace: %q is not a valid namespace name", f.namespace)
 	case byProbes && byPage:
 		return nil, Usagef("--health-probe-bind-address and --debug-bind-address: give one of them")
 	case f.token != "" && !byPage:
@@ -91,7 +98,7 @@ func (f *statusFlags) asks(cmd *cobra.Command, q *statusAsker) (func(context.Con
 	}, nil
 }
 
-func (f *statusFlags) run(cmd *cobra.Command) error {
+func (f *statusFlags) run(cmd *cobra.Command, args []string) error {
 	q := newStatusAsker(statusTimeout)
 	defer q.close()
 	if f.token != "" {
@@ -106,6 +113,16 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
+	if len(args) == 1 {
+		t, err := readTarget(args[0], f.namespace)
+		if err == nil && f.watch {
+			err = Usagef("--watch: give no object, or omit the flag")
+		}
+		if err != nil {
+			return err
+		}
+		return f.runObject(cmd.Context(), q, ask, t, out)
+	}
 	if f.watch {
 		q.timeout = watchStatusTimeout
 		return f.follow(cmd.Context(), ask, out)
@@ -130,13 +147,14 @@ func (f *statusFlags) write(out io.Writer, all []*status) error {
 		}
 		return nil
 	}
-	_, err := io.WriteString(out, textOfAll(all, coloured(out)))
+	_, err := io.WriteString(out, f.textOfAll(all, out))
 	return err
 }
 
 // textOfAll is what some of them say for people.
-func textOfAll(all []*status, colour bool) string {
-	w := statusText{colour: colour, now: time.Now()}
+func (f *statusFlags) textOfAll(all []*status, out io.Writer) string {
+	w := newStatusText(out)
+	w.all = f.all
 	for i, s := range all {
 		if i > 0 {
 			w.WriteByte('\n')
@@ -146,8 +164,8 @@ func textOfAll(all []*status, colour bool) string {
 	return w.String()
 }
 
-// coloured says whether the reader of an output sees colours.
-func coloured(out io.Writer) bool { return isTerminal(out) && os.Getenv("NO_COLOR") == "" }
+// Coloured says whether the reader of an output sees colours.
+func Coloured(out io.Writer) bool { return isTerminal(Direct(out)) && os.Getenv("NO_COLOR") == "" }
 
 // find asks each skiff at some of the addresses.
 func (q *statusAsker) find(ctx context.Context, addresses []string) ([]*status, error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -143,8 +144,7 @@ func TestRunWithAnAddressOfItsProbesServesThemThereOrNowhere(t *testing.T) {
 		defer l.Close()
 	}
 	f := program.Follow(t, "run", "--server", c.url(), "--health-probe-bind-address", defaultProbes)
-	const want = "--health-probe-bind-address " + defaultProbes + ": listen tcp " + defaultProbes +
-		": bind: address already in use; give another host:port, or 0 for none"
+	const want = "--health-probe-bind-address " + defaultProbes + ": port 8081 is taken"
 	if code := f.Wait(); code != ExitFailed || !strings.Contains(f.Stderr.String(), want) {
 		t.Errorf("exit code %d, log:\n%s", code, f.Stderr)
 	}
@@ -174,7 +174,8 @@ func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
 			"[-]redis failed: x\n\nskiff at " + fine + " is ready; all is well\n[+]shutdown ok\n", errDiffer},
 	} {
 		all, err := q.find(t.Context(), test.addresses)
-		if text := textOfAll(all, false); err != nil || worst(all) != test.err || text != test.want {
+		text := new(statusFlags).textOfAll(all, io.Discard)
+		if err != nil || worst(all) != test.err || text != test.want {
 			t.Errorf("got %q and %v, want %q", text, err, test.want)
 		}
 	}

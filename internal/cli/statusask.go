@@ -72,6 +72,9 @@ func (q *statusAsker) get(ctx context.Context, address, path, flag string) (*htt
 		req.Header.Set("Authorization", "Bearer "+q.token)
 	}
 	resp, err := q.transport.RoundTrip(req)
+	if err == nil {
+		err = kube.RefuseSwitch(resp)
+	}
 	if err != nil {
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return nil, nil, fmt.Errorf("nothing listens on %s: start skiff run with %s %[1]s", address, flag)
@@ -128,6 +131,9 @@ func (q *statusAsker) json(ctx context.Context, address, path string, into any) 
 	case resp.StatusCode == http.StatusMisdirectedRequest:
 		return errors.New("it does not serve the page under this host name: use an IP address, or start skiff with " +
 			"--debug-allowed-hosts")
+	case resp.StatusCode == http.StatusNotFound && json.Unmarshal(body, &head) == nil &&
+		strings.HasPrefix(head.Format, "skiff-state/"):
+		return errNoSuchObject
 	case resp.StatusCode != http.StatusOK || json.Unmarshal(body, &head) != nil ||
 		!strings.HasPrefix(head.Format, "skiff-state/"):
 		return foreign(resp)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -35,6 +36,12 @@ func shopStatus() (*status, time.Time) {
 			{State: "failing", Kind: "Redis", Namespace: "shop", Name: "cache", Reason: "Conflict", Failures: 7,
 				Since: before(79 * time.Minute), Next: now.Add(42 * time.Second),
 				Command: "kubectl describe redis cache -n shop"},
+			{State: "stalled", Kind: "WebServer", Namespace: "shop", Name: "a", Reason: "NameTaken",
+				Since:   before(time.Minute),
+				Message: "Deployment shop/a exists and is not managed by skiff; delete it"},
+			{State: "stalled", Kind: "WebServer", Namespace: "shop", Name: "b", Reason: "NameTaken",
+				Since:   before(time.Minute),
+				Message: "Deployment shop/b exists and is not managed by skiff; delete it"},
 			{State: "paused", Kind: "WebServer", Namespace: "shop", Name: "blog\x1b[2J", Reason: "Annotated",
 				Since: before(30 * 24 * time.Hour), Command: "kubectl describe webserver blog -n shop"}},
 		Owners: 12, Queue: []page.Queue{
@@ -59,16 +66,16 @@ func TestTheStatusInTheTerminalFitsEightyColumnsAndIsPlainText(t *testing.T) {
   oldest watch contact 1m30s ago (redis.skiff.dev)
 
 NEEDS ATTENTION
-✖ missing  controller redis in namespace shop
-  missing_grant
+✖ missing  controller redis in namespace shop, missing_grant
   the user skiff may not list secrets in shop: skiff check --controllers redis
   --as skiff prints the role to apply
-✖ failing  Redis shop/cache
-  Conflict; since 02:41:00 UTC (1h19m ago); failures: 7; next try in 42s
-  kubectl describe redis cache -n shop
-‖ paused  WebServer shop/blog\x1b[2J
-  Annotated; since 04:00:00 UTC (30d ago)
-  kubectl describe webserver blog -n shop
+✖ failing  Redis shop/cache, Conflict, since 1h19m, failures: 7, next try in 42s
+■ stalled  NameTaken: 2
+  WebServer shop/a, since 1m0s
+    Deployment shop/a exists and is not managed by skiff; delete it
+  WebServer shop/b, since 1m0s
+    Deployment shop/b exists and is not managed by skiff; delete it
+‖ paused  WebServer shop/blog\x1b[2J, Annotated, since 30d
 
 QUEUE      WORKERS  RUNNING  DUE  DELAYED  FAILING  DUE FOR  LONGEST RUN
 redis            2        1    3        9        1       3s       1.235s
@@ -123,8 +130,8 @@ func TestStatusShowsTheLivePageWhereOneIsServedAlsoFoundByItsProbes(t *testing.T
 	c := newCluster(t, apiserver.Options{})
 	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
 	f, url := livePage(t, c.url())
-	byPage, byProbes := []string{"status", "--debug-bind-address", url},
-		[]string{"status", "--health-probe-bind-address", probesOf(f)}
+	byPage, byProbes := []string{"status", "--all", "--debug-bind-address", url},
+		[]string{"status", "--all", "--health-probe-bind-address", probesOf(f)}
 	for _, args := range [][]string{byPage, byProbes} {
 		var r clitest.Result
 		f.Await("all is well", func() bool { r = skiff(t, args...); return r.Code == ExitDone })
@@ -216,6 +223,13 @@ func TestStatusSaysWhatIsWrongWithWhatAnswers(t *testing.T) {
 			noError(t, http.NewResponseController(w).Flush())
 			panic(http.ErrAbortHandler)
 		}, ExitFailed, "the answer ended early: unexpected EOF; try again"},
+		"a switch of protocols": {func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			noError(t, err)
+			defer conn.Close()
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the asker closes it
+		}, ExitFailed, "the answer is status 101, Switching Protocols"},
 		"another host name": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusMisdirectedRequest)
 		}, ExitFailed, "it does not serve the page under this host name: use an IP address"},
@@ -302,7 +316,7 @@ func TestTheWatchedStatusPrintsEachChangeOnceAndEndsWithTheLastState(t *testing.
 // Rules: LP-28
 func TestTheTerminalIsRedrawnInPlaceWithoutScrolling(t *testing.T) {
 	var out strings.Builder
-	show := inPlace(&out)
+	show := new(statusFlags).inPlace(&out)
 	s, _ := shopStatus()
 	for range 2 {
 		noError(t, show([]*status{s}, nil, time.Now()))

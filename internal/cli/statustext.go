@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,6 +23,8 @@ const (
 	// maxStatusRows of a table are shown, the worst first: more of them scroll away what is at the top. -o json has
 	// them all.
 	maxStatusRows = 20
+	// slowQueue is how old a key may be that waits for a worker before the queues are shown: a run takes milliseconds.
+	slowQueue = 5 * time.Second
 )
 
 // statusText writes a status for people.
@@ -26,6 +32,17 @@ type statusText struct {
 	strings.Builder
 	colour bool
 	now    time.Time
+	all    bool // also what is as usual
+	width  int  // of the terminal; 0: statusWidth
+}
+
+// newStatusText returns a writer for the reader of an output.
+func newStatusText(out io.Writer) *statusText {
+	w := &statusText{colour: Coloured(out), now: time.Now()}
+	if file, ok := out.(*os.File); ok && isTerminal(out) {
+		w.width = terminalWidth(file)
+	}
+	return w
 }
 
 // colours are those of a terminal, for the classes of [page.Look].
@@ -46,8 +63,22 @@ func (w *statusText) show(s *status) {
 	}
 	w.banner(s)
 	w.attention(s)
-	w.queue(s)
-	w.watches(s)
+	busy := w.all || slices.ContainsFunc(s.Queue, func(q page.Queue) bool {
+		return q.Failing > 0 || !q.OldestDue.IsZero() && w.now.Sub(q.OldestDue) > slowQueue
+	})
+	silent := w.all || slices.ContainsFunc(s.Attention, func(t page.Trouble) bool { return t.State == "process" }) ||
+		slices.ContainsFunc(s.Watches.Watches, func(one page.Watch) bool {
+			return one.Parked || one.Problem != ""
+		})
+	if busy {
+		w.queue(s)
+	}
+	if silent {
+		w.watches(s)
+	}
+	if !busy && !silent {
+		fmt.Fprint(w, "\nThe queues and the watches are as usual: --all shows them.\n")
+	}
 }
 
 func (w *statusText) banner(s *status) {
@@ -55,8 +86,11 @@ func (w *statusText) banner(s *status) {
 	if !s.Banner.Well {
 		class, symbol = page.Look("failing")
 	}
-	text := strings.Join(wrapped(symbol+" "+plain(s.Banner.Text), "  "), "\n")
+	text := strings.Join(w.wrapped(symbol+" "+plain(s.Banner.Text), "  "), "\n")
 	about := fmt.Sprintf("skiff %s at %s, started %s", plain(s.Version), s.Address, w.ago(s.Started))
+	if where := cmp.Or(s.Place.Context, s.Place.Server); where != "" {
+		about += "; the cluster is " + plain(where)
+	}
 	if s.Leader != "" {
 		about += "; " + plain(s.Leader)
 	}
@@ -64,38 +98,67 @@ func (w *statusText) banner(s *status) {
 	if !s.OldestAt.IsZero() {
 		about += fmt.Sprintf("; oldest watch contact %s (%s)", w.ago(s.OldestAt), plain(s.OldestOf))
 	}
-	fmt.Fprintf(w, "%s\n  %s\n", w.painted(class, text), strings.Join(wrapped(about, "  "), "\n"))
+	fmt.Fprintf(w, "%s\n  %s\n", w.painted(class, text), strings.Join(w.wrapped(about, "  "), "\n"))
 }
 
+// attention writes what needs attention, the worst first, with what has the same reason in one place.
 func (w *statusText) attention(s *status) {
 	fmt.Fprint(w, "\nNEEDS ATTENTION\n")
 	if len(s.Attention) == 0 {
 		fmt.Fprint(w, "Nothing.\n")
 	}
-	const indent = "  "
-	for _, t := range s.Attention[:min(len(s.Attention), maxStatusRows)] {
-		class, symbol := page.Look(t.State)
-		fmt.Fprintf(w, "%s  %s\n", w.painted(class, symbol+" "+plain(t.State)), plain(t.Object()))
-		facts := []string{plain(t.Reason)}
-		if !t.Since.IsZero() {
-			facts = append(facts,
-				fmt.Sprintf("since %s UTC (%s)", t.Since.UTC().Format(time.TimeOnly), w.ago(t.Since)))
+	shown := s.Attention[:min(len(s.Attention), maxStatusRows)]
+	for _, group := range alike(shown) {
+		class, symbol := page.Look(group[0].State)
+		head := w.painted(class, symbol+" "+plain(group[0].State)) + "  "
+		if len(group) == 1 {
+			w.trouble(head, "  ", group[0])
+			continue
 		}
-		if t.Failures > 0 {
-			facts = append(facts, fmt.Sprintf("failures: %d", t.Failures))
-		}
-		if !t.Next.IsZero() {
-			facts = append(facts, "next try "+w.ago(t.Next))
-		}
-		w.lines(indent, strings.Join(facts, "; "))
-		if t.Step != "" {
-			w.lines(indent, plain(t.Step))
-		}
-		if t.Command != "" {
-			fmt.Fprintf(w, "%s%s\n", indent, plain(t.Command))
+		fmt.Fprintf(w, "%s%s: %d\n", head, plain(group[0].Reason), len(group))
+		for _, t := range group {
+			t.Reason = ""
+			w.trouble("  ", "    ", t)
 		}
 	}
 	w.more(len(s.Attention)+s.Omitted, "-o json has them, or the live page")
+}
+
+// alike puts together what is in the same state for the same reason, each group where its first one is.
+func alike(all []page.Trouble) (groups [][]page.Trouble) {
+	type same struct{ state, reason string }
+	at := map[same]int{}
+	for _, t := range all {
+		key := same{t.State, t.Reason}
+		if i, ok := at[key]; ok {
+			groups[i] = append(groups[i], t)
+			continue
+		}
+		at[key] = len(groups)
+		groups = append(groups, []page.Trouble{t})
+	}
+	return groups
+}
+
+// trouble writes what one object is like in one line, and what to do about it in the next ones.
+func (w *statusText) trouble(head, indent string, t page.Trouble) {
+	facts := []string{plain(t.Object())}
+	if t.Reason != "" {
+		facts = append(facts, plain(t.Reason))
+	}
+	if !t.Since.IsZero() {
+		facts = append(facts, "since "+age(w.now.Sub(t.Since)))
+	}
+	if t.Failures > 0 {
+		facts = append(facts, fmt.Sprintf("failures: %d", t.Failures))
+	}
+	if !t.Next.IsZero() {
+		facts = append(facts, "next try "+w.ago(t.Next))
+	}
+	fmt.Fprintf(w, "%s%s\n", head, strings.Join(facts, ", "))
+	if text := cmp.Or(t.Message, t.Step); text != "" {
+		w.lines(indent, plain(text))
+	}
 }
 
 func (w *statusText) queue(s *status) {
@@ -164,7 +227,7 @@ func (w *statusText) more(all int, where string) {
 
 // lines writes a text in lines that fit.
 func (w *statusText) lines(indent, text string) {
-	fmt.Fprintf(w, "%s%s\n", indent, strings.Join(wrapped(text, indent), "\n"))
+	fmt.Fprintf(w, "%s%s\n", indent, strings.Join(w.wrapped(text, indent), "\n"))
 }
 
 // table writes rows below each other, the first column to the left and those of numbers to the right.
@@ -190,15 +253,35 @@ func (w *statusText) table(rows [][]string) {
 	}
 }
 
+// wordsOf yields the words of a text. A command between backquotes is one: it is copied.
+func wordsOf(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		command := ""
+		for word := range strings.FieldsSeq(text) {
+			if command += word; strings.Count(command, "`")%2 == 1 {
+				command += " "
+				continue
+			}
+			if !yield(command) {
+				return
+			}
+			command = ""
+		}
+		if command != "" {
+			yield(strings.TrimSpace(command))
+		}
+	}
+}
+
 // wrapped cuts a text into lines at its spaces. The first line is continued by others that begin with an indent.
-func wrapped(text, indent string) []string {
+func (w *statusText) wrapped(text, indent string) []string {
 	lines := []string{""}
-	for word := range strings.FieldsSeq(text) {
+	for word := range wordsOf(text) {
 		last := &lines[len(lines)-1]
 		switch width := utf8.RuneCountInString(*last) + 1 + utf8.RuneCountInString(word); {
 		case *last == "":
 			*last = word
-		case width >= statusWidth-len(indent) && strings.TrimSpace(*last) != "":
+		case width >= cmp.Or(w.width, statusWidth)-len(indent) && strings.TrimSpace(*last) != "":
 			lines = append(lines, indent+word)
 		default:
 			*last += " " + word
@@ -244,6 +327,6 @@ func (s *status) writeJSON(out io.Writer, line bool) error {
 	if err := e.Encode(s); err != nil {
 		return fmt.Errorf("encode the status: %w", err)
 	}
-	_, err := io.WriteString(out, printableJSON(text.String()))
+	_, err := io.WriteString(out, kube.PrintableJSON(text.String()))
 	return err
 }

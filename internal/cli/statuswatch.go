@@ -35,7 +35,7 @@ func (f *statusFlags) follow(ctx context.Context, ask func(context.Context) ([]*
 	}
 	show := f.whenChanged(out)
 	if isTerminal(out) && f.output == "" && os.Getenv("TERM") != "dumb" {
-		show = inPlace(out)
+		show = f.inPlace(out)
 		defer fmt.Fprintln(out) // the prompt of the shell comes on a line of its own
 	}
 	ticks := time.NewTicker(watchStatusEvery)
@@ -65,11 +65,11 @@ func (f *statusFlags) follow(ctx context.Context, ask func(context.Context) ([]*
 }
 
 // silent is what is shown while there is no answer.
-func silent(err error, answered time.Time, colour bool) string {
-	w := statusText{colour: colour, now: time.Now()}
+func silent(err error, answered time.Time, out io.Writer) string {
+	w := newStatusText(out)
 	_, symbol := page.Look("process")
 	text := fmt.Sprintf("%s skiff does not answer; the last answer came %s", symbol, w.ago(answered))
-	return w.painted("bad", text) + "\n  " + strings.Join(wrapped(kube.Text(err.Error()), "  "), "\n") + "\n"
+	return w.painted("bad", text) + "\n  " + strings.Join(w.wrapped(kube.Text(err.Error()), "  "), "\n") + "\n"
 }
 
 // shower shows some answers, or why there is none since one came.
@@ -104,9 +104,9 @@ func (f *statusFlags) whenChanged(out io.Writer) shower {
 		}
 		first = false
 		if failed != nil {
-			text += silent(failed, answered, coloured(out))
+			text += silent(failed, answered, out)
 		} else {
-			text += textOfAll(all, coloured(out))
+			text += f.textOfAll(all, out)
 		}
 		_, err := io.WriteString(out, text)
 		return err
@@ -115,14 +115,14 @@ func (f *statusFlags) whenChanged(out io.Writer) shower {
 
 // inPlace redraws a terminal. Each line is put at its row, so that a window that is too small keeps what is at the top
 // and scrolls nothing away; its last row then has the last line, which says how the command ends.
-func inPlace(out io.Writer) shower {
+func (f *statusFlags) inPlace(out io.Writer) shower {
 	clearAll := "\x1b[2J"
 	return func(all []*status, failed error, answered time.Time) error {
 		text := ""
 		if failed != nil {
-			text = silent(failed, answered, coloured(out))
+			text = silent(failed, answered, out)
 		} else {
-			text = textOfAll(all, coloured(out))
+			text = f.textOfAll(all, out)
 		}
 		text += fmt.Sprintf("\n%s UTC; asked each second; Ctrl-C ends", time.Now().UTC().Format(time.TimeOnly))
 		frame := clearAll + "\x1b[?7l" // long lines are cut, not wrapped

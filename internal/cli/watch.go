@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf16"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -74,7 +72,7 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	switch o.output {
 	case "", "json", "name", "wide":
 	default:
-		return Usagef("--output %q: want json, name or wide", o.output)
+		return wrongChoice("--output", o.output, []string{"json", "name", "wide"})
 	}
 	if o.allNamespaces && name != "" {
 		return Usagef("%s %s: --all-namespaces cannot be combined with a NAME", resource, name)
@@ -113,12 +111,27 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	if err := tryList(ctx, client, q); err != nil {
 		return Ended(ctx, err)
 	}
+	waitsFor(ctx, client, namespace, warnTo(cmd.ErrOrStderr()))
 	p := &printer{out: cmd.OutOrStdout(), resource: r, output: o.output,
 		allNamespaces: namespace == "" && !r.ClusterScoped}
 	if o.output == "json" {
 		return watch[*wholeObject](ctx, client, q, log, p)
 	}
 	return watch[*lineObject](ctx, client, q, log, p)
+}
+
+// waitsFor warns of a namespace that does not exist: a server answers a list in it as if it were empty.
+func waitsFor(ctx context.Context, c *kube.Client, namespace string, warn func(string)) {
+	if namespace == "" {
+		return
+	}
+	if missing, _ := missingOf(ctx, c, []string{namespace}); len(missing) > 0 {
+		text := "namespace " + namespace + " does not exist; waiting for it"
+		if question := askNamespace(ctx, c, namespace); question != "" {
+			text += "; " + question
+		}
+		warn(text)
+	}
 }
 
 // tryList lists one object, so that a missing permission or a wrong selector fails the command. A mirror would retry.
@@ -207,7 +220,7 @@ func (p *printer) print(event string, m *kube.Meta, text string) error {
 	}
 	// What others wrote must not reach the terminal as a control sequence.
 	if p.output == "json" {
-		line = printableJSON(line)
+		line = kube.PrintableJSON(line)
 	} else {
 		line = kube.Printable(line, maxLine)
 	}
@@ -217,23 +230,6 @@ func (p *printer) print(event string, m *kube.Meta, text string) error {
 
 // maxLine is more than all columns of an object take.
 const maxLine = 16 << 10
-
-// printableJSON escapes the characters that JSON allows in its strings and a terminal acts upon.
-func printableJSON(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		switch {
-		case r == ' ' || r < 0x7f || unicode.IsGraphic(r):
-			out.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
-}
 
 // name returns the object's name in the form of kubectl -o name: "pod/web", "deployment.apps/web".
 func (p *printer) name(m *kube.Meta) string {

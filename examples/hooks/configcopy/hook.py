@@ -31,11 +31,12 @@ def sync(request):
     return {"status": {"state": "Copied"}, "children": [copy]}
 
 
-for line in sys.stdin:  # a request in each line, answered by one line
+# A request in each line, answered by one line with the id of the request. Logs go to stderr.
+for line in sys.stdin:
+    request = json.loads(line)
     try:
-        request = json.loads(line)
         answer = {"sync": sync, "customize": customize}[request["hook"]](request)
     except Exception as e:  # the next request may be fine
         traceback.print_exc()
         answer = {"error": repr(e)}
-    print(json.dumps(answer), flush=True)
+    print(json.dumps({"id": request["id"], **answer}), flush=True)

@@ -17,13 +17,15 @@ function sync({ parent, children }) {
   };
 }
 
+// A request in each line, answered by one line with the id of the request. Logs go to stderr.
 for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
   let answer;
   try {
-    answer = sync(JSON.parse(line));
+    answer = sync(request);
   } catch (e) { // the next request may be fine
     console.error(e);
     answer = { error: String(e) };
   }
-  console.log(JSON.stringify(answer));
+  console.log(JSON.stringify({ id: request.id, ...answer }));
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os/exec"
 	"strings"
 	"sync"
@@ -54,8 +55,15 @@ type Options struct {
 	MaxAnswer int
 	// DryRun tells each hook that nothing will come of its answer: SKIFF_DRY_RUN=1, or Skiff-Dry-Run: true.
 	DryRun bool
+	// Alone has each process in lines mode asked once, and waits for its end: what it prints late is noticed.
+	Alone bool
+	// RunAs is the user that programs run as; nil: that of skiff.
+	RunAs *process.ID
 	// Credential reads a key of a Secret or a ConfigMap.
 	Credential func(context.Context, spec.Reference) ([]byte, error)
+	// At are where the webhooks of controllers are, by their name, instead of where these say: scheme, host and port,
+	// and a path that comes before that of the webhook.
+	At map[string]*url.URL
 	// Dial opens the connections of webhooks; nil: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -113,16 +121,32 @@ func IsUnavailable(err error) bool { return errors.As(err, new(unavailable)) }
 
 // Brief says of an error of Call in a few words what the hook did, and nothing that the hook has said.
 func Brief(err error) string {
-	status, exit := new(statusError), new(exec.ExitError)
+	status, exit, ended := new(statusError), new(exec.ExitError), new(exitError)
 	switch {
 	case errors.As(err, &status):
 		return fmt.Sprintf("status %d", status.code)
 	case errors.As(err, &exit):
-		return exit.ProcessState.String() // "exit status 3", "signal: killed"
+		text := exit.ProcessState.String() // "exit status 3", "signal: killed"
+		if errors.As(err, &ended) && ended.place != "" {
+			text += " at " + ended.place
+		}
+		return text
 	case IsUnavailable(err):
 		return "no answer"
 	}
 	return "wrong answer"
+}
+
+// Said returns what a hook said that went wrong, with its place in the hook, or where it said nothing the error.
+func Said(err error) string {
+	ended, wrong := new(exitError), new(hookError)
+	switch {
+	case errors.As(err, &ended) && ended.said != "":
+		return ended.said
+	case errors.As(err, &wrong):
+		return wrong.said
+	}
+	return err.Error()
 }
 
 // Caller calls one hook. It is safe for concurrent use.
@@ -137,6 +161,8 @@ type Caller struct {
 type endpoint interface {
 	call(ctx context.Context, c Call) (Reply, error)
 	version() string // "": only an answer says it
+	// explain adds to the error of a call what is known of its cause.
+	explain(err error) error
 	close()
 }
 
@@ -150,7 +176,7 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 		o.Workers = defaultWorkers
 	}
 	if h.Webhook != nil {
-		w, err := newWebhook(h.Webhook, o)
+		w, err := newWebhook(h.Webhook, o, o.At[controller.Name])
 		if err != nil {
 			return nil, fmt.Errorf("hook %s: %w", hook, err)
 		}
@@ -184,6 +210,9 @@ func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	reply, err := c.hook.call(limited, question)
+	if err != nil && ctx.Err() == nil {
+		err = c.hook.explain(err)
+	}
 	var wait *Later
 	switch {
 	case err == nil:

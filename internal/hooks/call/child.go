@@ -27,6 +27,7 @@ type child struct {
 	files    string // the version of the files that it was started from
 	epoch    int    // pool.restarts at its start
 	answered int
+	spent    bool // it was asked without repeating the id: another request could not tell its answer from a late line
 	cancel   context.CancelFunc
 	done     chan struct{} // closed at its end
 	err      error         // how it ended; good when done is closed
@@ -42,8 +43,14 @@ func (c *child) kill() {
 
 // ask sends a request as one line and returns the line that answers it. After an error other than noRoom the process
 // is of no use.
-func (c *child) ask(ctx context.Context, member, body []byte, limit int, secrets []string) ([]byte, error) {
-	c.buffer = appendLine(c.buffer[:0], member, body)
+//
+// An answer counts only if no other request can have led to it. Either it repeats the id of the request, or the
+// process has had no other request, gets none after it, and prints nothing else.
+func (c *child) ask(ctx context.Context, id string, r *request) (*answer, error) {
+	c.buffer = r.appendLine(c.buffer[:0], id)
+	if c.answered > 0 { // a process may have failed before its first request
+		c.said.forget()
+	}
 	stop := context.AfterFunc(ctx, c.kill)
 	_, err := c.stdin.Write(c.buffer)
 	if cap(c.buffer) > maxBuffer {
@@ -51,28 +58,88 @@ func (c *child) ask(ctx context.Context, member, body []byte, limit int, secrets
 	}
 	var line []byte
 	if err == nil {
-		line, err = c.readLine(limit, RoomOf(ctx))
+		line, err = c.readLine(r.limit, RoomOf(ctx))
+	}
+	full := errors.As(err, new(noRoom))
+	var a *answer
+	if err == nil {
+		if a, err = c.accept(line, id, r.secrets); err == nil && (r.alone || !a.proven) {
+			err = c.silent()
+		}
+	} else if !full && !errors.Is(err, errTooLong) {
+		err = c.ending(err)
 	}
 	switch {
 	case !stop():
-		return nil, fmt.Errorf("%w", &exitError{context.Cause(ctx), c.said.lastLine()})
+		return nil, fmt.Errorf("%w", c.said.ended(context.Cause(ctx)))
 	case errors.Is(err, errTooLong):
-		return nil, tooLong(limit)
-	case errors.As(err, new(noRoom)):
-		return nil, err
-	case err != nil:
-		return nil, c.ending(err)
-	case !json.Valid(line):
-		return nil, fmt.Errorf("it printed a line that is not JSON: %s", strconv.Quote(excerpt(string(line), secrets)))
-	case c.lines.Buffered() > 0:
-		return nil, errors.New("it printed more than one line for one request: answers would be mixed up")
+		return nil, tooLong(r.limit)
 	}
-	return line, nil
+	return a, err
+}
+
+// accept reads a line as the answer to the request with this id.
+func (c *child) accept(line []byte, id string, secrets []string) (*answer, error) {
+	a, err := readAnswer(line, secrets)
+	switch {
+	case err == nil && a.id == id:
+		a.proven = true // what the process prints besides is met as a stray line by the next request
+		return a, nil
+	case c.answered > 0: // printed late: it may belong to any request before
+		return nil, errStray
+	case err != nil:
+		return nil, fmt.Errorf("it printed a line that is not JSON: %s", strconv.Quote(excerpt(string(line), secrets)))
+	case a.id != "":
+		return nil, &mixed{"it printed a line with the id of another request"}
+	}
+	return a, nil
+}
+
+// silent ends the input of the process, and waits until it prints no more. What it prints is an error.
+func (c *child) silent() error {
+	c.spent = true
+	_ = c.stdin.Close()
+	timer := time.AfterFunc(killDelay, c.kill)
+	defer timer.Stop()
+	for {
+		b, err := c.lines.ReadByte()
+		switch {
+		case err != nil: // its end, or that of the wait for it
+			return nil
+		case !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)):
+			return &mixed{"it printed more than one line for one request on stdout"}
+		}
+	}
+}
+
+// errStray is the error of a process that printed something besides its answers to earlier requests.
+var errStray = errors.New("it printed a line that answers no request")
+
+// mixed is the error of a hook of whose lines skiff cannot tell which one is the answer.
+type mixed struct{ what string }
+
+// Error says what to do about it.
+func (m *mixed) Error() string {
+	return m.what + ": nothing of it is used; print logs to stderr, and repeat the id of the request in its answer"
+}
+
+// IsMixed says of an error of Call that the hook printed other lines than its answer. The next call for this parent
+// will fail as this one, until the hook or the parent is another.
+func IsMixed(err error) bool { return errors.As(err, new(*mixed)) }
+
+// request is what a process is asked.
+type request struct {
+	member  []byte // with which each request begins: `{"hook":"sync","id":"`
+	body    []byte
+	limit   int // of the answer, in bytes
+	alone   bool
+	secrets []string
 }
 
 // appendLine makes one line of a request. Line breaks in JSON are white space, never part of a string.
-func appendLine(out, member, body []byte) []byte {
-	out = append(append(out, member...), bytes.TrimPrefix(body, []byte("{"))...)
+func (r *request) appendLine(out []byte, id string) []byte {
+	out = append(append(append(out, r.member...), id...), `",`...)
+	out = append(out, bytes.TrimPrefix(r.body, []byte("{"))...)
 	for i := range out {
 		if out[i] == '\n' || out[i] == '\r' {
 			out[i] = ' '
@@ -125,31 +192,50 @@ func (c *child) ending(err error) error {
 	select {
 	case <-c.done:
 	case <-timer.C:
-		return unavailable{&exitError{fmt.Errorf("it does not take requests, or closed its output: %w", err),
-			c.said.lastLine()}}
+		return unavailable{c.said.ended(fmt.Errorf("it does not take requests, or closed its output: %w", err))}
 	}
 	if c.err == nil {
-		return unavailable{&exitError{errClean, c.said.lastLine()}}
+		return unavailable{c.said.ended(errClean)}
 	}
-	return exited(c.err, c.said.lastLine())
+	return exited(c.err, c.said)
 }
 
-// refusedBy returns the error that a line is: {"later": SECONDS} or {"error": TEXT}. nil: it is an answer.
-func refusedBy(line []byte, secrets []string) (refused error) {
-	if !bytes.Contains(line, []byte(`"later"`)) && !bytes.Contains(line, []byte(`"error"`)) {
-		return nil
+// answer is a line that a process printed.
+type answer struct {
+	line    []byte
+	id      string // "": it has none
+	proven  bool   // id is that of the request
+	refused error  // {"later": SECONDS} or {"error": TEXT}; nil: the hook has answered
+}
+
+// hookError is the answer {"error": TEXT}.
+type hookError struct{ said string }
+
+// Error is what the hook said.
+func (e *hookError) Error() string { return e.said }
+
+// readAnswer reads a line. The error says that it is not JSON.
+func readAnswer(line []byte, secrets []string) (*answer, error) {
+	if !json.Valid(line) {
+		return nil, errors.New("not JSON")
 	}
+	a := &answer{line: line}
 	_ = kube.Members(line, func(name []byte, value kube.Raw) error { // what is no object is refused with the answer
 		var text string
 		var seconds float64
-		switch {
-		case bytes.Equal(value, []byte("null")):
-		case string(name) == "later" && json.Unmarshal(value, &seconds) == nil:
-			refused = later(seconds)
-		case string(name) == "error" && json.Unmarshal(value, &text) == nil && text != "":
-			refused = errors.New(excerpt(text, secrets))
+		switch string(name) {
+		case "id":
+			_ = json.Unmarshal(value, &a.id) // what is no text is none of ours
+		case "later":
+			if json.Unmarshal(value, &seconds) == nil && !bytes.Equal(value, []byte("null")) {
+				a.refused = later(seconds)
+			}
+		case "error":
+			if json.Unmarshal(value, &text) == nil && text != "" {
+				a.refused = &hookError{excerpt(text, secrets)}
+			}
 		}
 		return nil
 	})
-	return refused
+	return a, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/process"
 )
 
 // wantEnd waits until the process whose ID is in a file has ended.
@@ -194,5 +195,41 @@ func TestTheVersionOfAProgramIsThatOfItsFiles(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the change was not seen within two seconds")
 		}
+	}
+}
+
+// Rules: HK-100
+func TestAScriptWithTheLineEndsOfWindowsIsNamed(t *testing.T) {
+	for _, mode := range []spec.Mode{spec.Oneshot, spec.Lines} {
+		for _, direct := range []bool{true, false} {
+			hook := shell(t, mode, "#!/bin/sh\r\nexit 3\r\n")
+			script := hook.Exec.Command[1]
+			if direct {
+				hook.Exec.Command = []string{script}
+				if err := os.Chmod(script, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, _ := newCaller(t, hook)
+			refused(t, c, "the lines of "+script+" end with CR LF: save it with LF alone")
+		}
+	}
+}
+
+// Rules: HK-101
+func TestAProgramRunsAsTheUserThatIsAskedFor(t *testing.T) {
+	as := process.ID{UID: 65534, GID: 65533}
+	hook := &spec.Hook{Exec: &spec.Exec{Mode: spec.Oneshot, Dir: "/",
+		Command: []string{"sh", "-c", `cat > /dev/null; echo "$(id -u) $(id -G) $HOME"`}}}
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.RunAs = &as })
+	reply, err := c.Call(t.Context(), call.Call{})
+	if as.Check() != nil {
+		if err == nil || !strings.Contains(err.Error(), "--exec-uid") {
+			t.Errorf("not allowed: %v", err)
+		}
+		return
+	}
+	if err != nil || string(reply.Body) != "65534 65533 \n" {
+		t.Errorf("%v, %q", err, reply.Body)
 	}
 }

@@ -1,9 +1,13 @@
 package call
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
+	"sync"
+	"time"
 )
 
 // lane is a connection to an endpoint for one call after another. Package net/http opens a second connection where it
@@ -14,6 +18,48 @@ import (
 type lane struct {
 	*http.Transport
 	secrets *credentials // that it was made with
+
+	mu       sync.Mutex // guards the rest
+	conn     net.Conn   // nil before the first call
+	deadline time.Time  // of the call; zero: none
+}
+
+// graceTime is how much later than a call its connection ends, so that the error is that of the call.
+const graceTime = time.Second
+
+// limit ends the connection of a lane, and one that is opened meanwhile, soon after ctx: whatever package net/http, or
+// a peer, makes of the end of a context, no read and no write goes on for longer than the call. A context without a
+// deadline takes the limit away.
+func (l *lane) limit(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline = time.Time{}
+	if at, ok := ctx.Deadline(); ok {
+		l.deadline = at.Add(graceTime)
+	}
+	l.limitLocked()
+}
+
+func (l *lane) limitLocked() {
+	if l.conn != nil {
+		_ = l.conn.SetDeadline(l.deadline) // a closed connection has none
+	}
+}
+
+// dialed returns what opens the connections of a lane.
+func (l *lane) dialed(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string,
+	string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conn = conn
+		l.limitLocked()
+		return conn, nil
+	}
 }
 
 // maxIdleLanes is how many connections are kept for the next calls: more than a controller has workers by default.
@@ -33,16 +79,18 @@ func (w *webhook) take(secrets *credentials) *lane {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	return &lane{secrets: secrets, Transport: &http.Transport{
+	l := &lane{secrets: secrets}
+	l.Transport = &http.Transport{
 		Proxy:                  proxy,
-		DialContext:            w.dial,
+		DialContext:            l.dialed(w.dial),
 		TLSClientConfig:        secrets.tls.Clone(),
 		TLSHandshakeTimeout:    dialTimeout,
 		Protocols:              protocols,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        maxIdleTime,
 		MaxResponseHeaderBytes: maxHeader,
-	}}
+	}
+	return l
 }
 
 // maxHeader bounds the header of an answer: servers take 8 to 64 KiB of a request.
@@ -50,6 +98,7 @@ const maxHeader = 64 << 10
 
 // giveBack keeps a lane whose call has ended well.
 func (w *webhook) giveBack(l *lane, secrets *credentials) {
+	l.limit(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.idle) == maxIdleLanes || w.secrets != secrets {

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -9,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/process"
 )
@@ -25,11 +28,14 @@ const (
 // pool has the processes of a program that answers one line after another.
 type pool struct {
 	*program
-	member []byte        // with which each request begins: `{"hook":"sync",`
+	member []byte        // with which each request begins: `{"hook":"sync","id":"`
 	inUse  chan struct{} // one for each worker that is not idle
 	ended  sync.WaitGroup
+	ids    string        // with which the ids of requests begin: lines of other programs have none such
+	asked  atomic.Uint64 // requests
 
 	mu       sync.Mutex // guards the rest
+	advised  time.Time  // when advise last logged
 	idle     []*worker  // the one that was used last at the end
 	restarts int        // how often the processes were found ended between two calls
 }
@@ -43,8 +49,8 @@ type worker struct {
 }
 
 func newPool(p *program) *pool {
-	l := &pool{program: p, inUse: make(chan struct{}, p.workers),
-		member: append(patch.AppendString([]byte(`{"hook":`), string(p.hook)), ',')}
+	l := &pool{program: p, inUse: make(chan struct{}, p.workers), ids: rand.Text()[:8] + "-",
+		member: append(patch.AppendString([]byte(`{"hook":`), string(p.hook)), `,"id":"`...)}
 	for range p.workers {
 		l.idle = append(l.idle, &worker{})
 	}
@@ -61,12 +67,17 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	w := p.take()
 	defer p.giveBack(w)
 	files := p.program.version()
-	line, err := p.ask(ctx, w, files, c.Body)
+	r := &request{member: p.member, body: c.Body, limit: p.max, alone: p.alone, secrets: p.secrets}
+	a, err := p.ask(ctx, w, files, r)
 	if errors.Is(err, errClean) && w.process.answered > 0 { // as a kept connection that was closed
 		p.restarted(w.process)
-		w.process.kill()
-		w.process = nil
-		line, err = p.ask(ctx, w, files, c.Body)
+		w.discard()
+		a, err = p.ask(ctx, w, files, r)
+	} else if errors.Is(err, errStray) {
+		p.advise("the hook prints lines that answer no request, and its process is started again: " +
+			"print logs to stderr")
+		w.discard()
+		a, err = p.ask(ctx, w, files, r)
 	}
 	full := errors.As(err, new(noRoom))
 	if err != nil && !full {
@@ -75,17 +86,47 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	}
 	w.process.answered++
 	w.pause, w.next = 0, time.Time{}
-	if full {
-		return Reply{}, err
+	if w.process.spent {
+		if a != nil && !a.proven {
+			p.advise("the hook does not repeat the id of a request in its answer, and a process is started for " +
+				`each: add "id" to the answer`)
+		}
+		p.end(w.process)
+		w.process = nil
 	}
-	if err := refusedBy(line, p.secrets); err != nil {
+	switch {
+	case full:
 		return Reply{}, err
+	case a.refused != nil:
+		return Reply{}, a.refused
 	}
-	return Reply{Body: line, Version: p.version()}, nil
+	return Reply{Body: a.line, Version: p.version()}, nil
+}
+
+// adviseEvery is how often an advice is repeated while the hook stays as it is.
+const adviseEvery = time.Hour
+
+// advise logs what would make the hook faster, now and then.
+func (p *pool) advise(what string) {
+	p.mu.Lock()
+	due := time.Since(p.advised) >= adviseEvery
+	if due {
+		p.advised = time.Now()
+	}
+	p.mu.Unlock()
+	if due {
+		p.log.Info(what, kube.Warn()...)
+	}
+}
+
+// discard ends the process of a worker, which needs another one for the next request.
+func (w *worker) discard() {
+	w.process.kill()
+	w.process = nil
 }
 
 // ask has the process of a worker answer, and starts one where none runs.
-func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([]byte, error) {
+func (p *pool) ask(ctx context.Context, w *worker, files string, r *request) (*answer, error) {
 	if w.process != nil && (w.process.files != files || p.hasEnded(w.process)) {
 		p.end(w.process)
 		w.process = nil
@@ -96,10 +137,10 @@ func (p *pool) ask(ctx context.Context, w *worker, files string, body []byte) ([
 		}
 		var err error
 		if w.process, err = p.run(files, p.epoch()); err != nil {
-			return nil, notStarted(err)
+			return nil, p.notStarted(err)
 		}
 	}
-	return w.process.ask(ctx, p.member, body, p.max, p.secrets)
+	return w.process.ask(ctx, p.ids+strconv.FormatUint(p.asked.Add(1), 10), r)
 }
 
 // pausing is the error of a worker that starts no process yet.
@@ -175,8 +216,10 @@ func (p *pool) fail(w *worker, err error) {
 		return
 	}
 	if w.process != nil {
-		w.process.kill()
-		w.process = nil
+		w.discard()
+	}
+	if IsMixed(err) { // what one parent has a hook print is no matter of others: they get a process at once
+		return
 	}
 	w.pause = min(max(firstPause, 2*w.pause), lastPause)
 	w.next, w.reason = time.Now().Add(w.pause), err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,15 +19,20 @@ import (
 	"skiff/internal/hooks/spec"
 )
 
+var requestID = regexp.MustCompile(`"id":"[A-Z2-7]{8}-[0-9]+",`)
+
+// withoutID returns the answer of a hook that repeats its request, without the id of that.
+func withoutID(r call.Reply) string { return requestID.ReplaceAllString(string(r.Body), "") }
+
 // Rules: HK-102
 func TestALineIsAnsweredByALine(t *testing.T) {
 	c, _ := newCaller(t, echo())
-	if got := ask(t, c, "{\n\"a\":\r\n\"b\\n\"}"); string(got.Body) != `{"hook":"sync", "a":  "b\n"}` {
-		t.Errorf("got %s", got.Body)
+	if got := withoutID(ask(t, c, "{\n\"a\":\r\n\"b\\n\"}")); got != `{"hook":"sync", "a":  "b\n"}` {
+		t.Errorf("got %s", got)
 	}
 	large := `{"a":"` + strings.Repeat("x", 3<<20) + `"}`
-	if got := ask(t, c, large); string(got.Body) != `{"hook":"sync",`+large[1:] {
-		t.Errorf("got %d bytes", len(got.Body))
+	if got := withoutID(ask(t, c, large)); got != `{"hook":"sync",`+large[1:] {
+		t.Errorf("got %d bytes", len(got))
 	}
 }
 
@@ -40,7 +46,7 @@ func TestCallsAtOnceHaveAProcessEachAndGetTheirOwnAnswers(t *testing.T) {
 			for i := range 50 {
 				want := fmt.Sprintf(`{"hook":"sync","n":%d}`, n*1000+i)
 				reply, err := c.Call(t.Context(), call.Call{Body: fmt.Appendf(nil, `{"n":%d}`, n*1000+i)})
-				if err != nil || string(reply.Body) != want {
+				if err != nil || withoutID(reply) != want {
 					t.Errorf("got %s, %v, want %s", reply.Body, err, want)
 				}
 			}
@@ -77,7 +83,6 @@ func TestALineMayAskForLaterOrSayWhatIsWrong(t *testing.T) {
 func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *testing.T) {
 	for answer, want := range map[string]string{
 		`echo oops`:                      `it printed a line that is not JSON: "oops"`,
-		`printf '{}\n{}\n'`:              "it printed more than one line for one request",
 		`exec head -c 2000000 /dev/zero`: "the answer has more than 1 MiB",
 		`echo bye >&2; exit 4`:           "exit status 4: bye",
 		`exit 0`:                         "it ended without an answer",
@@ -95,6 +100,103 @@ func TestAProcessThatDoesNotAnswerAsAgreedIsEndedAndStartedAgainAfterAPause(t *t
 		if err != nil || len(starts) != 1 {
 			t.Errorf("%s: %d starts, %v", answer, len(starts), err)
 		}
+	}
+}
+
+// answering is the beginning of a hook in shell that answers with what is asked for, and repeats the id.
+const answering = `log() { printf '{"level":"info","msg":"%s"}\n' "$1"; }
+answer() { printf '%s\n' "$line" | sed 's/"hook":"sync",//'; }
+`
+
+// Rules: HK-102
+func TestAnAnswerThatMayBeAnothersIsNotUsed(t *testing.T) {
+	for name, script := range map[string]string{
+		"a log line before the answer":             `while read -r line; do log working; sleep 0.02; answer; done`,
+		"two lines without an id":                  `read -r line; printf '{}\n{}\n'`,
+		"a log line at the start":                  `log started; while read -r line; do answer; done`,
+		"an answer without an id, then a log line": `while read -r line; do echo '{"a":1}'; sleep 0.02; log done; done`,
+		"the id of another request":                `while read -r line; do echo '{"a":1,"id":"x"}'; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			hook := shell(t, spec.Lines, answering+script)
+			c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+			for range 3 { // without a pause between them, which others would have to wait for
+				reply, err := c.Call(t.Context(), call.Call{Body: []byte(`{"a":1}`)})
+				if !call.IsMixed(err) || call.IsUnavailable(err) {
+					t.Errorf("got %s, %v", reply.Body, err)
+				}
+			}
+		})
+	}
+}
+
+// Rules: HK-102
+func TestALineThatComesLateIsNobodysAnswer(t *testing.T) {
+	hook := shell(t, spec.Lines, answering+`while read -r line; do answer; answer; log done; done`)
+	c, l := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+	for i := range 20 {
+		want := fmt.Sprintf(`{"n":%d}`, i)
+		if got := withoutID(ask(t, c, want)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if lines := l.all(); len(lines) != 1 || !strings.Contains(lines[0], "print logs to stderr") {
+		t.Errorf("log %q", lines)
+	}
+}
+
+// Rules: HK-102
+func TestAProcessThatPrintedALateLineGetsNoOtherRequest(t *testing.T) {
+	hook := shell(t, spec.Lines, answering+`echo >> starts
+while read -r line; do answer; (sleep 0.05; log late; touch late) & done`)
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+	for i := range 5 {
+		want := fmt.Sprintf(`{"n":%d}`, i)
+		if got := withoutID(ask(t, c, want)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		wantFile(t, filepath.Join(hook.Exec.Dir, "late"))
+	}
+	starts, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "starts"))
+	if err != nil || len(starts) != 5 {
+		t.Errorf("%d starts, %v", len(starts), err)
+	}
+}
+
+// wantFile waits for a file, and removes it.
+func wantFile(t *testing.T, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); os.Remove(path) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatalf("no file %s", path)
+		}
+	}
+}
+
+// Rules: HK-102
+func TestAProgramThatDoesNotRepeatTheIDIsStartedForEachRequest(t *testing.T) {
+	hook := shell(t, spec.Lines, `echo >> starts; while read -r line; do echo '{"a":1}'; done`)
+	c, l := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+	for range 3 {
+		if got := ask(t, c, `{"n":1}`); string(got.Body) != `{"a":1}` {
+			t.Errorf("got %s", got.Body)
+		}
+	}
+	starts, err := os.ReadFile(filepath.Join(hook.Exec.Dir, "starts"))
+	if err != nil || len(starts) != 3 {
+		t.Errorf("%d starts, %v", len(starts), err)
+	}
+	if lines := l.all(); len(lines) != 1 || !strings.Contains(lines[0], `add \"id\" to the answer`) {
+		t.Errorf("log %q", lines)
+	}
+}
+
+// Rules: HK-102
+func TestAProcessThatIsAskedAloneIsWaitedFor(t *testing.T) {
+	hook := shell(t, spec.Lines, answering+`while read -r line; do answer; sleep 0.05; log late; done`)
+	c, _ := newCaller(t, hook, func(o *call.Options) { o.Alone = true })
+	if reply, err := c.Call(t.Context(), call.Call{Body: []byte(`{"a":1}`)}); !call.IsMixed(err) {
+		t.Errorf("got %s, %v", reply.Body, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"fmt"
+	"runtime"
 
 	"skiff/internal/runtime/controller"
 )
@@ -13,6 +14,10 @@ const (
 	// shareForAnswers is the part of the memory limit that a reconcile may take for answers: garbage takes as much
 	// again, and the rest of the process needs room beside it.
 	shareForAnswers = 3
+	// muchGarbage is from how many bytes on the garbage of a reconcile is collected before others get its room: on a
+	// busy machine it would still be there when the next one takes as much. A collection takes less than such an
+	// answer.
+	muchGarbage = 8 << 20
 )
 
 // Memory bounds what the answers of all hooks of a process take at a time, while they are read, decoded and applied.
@@ -49,7 +54,7 @@ func (m *Memory) Room(namespace string, before int64) (*Room, error) {
 // hold has the room hold this many bytes. What it held before is given back first: two that wait for more and hold on
 // to what they have would wait for each other.
 func (r *Room) hold(bytes int64) error {
-	r.Leave()
+	r.giveBack()
 	if wait := r.memory.inFlight.Begin(r.namespace, bytes); wait > 0 {
 		return &Later{After: wait, Why: "large answers of hooks wait for memory"}
 	}
@@ -65,7 +70,7 @@ func (r *Room) Take(bytes int64) error {
 	r.taken += bytes
 	switch {
 	case r.taken > r.memory.most:
-		return fmt.Errorf("the answer would take %d MiB of memory, and skiff may take %d MiB for it: make it "+
+		return fmt.Errorf("it would take %d MiB of memory, and skiff may take %d MiB for it: make it "+
 			"smaller, or raise the memory limit of skiff", r.taken>>20, r.memory.most>>20)
 	case r.taken > r.held:
 		return r.hold(r.taken)
@@ -88,12 +93,20 @@ func (r *Room) Taken() int64 {
 	return r.taken
 }
 
-// Leave gives all back.
+// Leave gives all back. What was read into the room must not be used any more.
 func (r *Room) Leave() {
-	if r != nil {
-		r.memory.inFlight.End(r.namespace, r.held)
-		r.held = 0
+	if r == nil {
+		return
 	}
+	if r.held >= muchGarbage {
+		runtime.GC()
+	}
+	r.giveBack()
+}
+
+func (r *Room) giveBack() {
+	r.memory.inFlight.End(r.namespace, r.held)
+	r.held = 0
 }
 
 type roomKey struct{}

@@ -32,7 +32,7 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	stdout := &output{Output: process.Output{Limit: o.max}, room: RoomOf(ctx)}
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(c.Body), stdout
 	if err := process.Start(cmd); err != nil {
-		return Reply{}, notStarted(err)
+		return Reply{}, o.notStarted(err)
 	}
 	err := process.Wait(cmd)
 	said.lines.Flush()
@@ -44,7 +44,7 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay): // what it left behind held its output, and has ended by now
 		return Reply{Body: stdout.Data, Version: version}, nil
 	}
-	return Reply{}, exited(err, said.lastLine())
+	return Reply{}, exited(err, said)
 }
 
 // output keeps an answer as far as there is room for it. A program whose answer is not kept ends as others do.

@@ -1,12 +1,18 @@
 package call
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +23,7 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/process"
 )
 
@@ -38,10 +45,13 @@ type program struct {
 	secrets []string // of env: they do not go into the log
 	max     int
 	workers int
+	alone   bool        // Options.Alone
+	as      *process.ID // Options.RunAs
 	log     logr.Logger
 
 	mu      sync.Mutex // guards the rest
 	files   string     // what version returned
+	stats   string     // sizes and times of the files then
 	looked  time.Time  // when it did
 	logged  int        // lines in the log since full
 	full    time.Time  // when maxLogged lines were free
@@ -49,10 +59,10 @@ type program struct {
 }
 
 func newProgram(controller string, hook wire.Hook, e *spec.Exec, o Options) *program {
-	p := &program{spec: e, hook: hook, max: o.MaxAnswer, workers: o.Workers,
+	p := &program{spec: e, hook: hook, max: o.MaxAnswer, workers: o.Workers, alone: o.Alone, as: o.RunAs,
 		log: o.Log.WithValues("controller", controller, "hook", string(hook))}
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
-		if value, ok := os.LookupEnv(name); ok {
+		if value, ok := os.LookupEnv(name); ok && (name != "HOME" || p.as == nil) { // another user has another home
 			p.env = append(p.env, name+"="+value)
 		}
 	}
@@ -73,10 +83,13 @@ func newProgram(controller string, hook wire.Hook, e *spec.Exec, o Options) *pro
 // prepare sets what all processes of the program have.
 func (p *program) prepare(cmd *exec.Cmd, more ...string) *stderr {
 	process.OwnGroup(cmd)
+	if p.as != nil {
+		process.RunAs(cmd, *p.as)
+	}
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.spec.Dir, append(slices.Clone(p.env), more...), killDelay
 	cmd.Cancel = func() error { return process.Terminate(cmd) }
 	e := &stderr{program: p}
-	e.lines = process.Lines{MaxLine: maxSaid, Say: e.say}
+	e.lines = process.Lines{MaxLine: maxSaid, Indented: true, Say: e.say}
 	cmd.Stderr = &e.lines
 	return e
 }
@@ -85,21 +98,48 @@ func (p *program) prepare(cmd *exec.Cmd, more ...string) *stderr {
 type stderr struct {
 	program *program
 	lines   process.Lines
-	mu      sync.Mutex // guards last
-	last    string
+	mu      sync.Mutex // guards recent
+	recent  []string   // the last lines of the call, at most maxTrace
 }
 
 func (e *stderr) say(line string) {
 	e.mu.Lock()
-	e.last = line
+	if len(e.recent) == maxTrace {
+		e.recent = slices.Delete(e.recent, 0, 1)
+	}
+	e.recent = append(e.recent, line)
 	e.mu.Unlock()
 	e.program.say(line)
 }
 
+// forget drops the lines of calls before.
+func (e *stderr) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recent = nil
+}
+
+// lastLine is what the program said last.
 func (e *stderr) lastLine() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return excerpt(e.last, e.program.secrets)
+	if len(e.recent) == 0 {
+		return ""
+	}
+	return excerpt(e.recent[len(e.recent)-1], e.program.secrets)
+}
+
+// ended returns the error of a process that has ended with err, or that is given up: what it said that went wrong, and
+// where.
+func (e *stderr) ended(err error) *exitError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := traceOf(e.recent, e.program.spec.Dir)
+	said := excerpt(t.said, e.program.secrets)
+	if t.place != "" {
+		said += " (" + excerpt(t.place, e.program.secrets) + ")"
+	}
+	return &exitError{err, said, t.place}
 }
 
 // say logs a line of a hook, unless there are too many of them: those are only counted.
@@ -120,7 +160,7 @@ func (p *program) say(line string) {
 	dropped := p.dropped
 	p.dropped = 0
 	p.mu.Unlock()
-	values := []any{"line", excerpt(line, p.secrets)}
+	values := []any{"line", kube.Printable(process.Redact(strings.TrimRight(line, "\r\n\t "), p.secrets), maxSaid)}
 	if dropped > 0 {
 		values = append(values, "dropped", dropped)
 	}
@@ -130,10 +170,12 @@ func (p *program) say(line string) {
 // exitError is the end of a process that did not answer.
 type exitError struct {
 	err  error
-	said string // its last line
+	said string // what it said that went wrong, with the place
+	// place is FILE:LINE of a file of the hook, "" where it is not known.
+	place string
 }
 
-// Error says how it ended and what it said last.
+// Error says how it ended and what it said.
 func (e *exitError) Error() string {
 	if e.said == "" {
 		return e.err.Error()
@@ -144,17 +186,89 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 // exited returns the error of a process that has ended with err.
-func exited(err error, last string) error {
+func exited(err error, e *stderr) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitLater {
-		seconds, _ := strconv.ParseFloat(last, 64) // 0, the default, where it is no number
+		seconds, _ := strconv.ParseFloat(e.lastLine(), 64) // 0, the default, where it is no number
 		return later(seconds)
 	}
-	return unavailable{&exitError{err, last}}
+	return unavailable{e.ended(err)}
 }
 
 // notStarted returns the error of a program that cannot be run. err names its path.
-func notStarted(err error) error { return unavailable{fmt.Errorf("start it: %w", err)} }
+func (p *program) notStarted(err error) error {
+	if p.as != nil && errors.Is(err, os.ErrPermission) {
+		err = fmt.Errorf("%w; user %d of --exec-uid must be able to run it, and skiff to become that user", err,
+			p.as.UID)
+	}
+	return unavailable{fmt.Errorf("start it: %w", err)}
+}
+
+// explain names a script with the line ends of Windows: a shell, or the kernel that reads its first line, fails in
+// ways that say nothing of them.
+func (p *program) explain(err error) error {
+	if !IsUnavailable(err) {
+		return err
+	}
+	for _, name := range filesOf(p.spec) {
+		if hasCRLF(name) {
+			return unavailable{fmt.Errorf("%w; the lines of %s end with CR LF: save it with LF alone", err, name)}
+		}
+	}
+	return err
+}
+
+// maxFirstLine is how much of a file is read for its first line: the kernel reads 256 bytes.
+const maxFirstLine = 4096
+
+// hasCRLF says of a file whether its first line ends with CR LF.
+func hasCRLF(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false // the call says so
+	}
+	defer f.Close() // nothing was written
+	begin, _ := io.ReadAll(io.LimitReader(f, maxFirstLine))
+	line, _, found := bytes.Cut(begin, []byte("\n"))
+	return found && bytes.HasSuffix(line, []byte("\r")) && !bytes.ContainsRune(line, 0)
+}
+
+// Files returns the files of its author that a hook is made of: those of filesOf that are in its directory.
+func Files(h *spec.Hook) (files []string) {
+	if h.Exec == nil {
+		return nil
+	}
+	for _, name := range filesOf(h.Exec) {
+		if within(h.Exec.Dir, name) != "" {
+			files = append(files, name)
+		}
+	}
+	return files
+}
+
+// script is an argument that can only be the file of a script.
+var script = regexp.MustCompile(`^[^\s-]\S*\.(py|sh|bash|js|cjs|mjs|ts|cts|mts|rb|pl|php|lua|jar)$`)
+
+// MissingScript returns the path of a script that a command names and that is not there, "" if there is none. What
+// follows -c, -e or -m is no file.
+func MissingScript(e *spec.Exec) string {
+	for _, arg := range e.Command[1:] {
+		if slices.Contains([]string{"-c", "-e", "-m"}, arg) {
+			return ""
+		}
+		if !script.MatchString(arg) {
+			continue
+		}
+		if !filepath.IsAbs(arg) {
+			arg = filepath.Join(e.Dir, arg)
+		}
+		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
+			return arg
+		}
+		return "" // what follows is the script's
+	}
+	return ""
+}
 
 // filesOf returns the files that a hook is made of, as far as its command names them: the program, and arguments that
 // are files.
@@ -180,19 +294,41 @@ func filesOf(e *spec.Exec) (files []string) {
 // lookEvery is how old a look at the program's files may be: a change is to be seen within two seconds.
 const lookEvery = 250 * time.Millisecond
 
-// version tells one state of the program's files from another. When one of them has changed, the hook has.
+// version is a hash of the program's files. When the content of one has changed, the hook has; where they were written
+// and when does not count, so that each replica, and each image with the same hook, says the same.
 func (p *program) version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if time.Since(p.looked) < lookEvery {
 		return p.files
 	}
-	var out strings.Builder
-	for _, name := range filesOf(p.spec) {
+	var stats strings.Builder
+	files := filesOf(p.spec)
+	for _, name := range files {
 		if info, err := os.Stat(name); err == nil {
-			fmt.Fprintf(&out, "%s %d %d;", name, info.Size(), info.ModTime().UnixNano())
+			fmt.Fprintf(&stats, "%s %d %d;", name, info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	p.files, p.looked = out.String(), time.Now()
+	if p.stats != stats.String() {
+		p.stats, p.files = stats.String(), hashOf(files)
+	}
+	p.looked = time.Now()
 	return p.files
+}
+
+// maxHashed is how much of a file goes into its hash: a large program is some hundred MiB.
+const maxHashed = 1 << 30
+
+// hashOf returns a hash of the content of files. One that cannot be read counts as empty: its call says why.
+func hashOf(files []string) string {
+	all := sha256.New()
+	for _, name := range files {
+		one := sha256.New()
+		if f, err := os.Open(name); err == nil {
+			_, _ = io.Copy(one, io.LimitReader(f, maxHashed)) // what was read counts
+			_ = f.Close()                                     // nothing was written
+		}
+		fmt.Fprintf(all, "%s %x;", filepath.Base(name), one.Sum(nil))
+	}
+	return hex.EncodeToString(all.Sum(nil)[:16])
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"skiff/internal/hooks/spec"
@@ -51,13 +52,18 @@ type webhook struct {
 	calls sync.WaitGroup
 }
 
-func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
+// newWebhook returns the endpoint of a webhook; at is where that is, nil: where it says.
+func newWebhook(w *spec.Webhook, o Options, at *url.URL) (*webhook, error) {
 	u, err := url.Parse(w.URL)
 	if err != nil {
 		return nil, errors.New("webhook.url: it cannot be read as a URL") // err quotes it, with the password
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("webhook.url: %s: want http://HOST/PATH or https://HOST/PATH", u.Redacted())
+	}
+	if at != nil {
+		u.Scheme, u.Host, u.User = at.Scheme, at.Host, nil
+		u.Path, u.RawPath = strings.TrimSuffix(at.Path, "/")+u.Path, ""
 	}
 	h := &webhook{url: u, user: u.User, access: w.Access, read: o.Credential, dial: o.Dial, max: o.MaxAnswer,
 		dryRun: o.DryRun}
@@ -74,20 +80,39 @@ func newWebhook(w *spec.Webhook, o Options) (*webhook, error) {
 	return h, nil
 }
 
-// call asks the endpoint, with credentials that are read again where it refuses those that were used.
+// call asks the endpoint, with credentials that are read again where it refuses those that were used. It asks again
+// once where the connection was reset: a hook may be called any number of times for one state.
 func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 	w.calls.Add(1)
 	defer w.calls.Done()
-	for {
+	room := RoomOf(ctx)
+	for wasReset := false; ; {
 		secrets, err := w.credentials(ctx)
 		if err != nil {
 			return Reply{}, err
 		}
+		taken := room.Taken()
 		reply, err := w.ask(ctx, c, secrets)
-		if err == nil || !refusesCredentials(err) || !w.reread(ctx, secrets) {
+		switch {
+		case err == nil:
+			return reply, nil
+		case isReset(err) && wasReset:
+			return reply, fmt.Errorf("%w, twice; an endpoint that answers before it has read the whole request "+
+				"causes this: have it read the body to its end first", err)
+		case isReset(err) && ctx.Err() == nil:
+			wasReset = true
+			room.Give(room.Taken() - taken)
+		case !refusesCredentials(err) || !w.reread(ctx, secrets):
 			return reply, err
 		}
 	}
+}
+
+// isReset says of an error that the endpoint has closed the connection with bytes of the request unread. The system
+// then drops what it has received of the answer, so that this fails now and then, with large requests. The connection
+// is one that package net/http has closed where both its reads and its writes find out.
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
 // statusError is an answer that does not count.
@@ -150,7 +175,11 @@ func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply,
 		req.Header.Set("If-None-Match", stored.tag)
 	}
 	lane := w.take(secrets)
+	lane.limit(ctx)
 	resp, err := lane.RoundTrip(req)
+	if err == nil {
+		err = kube.RefuseSwitch(resp)
+	}
 	if err != nil {
 		lane.drop()
 		return Reply{}, unavailable{cleanDial(err)}
@@ -275,6 +304,8 @@ func (w *webhook) authorize(req *http.Request, secrets *credentials) {
 }
 
 func (w *webhook) version() string { return "" }
+
+func (w *webhook) explain(err error) error { return err }
 
 // close closes the connections when no call uses them any more.
 func (w *webhook) close() {

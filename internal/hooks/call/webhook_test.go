@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,6 +199,73 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 	})
 }
 
+// Package net/http does not close the connection of a 101 at the end of the request's context.
+func TestAWebhookThatSwitchesProtocolsHoldsNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the caller closes it
+		})
+		hook.Timeout = 3 * time.Second
+		c, _ := newCaller(t, hook, dial)
+		before := time.Now()
+		err := refused(t, c, "hook sync at http://hook.test/sync: the answer is status 101, Switching Protocols")
+		if took := time.Since(before); took > 0 || !call.IsUnavailable(err) {
+			t.Errorf("after %s: %v", took, err)
+		}
+		c.Close()
+		synctest.Wait()
+	})
+}
+
+// deaf is a connection whose reads and writes end at its deadlines alone, not when it is closed.
+type deaf struct{ net.Conn }
+
+func (deaf) Close() error { return nil }
+
+// The end of a call does not depend on that a connection can be closed.
+func TestAConnectionOfACallHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		hook.Timeout = 3 * time.Second
+		var conns []net.Conn
+		c, _ := newCaller(t, hook, dial, func(o *call.Options) {
+			open := o.Dial
+			o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := open(ctx, network, address)
+				conns = append(conns, conn)
+				return deaf{conn}, err
+			}
+		})
+		refused(t, c, "no answer within 3s")
+		time.Sleep(2 * time.Second) // virtual
+		for _, conn := range conns {
+			read := make(chan error)
+			go func() { _, err := conn.Read(make([]byte, 1)); read <- err }()
+			select {
+			case err := <-read:
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the connection ended with %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the connection has no deadline")
+			}
+			_ = conn.Close()
+		}
+		c.Close()
+	})
+}
+
 // Rules: HK-107
 func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	var requests atomic.Int64
@@ -219,6 +287,50 @@ func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	refused(t, c, "EOF") // on the kept connection, and on a new one
 	if requests.Load() != 5 {
 		t.Errorf("%d requests", requests.Load())
+	}
+}
+
+// An endpoint that answers before it has read the request, and closes, resets the connection.
+//
+// Rules: HK-107
+func TestACallIsRepeatedOnceWhereTheConnectionWasReset(t *testing.T) {
+	for name, begun := range map[string]string{"before the answer": "",
+		"in the answer": "HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n{" + strings.Repeat(" ", 500_000)} {
+		t.Run(name, func(t *testing.T) {
+			var requests, resets atomic.Int64
+			_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				if resets.Add(-1) < 0 {
+					_, _ = io.Copy(w, r.Body)
+					return
+				}
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, begun)
+				_ = conn.(*net.TCPConn).SetLinger(0)
+				_ = conn.Close()
+			})
+			c, _ := newCaller(t, hook)
+			room, err := call.NewMemory(64<<20).Room("a", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer room.Leave()
+			resets.Store(1)
+			reply, err := c.Call(room.WithRoom(t.Context()), call.Call{Body: []byte(large)})
+			if err != nil || string(reply.Body) != large || requests.Load() != 2 || room.Taken() != 16<<20 {
+				t.Errorf("%d bytes after %d requests, %d are taken: %v", len(reply.Body), requests.Load(),
+					room.Taken(), err)
+			}
+			resets.Store(3)
+			err = refused(t, c, "twice; an endpoint that answers before it has read the whole request causes this")
+			if requests.Load() != 4 || !call.IsUnavailable(err) {
+				t.Errorf("%d requests: %v", requests.Load(), err)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/kube"
 )
 
@@ -34,6 +35,12 @@ type definition struct {
 			Plural string `json:"plural"`
 			Kind   string `json:"kind"`
 		} `json:"names"`
+		Versions []struct {
+			Name   string `json:"name"`
+			Schema struct {
+				OpenAPIV3Schema *schema `json:"openAPIV3Schema"`
+			} `json:"schema"`
+		} `json:"versions"`
 	} `json:"spec"`
 }
 
@@ -52,7 +59,7 @@ func (k *kinds) learn(apiVersion, kind string) kube.Resource {
 			return r
 		}
 	}
-	r := kube.Resource{Group: group, Version: version, Plural: pluralOf(kind), Kind: kind,
+	r := kube.Resource{Group: group, Version: version, Plural: wire.PluralOf(kind), Kind: kind,
 		ClusterScoped: builtIn(group) && slices.Contains(strings.Fields(clusterKinds), kind)}
 	if kind != "" {
 		k.known = append(k.known, r)
@@ -73,7 +80,7 @@ func (k *kinds) find(t spec.Type) (r kube.Resource, guessed bool) {
 	if builtIn(group) {
 		for i, names := range []string{namespacedKinds, clusterKinds} {
 			for name := range strings.FieldsSeq(names) {
-				if pluralOf(name) == t.Resource {
+				if wire.PluralOf(name) == t.Resource {
 					r.Kind, r.ClusterScoped = name, i == 1
 					return r, false
 				}
@@ -96,26 +103,11 @@ func splitVersion(apiVersion string) (group, version string) {
 	return "", apiVersion
 }
 
-// pluralOf returns the name in URLs that a kind most likely has.
-func pluralOf(kind string) string {
-	s := strings.ToLower(kind)
-	switch {
-	case s == "endpoints":
-		return s
-	case strings.HasSuffix(s, "s"), strings.HasSuffix(s, "x"), strings.HasSuffix(s, "z"), strings.HasSuffix(s, "ch"),
-		strings.HasSuffix(s, "sh"):
-		return s + "es"
-	case len(s) > 1 && strings.HasSuffix(s, "y") && !strings.ContainsAny(s[len(s)-2:len(s)-1], "aeiou"):
-		return s[:len(s)-1] + "ies"
-	}
-	return s + "s"
-}
-
 // kindOf returns a kind that has this plural.
 func kindOf(plural string) string {
 	for _, singular := range []string{strings.TrimSuffix(plural, "ies") + "y", strings.TrimSuffix(plural, "es"),
 		strings.TrimSuffix(plural, "s")} {
-		if pluralOf(singular) == plural {
+		if wire.PluralOf(singular) == plural {
 			return strings.ToUpper(singular[:1]) + singular[1:]
 		}
 	}

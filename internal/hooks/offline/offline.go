@@ -35,6 +35,7 @@ type Trial struct {
 
 	spec     *spec.Controller
 	kinds    kinds
+	schemas  map[string]*schema // of definitions, by apiVersion and kind
 	options  reconcile.Options
 	parent   *reconcile.Object
 	children []*object
@@ -57,7 +58,7 @@ const (
 
 // New reads the files.
 func New(c *spec.Controller, f Files) (*Trial, error) {
-	t := &Trial{spec: c}
+	t := &Trial{spec: c, schemas: map[string]*schema{}}
 	if err := t.define(f.Definitions); err != nil {
 		return nil, err
 	}
@@ -109,13 +110,17 @@ func (t *Trial) define(paths []string) error {
 	if err != nil {
 		return err
 	}
-	for _, raw := range raws {
+	for _, read := range raws {
+		raw := read.Raw
 		var d struct {
 			Kind string `json:"kind"`
 			definition
 		}
 		if err := kube.Unmarshal(raw, &d); err == nil && d.Kind == "CustomResourceDefinition" {
 			t.kinds.define(d.definition)
+			for _, v := range d.Spec.Versions {
+				t.schemas[d.Spec.Group+"/"+v.Name+" "+d.Spec.Names.Kind] = v.Schema.OpenAPIV3Schema
+			}
 		}
 	}
 	return nil
@@ -127,7 +132,8 @@ func readObjects(paths []string) ([]*object, error) {
 		return nil, err
 	}
 	var out []*object
-	for _, raw := range raws {
+	for _, read := range raws {
+		raw := read.Raw
 		var head struct {
 			APIVersion string `json:"apiVersion"`
 			Kind       string `json:"kind"`

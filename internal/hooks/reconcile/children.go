@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
@@ -153,6 +154,9 @@ func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Ow
 		}
 		seen[child.Resource][child.Key] = live
 	}
+	if err := admitRequest(ctx, seen); err != nil {
+		return nil, fmt.Errorf("send the children of %s %s to the hook: %w", r.Parent.Kind, owner.Key(), err)
+	}
 	groups := make([]wire.Group, len(r.kinds))
 	for i, k := range r.kinds {
 		if groups[i], err = group(k.Resource, inOrder(seen[k.Resource])); err != nil {
@@ -162,10 +166,31 @@ func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Ow
 	return groups, nil
 }
 
+// largeRequest is how long a request may be without asking for room: few are as long.
+const largeRequest = 1 << 20
+
+// admitRequest takes the room for a request with children: each is encoded, and then all are, beside what the cache
+// holds of them.
+func admitRequest(ctx context.Context, children map[kube.Resource]map[kube.Key]*Object) error {
+	var bytes int64
+	for _, of := range children {
+		for _, child := range of {
+			bytes += int64(len(child.Body) + len(child.Status) + len(child.Rest))
+		}
+	}
+	if bytes <= largeRequest {
+		return nil
+	}
+	return call.RoomOf(ctx).Take(2 * bytes)
+}
+
 // adopt makes objects that fit the selector of a parent, and have no controller, its children.
 func (r *reconciler) adopt(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
 	for _, k := range r.kinds {
 		orphans, err := k.orphans(owner.Namespace, selector)
+		if cache.AsShed(err) != nil {
+			continue // which there are is not known
+		}
 		if err != nil {
 			return err
 		}
@@ -184,7 +209,7 @@ func (k *kind) orphans(namespace string, selector labels.Requirements) ([]kube.O
 	}
 	found := map[kube.Key]kube.Object{}
 	for _, term := range terms {
-		objects, err := k.mirror.ByIndex(orphanIndex, namespace, term)
+		objects, err := k.mirror.KnownByIndex(orphanIndex, namespace, term)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", k.Resource, err)
 		}

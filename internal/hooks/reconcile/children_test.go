@@ -191,3 +191,23 @@ func TestTheChildrenOfAClusterScopedParentAreInAnyNamespace(t *testing.T) {
 		w.Want("left", names(w, configMaps), []string(nil))
 	})
 }
+
+// Rules: HK-45
+func TestAnAnswerWithoutChildrenDeletesNone(t *testing.T) {
+	s := composite(func(_ wire.Hook, request map[string]any) (string, error) {
+		text, _ := at(request, "parent", "spec", "answer").(string)
+		return text, nil
+	})
+	s.verbatim = true
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""))))
+		for _, text := range []string{`{}`, `{"ok":true}`, `{"Children":[]}`, `{"level":"info","msg":"syncing"}`} {
+			setAnswer(w, things, "a", text)
+			w.Pass(time.Minute)
+			w.Want("children after "+text, names(w, configMaps), []string{"x"})
+			w.Want("refused", strings.Contains(note(w, "SyncError"), `say "children": []`), true)
+		}
+		setAnswer(w, things, "a", `{"children":[]}`)
+		w.Want("children", len(names(w, configMaps)), 0)
+	})
+}

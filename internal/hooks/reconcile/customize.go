@@ -80,7 +80,7 @@ func (r *reconciler) rules(parent *Object, body []byte) ([]wire.Rule, error) {
 	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: h.Strict,
 		Parent: parent.Key()})
 	if err != nil {
-		return nil, fmt.Errorf("answer of the customize hook: %w", err)
+		return nil, hookError{fmt.Errorf("answer of the customize hook: %w", err)}
 	}
 	return rules, nil
 }
@@ -131,13 +131,22 @@ func (r *related) read(parent kube.Key, a *asked, resource kube.Resource) ([]*Ob
 		if a.of[i] != resource {
 			continue
 		}
-		objects, err := r.candidates(parent, resource, rule)
+		objects, large, err := r.candidates(parent, resource, rule)
 		if err != nil {
 			return nil, err
 		}
 		labels, err := r.namespaces(parent, rule)
 		if err != nil {
 			return nil, err
+		}
+		for _, o := range large {
+			of := *rule
+			if !o.Known {
+				of.Labels = nil
+			}
+			if of.Matches(o.Key, o.Labels, labels[o.Key.Namespace]) {
+				return nil, fmt.Errorf("read related %s: %s", resource, o.Message)
+			}
 		}
 		for _, o := range objects {
 			if rule.Matches(o.Key(), o.Labels, labels[o.Namespace]) {
@@ -153,20 +162,24 @@ func (r *related) namespaces(parent kube.Key, rule *wire.Rule) (map[string]kube.
 	if len(rule.NamespaceLabels) == 0 {
 		return nil, nil
 	}
-	all, err := r.candidates(parent, namespaceKind, &wire.Rule{})
+	all, large, err := r.candidates(parent, namespaceKind, &wire.Rule{})
 	of := make(map[string]kube.Labels, len(all))
 	for _, ns := range all {
 		of[ns.Name] = ns.Labels
 	}
+	for _, ns := range large {
+		of[ns.Key.Name] = ns.Labels
+	}
 	return of, err
 }
 
-// candidates returns the objects of a kind among which are those that a rule matches. It has the parent run when they
-// can be read, where they cannot.
-func (r *related) candidates(parent kube.Key, resource kube.Resource, rule *wire.Rule) (objects []*Object, err error) {
+// candidates returns the objects of a kind among which are those that a rule matches, and apart from these the ones
+// that are too large to be held. It has the parent run when they can be read, where they cannot.
+func (r *related) candidates(parent kube.Key, resource kube.Resource, rule *wire.Rule) (objects []*Object,
+	large []cache.Large, err error) {
 	k := r.kind(resource)
 	if k == nil { // the namespace of the parent is no longer selected
-		return nil, errUnlisted
+		return nil, nil, errUnlisted
 	}
 	r.wait(k, parent, true) // before it is read: it may be listed in between
 	scope := scopeOf(resource, rule)
@@ -179,19 +192,15 @@ func (r *related) candidates(parent kube.Key, resource kube.Resource, rule *wire
 			err = errors.Join(err, failed)
 		}
 	} else {
-		objects, err = k.mirror.List(scope)
-		if sheds := k.mirror.Sheds(); err == nil && scope == "" && len(sheds) > 0 {
-			err = fmt.Errorf("not all objects of namespace %s are held in memory: %s", sheds[0].Namespace,
-				sheds[0].Message)
-		}
+		objects, large, err = k.mirror.ListKnown(scope)
 	}
 	switch {
 	case err == nil:
 		r.wait(k, parent, false)
-		return objects, nil
+		return objects, large, nil
 	case errors.Is(err, cache.ErrNotSynced) && !kube.IsForbidden(err) && !kube.IsNotFound(err):
-		return nil, fmt.Errorf("%w: %s", errUnlisted, resource)
+		return nil, nil, fmt.Errorf("%w: %s", errUnlisted, resource)
 	}
 	// Not a ShedError: the controller would wait for its own mirrors.
-	return nil, fmt.Errorf("read related %s: %v", resource, err)
+	return nil, nil, fmt.Errorf("read related %s: %v", resource, err)
 }

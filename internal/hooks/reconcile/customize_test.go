@@ -56,10 +56,13 @@ func TestARelatedObjectThatIsTooLargeFailsItsParentUntilItIsSmaller(t *testing.T
 		w.Setup.ObjectBytes = 20 << 10
 		w.Post(secrets, strings.Replace(secret("large", "web"), `{"apiVersion"`, `{"data":{"a":"`+
 			strings.Repeat("abcd", 10<<10)+`"},"apiVersion"`, 1))
+		w.Post(secrets, secret("small", "db"))
 		w.Start()
 		w.Create("a", rules(webSecrets))
 		w.Create("fine", `{}`)
+		w.Create("db", rules(strings.Replace(webSecrets, "web", "db", 1)))
 		w.Want("status of another", seen(w, "fine"), "")
+		w.Want("one that the rules of another do not select", seen(w, "db"), "Secret.v1:small")
 		w.Want("calls", slices.Contains(s.called(), "sync a"), false)
 		if text := note(w, "SyncError"); !strings.HasPrefix(text, "read related secrets: ") {
 			t.Error(text)

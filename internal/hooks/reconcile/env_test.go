@@ -44,7 +44,9 @@ type script struct {
 	controller spec.Controller
 	parent     kube.Resource
 	hook       hookFunc
-	memory     *call.Memory // nil: unbounded
+	verbatim   bool          // nothing is added to answers that lack what they must have
+	memory     *call.Memory  // nil: unbounded
+	slow       time.Duration // how long each call takes
 
 	last    *controller.Controller // that new has made
 	changes atomic.Int64           // of the hook
@@ -52,6 +54,10 @@ type script struct {
 	allowed string                 // to the brake
 	brake   *Brake                 // that new has made
 	told    []string               // by the brake
+	others  []string               // the other controllers of the parents
+	notes   Notes
+
+	hasConditions func(ctx context.Context) bool // nil: the parents have none
 
 	mu        sync.Mutex // held while the hook runs; guards what follows
 	calls     []string
@@ -123,7 +129,8 @@ func (s *script) new(setup controller.Setup, recorder *events.Recorder) *control
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
 		Children: s.kinds(), Call: s.call, Changes: s.changes.Load,
-		Brake: s.brake})
+		Brake: s.brake, Notes: &s.notes, Memory: s.memory, HasConditions: s.hasConditions,
+		Others: func() []string { return s.others }})
 	return s.last
 }
 
@@ -145,6 +152,10 @@ func (s *script) call(ctx context.Context, hook wire.Hook, parent *kube.Meta, re
 	var decoded map[string]any
 	if err := json.Unmarshal(request, &decoded); err != nil {
 		return nil, fmt.Errorf("the request is not JSON: %w: %s", err, request)
+	}
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
 	}
 	answer, restart, err := s.answer(hook, parent, decoded)
 	if errors.Is(err, errHangs) {
@@ -170,7 +181,20 @@ func (s *script) answer(hook wire.Hook, parent *kube.Meta, request map[string]an
 	}
 	s.calls = append(s.calls, string(hook)+" "+parent.Name)
 	answer, err := s.hook(hook, request)
+	if !s.verbatim {
+		answer = complete(answer)
+	}
 	return []byte(answer), s.restarted, err
+}
+
+// complete adds what an answer must have, so that each test names only what it is about.
+func complete(answer string) string {
+	for _, list := range []string{"relatedResources", "attachments", "children"} {
+		if !strings.Contains(answer, `"`+list+`"`) {
+			answer = strings.Replace(answer, "{", `{"`+list+`":[],`, 1)
+		}
+	}
+	return strings.Replace(answer, ",}", "}", 1)
 }
 
 // restart kills the hook amid its calls, and has the first calls after that fail, too. As package supervise does, it
@@ -233,15 +257,26 @@ func definition(w *env, plural string) string {
 	return string(crd)
 }
 
-// beside runs the controller of another script until the test ends.
-func beside(w *env, s *script) {
+// beside runs the controller of another script until stop is called, or the test ends.
+func beside(w *env, s *script) (stop func()) {
 	client := w.Connect(s.controller.Name)
 	c := s.new(controller.Setup{Client: client, Log: w.Log}, nil)
+	stopped := make(chan struct{})
 	w.Background(func(ctx context.Context) error {
 		defer client.Close()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-stopped:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		return c.Run(ctx)
 	})
 	w.WaitIdle()
+	return func() { close(stopped) }
 }
 
 // declared answers with the JSON text in the parent's spec.answer.

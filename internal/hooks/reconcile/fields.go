@@ -11,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -44,11 +47,11 @@ var (
 )
 
 // learn notes the fields that the server has refused a child for. It returns those that it had not been asked about
-// before, and whether there is one to leave out from now on.
-func (u *unknownFields) learn(child *apply.Result) (first []string, learnt bool) {
+// before.
+func (u *unknownFields) learn(child *apply.Result) (first []string) {
 	status := kube.AsStatus(child.Err)
 	if status == nil {
-		return nil, false
+		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,39 +67,42 @@ func (u *unknownFields) learn(child *apply.Result) (first []string, learnt bool)
 				known = map[string]time.Time{}
 				u.of[child.Resource] = known
 			}
-			if known[path], learnt = time.Now().Add(unknownFor), true; !asked {
+			if known[path] = time.Now().Add(unknownFor); !asked {
 				first = append(first, path)
 			}
 		}
 	}
-	return first, learnt
+	return first
 }
 
-// leaveOut takes the unknown fields out of a child.
-func (u *unknownFields) leaveOut(r kube.Resource, body map[string]any) {
+// leaveOut takes the unknown fields out of a child, and returns their paths.
+func (u *unknownFields) leaveOut(r kube.Resource, body map[string]any) (paths []string) {
 	u.mu.Lock()
 	known := maps.Clone(u.of[r])
 	u.mu.Unlock()
 	maps.DeleteFunc(known, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
 	if len(known) > 0 {
-		without(known, body, "")
+		without(known, body, "", func(path string) { paths = append(paths, path) })
 	}
+	return paths
 }
 
-func without(known map[string]time.Time, v any, path string) {
+// without takes the known paths out of a value, and tells of each.
+func without(known map[string]time.Time, v any, path string, tell func(path string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
 			at := strings.TrimPrefix(path+"."+name, ".")
 			if _, unknown := known[at]; unknown {
 				delete(v, name)
+				tell(at)
 			} else {
-				without(known, field, at)
+				without(known, field, at, tell)
 			}
 		}
 	case []any:
 		for _, item := range v {
-			without(known, item, path+"[]")
+			without(known, item, path+"[]", tell)
 		}
 	}
 }
@@ -106,46 +112,121 @@ type outcome struct {
 	created bool
 	wait    time.Duration // when to look again; 0: at the next change
 	err     error
+
+	contested []string      // notes about children that another writer keeps changing
+	pause     time.Duration // the longest one before these are written again
 }
 
 // applyChildren brings the children of a parent to what is declared.
 func (r *reconciler) applyChildren(ctx context.Context, about announce.Announcer, owner apply.Owner,
 	want []apply.Child) (o outcome) {
+	left := leftOut{}
+	left.all(r, want)
 	for try := 1; ; try++ {
-		for i := range want {
-			if k := r.kindOf(want[i].Body); k != nil {
-				r.unknown.leaveOut(k.Resource, want[i].Body)
-			}
-		}
 		report := r.engine.Apply(ctx, owner, want, false)
 		about.Actions(ctx, report.All())
-		again := false
 		for i := range report.Children {
 			child := &report.Children[i]
-			first, learnt := r.unknown.learn(child)
-			again = again || learnt
-			if len(first) > 0 {
-				about.Event(events.Warning, "UnknownFields", fmt.Sprintf("the server does not know these fields of "+
-					"%s, and skiff leaves them out: %s", child.Resource.Kind, apply.List(first)), child)
+			if first := r.unknown.learn(child); len(first) > 0 {
+				note := unknownNote(child.Resource.Kind, first)
+				about.Event(events.Warning, "UnknownFields", note, child)
+				logr.FromContextOrDiscard(ctx).Info(note, kube.Warn("child", child.Key.String())...)
 			}
 			o.created = o.created || child.Outcome == apply.Created
 		}
-		if again && try < maxApplies {
+		if left.again(r, want, &report) && try < maxApplies {
 			continue
 		}
-		o.err = report.Err
-		for _, child := range report.All() {
-			o.err = errors.Join(o.err, child.Err)
-			o.wait = apply.Earlier(o.wait, child.Wait)
-			switch child.Outcome {
-			case apply.Foreign:
-				about.Event(events.Warning, "NameTaken", child.Message, &child)
-			case apply.Contested:
-				about.Event(events.Warning, "Contested", child.Message, &child)
-			}
-		}
+		r.conclude(ctx, about, &report, left, &o)
 		return o
 	}
+}
+
+// conclude takes in what came of the children in the end.
+func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, report *apply.Report, left leftOut,
+	o *outcome) {
+	o.err = report.Err
+	notes, large := left.notes(), []string(nil)
+	if len(notes) > 0 {
+		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, about.Object), nil, apply.Report{LeftOut: notes})
+	}
+	for _, child := range report.All() {
+		shed := cache.AsShed(child.Unheld)
+		if shed == nil || cache.AsShed(child.Err) == nil {
+			o.err = errors.Join(o.err, child.Err)
+		}
+		o.wait = apply.Earlier(o.wait, child.Wait)
+		switch child.Outcome {
+		case apply.Foreign:
+			about.Event(events.Warning, "NameTaken", child.Message, &child)
+		case apply.Contested:
+			note := r.contestedNote(&child)
+			about.Event(events.Warning, "Contested", note, &child)
+			o.contested, o.pause = append(o.contested, note), max(o.pause, child.Wait)
+		}
+		if shed != nil && shed.Reason == cache.TooLarge {
+			note := shed.Message + "; until then it is read from the server each time"
+			about.Event(events.Warning, shed.Reason, note, &child)
+			large = append(large, note)
+		}
+	}
+	parent := noteKey{r.Parent.Resource, about.Object.ObjectMeta().Key(), aboutChildren}
+	if r.Notes.set(parent, strings.Join(append(notes, large...), "; ")) && len(large) > 0 {
+		logr.FromContextOrDiscard(ctx).Info("children are not held in memory",
+			kube.Warn("reason", strings.Join(large, "; "))...)
+	}
+}
+
+// leftOut are the unknown fields that are left out of the children of a parent, by kind.
+type leftOut map[string]map[string]bool
+
+// all takes the unknown fields out of the children.
+func (l leftOut) all(r *reconciler, want []apply.Child) {
+	for i := range want {
+		l.one(r, want[i].Body)
+	}
+}
+
+// one takes the unknown fields out of a child, and reports whether there are some.
+func (l leftOut) one(r *reconciler, body map[string]any) (some bool) {
+	k := r.kindOf(body)
+	if k == nil {
+		return false
+	}
+	for _, path := range r.unknown.leaveOut(k.Resource, body) {
+		if l[k.Kind] == nil {
+			l[k.Kind] = map[string]bool{}
+		}
+		l[k.Kind][path], some = true, true
+	}
+	return some
+}
+
+// again says that a child was refused for a field that is known by now to be left out: also for one that the apply of
+// another parent has met meanwhile. Its refusal is not final.
+func (l leftOut) again(r *reconciler, want []apply.Child, report *apply.Report) (again bool) {
+	for i := range report.Children {
+		if kube.AsStatus(report.Children[i].Err) != nil && l.one(r, want[i].Body) {
+			again = true
+		}
+	}
+	return again
+}
+
+// notes say which fields are left out.
+func (l leftOut) notes() (out []string) {
+	for _, kind := range slices.Sorted(maps.Keys(l)) {
+		out = append(out, unknownNote(kind, slices.Sorted(maps.Keys(l[kind]))))
+	}
+	return out
+}
+
+func unknownNote(kind string, paths []string) string {
+	for i := range paths {
+		paths[i] = kube.Printable(paths[i], maxKey)
+	}
+	return fmt.Sprintf("the server does not know these fields of %s, and skiff leaves them out: %s", kind,
+		apply.List(paths))
 }
 
 // kindOf returns the kind of a child that was checked.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // deployment returns a Deployment in JSON, with more fields of its spec and of its container.
@@ -72,5 +73,30 @@ func TestEqualKeysInAListAreAnErrorWithThePath(t *testing.T) {
 			`: has the key [containerPort=80,protocol="TCP"], as item 0 has`) {
 			t.Error(got)
 		}
+	})
+}
+
+// Two parents are refused at once for a field that nobody has met before. What one of them learns holds for the other.
+//
+// Rules: HK-83
+func TestParentsThatMeetAnUnknownFieldAtOnceAreAllApplied(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	prepared(t, s, func(w *env) {
+		w.Setup.Workers = 4
+		defer w.API.Inject(apiserver.Fault{Verb: "create", Resource: "deployments", Delay: time.Second})()
+		for i := range 4 {
+			w.Create(fmt.Sprint("p", i), answer(children(deployment(fmt.Sprint("d", i), `"sizes":3,`, ""))))
+		}
+		w.Start()
+		w.Pass(10 * time.Second)
+		w.Want("made", names(w, deployments), []string{"d0", "d1", "d2", "d3"})
+		w.Want("failures", s.last.Stats().Errors, int64(0))
+		w.Want("status", s.notes.Problems(), []string{"Thing default/p0 and 3 more: the server does not know these " +
+			"fields of Deployment, and skiff leaves them out: spec.sizes"})
+		for i := range 4 {
+			w.Patch(things, fmt.Sprint("p", i), `{"spec":`+answer(children(deployment(fmt.Sprint("d", i), "", "")))+`}`)
+		}
+		w.Pass(10 * time.Second)
+		w.Want("status", len(s.notes.Problems()), 0)
 	})
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,5 +51,27 @@ func TestAnAnswerThatGrowsBeyondTheMemoryIsReportedAndCostsNoOtherParent(t *test
 		w.Want("children", names(w, configMaps), []string{"x"})
 		w.Want("note", strings.Contains(note(w, "SyncError"), "it would take more than 128 MiB of memory"), true)
 		w.Want("status", at(get(w, things, "a"), "status"), nil)
+	})
+}
+
+// Rules: HK-106
+func TestChildrenThatAreTooLargeForARequestTogetherCostNoOtherParent(t *testing.T) {
+	s := composite(declared)
+	s.memory = call.NewMemory(30 << 20)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(configMap("x", "", ""))))
+		w.Create("b", answer(children(configMap("y", "", ""))))
+		uid := at(get(w, things, "a"), "metadata", "uid")
+		for i := range 6 {
+			w.Post(configMaps, configMap(fmt.Sprint("c", i), fmt.Sprintf(`,"labels":{"controller-uid":%q},`+
+				`"finalizers":["example.com/kept"],"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Thing",`+
+				`"name":"a","uid":%q,"controller":true}]`, uid, uid), large(1_000)))
+		}
+		w.Pass(time.Minute)
+		about := "send the children of Thing default/a to the hook: "
+		w.Want("note", strings.HasPrefix(note(w, "SyncError"), about), true)
+		setAnswer(w, things, "b", children(configMap("z", "", "")))
+		w.Pass(time.Minute)
+		w.Want("another parent", slices.Contains(names(w, configMaps), "z"), true)
 	})
 }

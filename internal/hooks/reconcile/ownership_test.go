@@ -196,3 +196,21 @@ func TestALabelOfGenerateSelectorThatTheHookSetsIsChecked(t *testing.T) {
 		w.Want("note", strings.Contains(note(w, "SyncError"), "children[0].metadata.labels"), true)
 	})
 }
+
+// The references of others are written as they are: a flag more would make them the controller's own, and the apply
+// that follows would remove them.
+//
+// Rules: HK-19
+func TestAnOrphanThatIsAdoptedKeepsItsOtherOwners(t *testing.T) {
+	s := selecting(declared)
+	prepared(t, s, func(w *env) {
+		w.Post(configMaps, configMap("x", `,"labels":{"app":"web"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod",`+
+			`"name":"p","uid":"u"}]`, ""))
+		w.Post(things, thing("a", selectsWeb, children(configMap("x", web, `"k":"v"`))))
+		w.Start()
+		w.Pass(time.Second)
+		w.Want("data", at(get(w, configMaps, "x"), "data", "k"), "v")
+		owners, _ := at(get(w, configMaps, "x"), "metadata", "ownerReferences").([]any)
+		w.Want("owners", len(owners), 2)
+	})
+}

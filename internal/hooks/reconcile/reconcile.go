@@ -50,6 +50,13 @@ type Options struct {
 	Changes func() int64
 	// Brake holds what a hook that has changed would delete; nil: nothing is held.
 	Brake *Brake
+	// HasConditions says whether the definition of the parents has status.conditions, as far as the server tells: see
+	// Synced; nil: it has none.
+	HasConditions func(ctx context.Context) bool
+	// Notes takes what is not as it should be with children and is no failure; nil: it is in Events alone.
+	Notes *Notes
+	// Others names the other hook controllers of the parent resource; nil: they are not known.
+	Others func() []string
 	// Manager is the field manager of the children; "": Manager.
 	Manager string
 	Resync  time.Duration // how often a parent is reconciled without a change, where Spec has none; 0: never
@@ -75,6 +82,7 @@ func (o *Options) finalizer() string { return Finalizer(o.Spec) }
 
 type reconciler struct {
 	Options
+	objects  *cache.Store[*Object] // the parents
 	parents  *apply.Statuses[*Object]
 	engine   *apply.Engine
 	kinds    []kind
@@ -104,6 +112,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}},
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
+	r.objects = objects
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.ForBut(objects, func(was, is *Object) bool {
 		return r.statuses.asked(is) || o.Rule.IgnoreStatusChanges && onlyStatus(was, is)
@@ -137,7 +146,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		}))
 	}
 	r.engine = apply.New(s.Client, apply.Options{Manager: o.Manager, OtherOwners: true, ByClaim: true,
-		Ours: r.isOurs, InOrder: true, RemoveFirst: true, Predecessor: wire.LastApplied}, children...)
+		Ours: r.isOurs, Unheld: admitUnheld, InOrder: true, RemoveFirst: true, Predecessor: wire.LastApplied},
+		children...)
 	c := controller.New(o.Name(), r.Reconcile, controller.Options{Workers: cmp.Or(s.Workers, defaultWorkers),
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, History: s.History, Advice: s.Advice, Log: s.Log}, sources...)
@@ -152,6 +162,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	if r.Brake != nil {
 		c.OnLeave(func(namespace string) { r.Brake.leave(r.Parent.Resource, namespace) })
 	}
+	c.OnLeave(func(namespace string) { r.Notes.leave(r.Parent.Resource, namespace) })
 	r.related.attach = c.Attach
 	return c
 }
@@ -182,8 +193,8 @@ func strategyOf(m spec.Method) apply.Strategy {
 
 // isOurs says whether an object that a parent controls is a child by this controller: several of them can have the
 // same parent.
-func (r *reconciler) isOurs(live kube.Object) bool {
-	decorator, decorated := live.(*Object).Annotations.Get(DecoratorAnnotation)
+func (r *reconciler) isOurs(head *kube.MetaAnnotated) bool {
+	decorator, decorated := head.Annotations.Get(DecoratorAnnotation)
 	if r.Spec.IsComposite() {
 		return !decorated
 	}
@@ -222,6 +233,9 @@ func (r *reconciler) forget(key kube.Key) {
 	if r.Brake != nil {
 		r.Brake.forget(brakeKey{r.Parent.Resource, key})
 	}
+	for _, about := range []topic{aboutChildren, aboutFight, aboutContest} {
+		r.Notes.set(noteKey{r.Parent.Resource, key, about}, "")
+	}
 	if r.Spec.Customize != nil {
 		r.related.keep(key)
 	}
@@ -234,13 +248,19 @@ const smallAnswer = 64 << 10
 // compared, encoded to be sent, and in the request.
 const copies = 4
 
+// admitUnheld takes the room for children that are read because they are too large for the cache: a hook gets them
+// whole, as those that are held.
+func admitUnheld(ctx context.Context, bytes int64) error {
+	return call.RoomOf(ctx).Take(copies * bytes)
+}
+
 // ask calls a hook, and takes the room that its answer needs to be decoded.
 func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, request []byte) ([]byte, error) {
 	room := call.RoomOf(ctx)
 	before := room.Taken()
 	answer, err := r.Call(ctx, hook, parent.ObjectMeta(), request)
 	if err != nil {
-		return nil, fmt.Errorf("call the %s hook: %w", hook, err)
+		return nil, hookError{fmt.Errorf("call the %s hook: %w", hook, err)}
 	}
 	room.Give(room.Taken() - before) // what it took to read it, for more bytes than came
 	if len(answer) <= smallAnswer {

@@ -65,7 +65,9 @@ func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Obje
 	if out.answer, err = r.decide(ctx, hook, parent, children, related); err != nil {
 		return out, err
 	}
-	out.want, err = r.desired(parent, owner, selector, out.answer)
+	if out.want, err = r.desired(parent, owner, selector, out.answer); err != nil {
+		err = hookError{err}
+	}
 	return out, err
 }
 

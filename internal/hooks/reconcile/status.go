@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/kube"
@@ -29,7 +32,14 @@ type written struct {
 	deferred              bool   // the last sync has left the status to the next one
 	asked                 string // the resourceVersion of the parent that the hook was asked about last
 	memory                int64  // what the answers of the last run took
+	squeezed              string // the version of the parent that was applied while its namespace was over budget
 	pace                  pace
+	decorated             string    // the last changes of labels and annotations
+	synced, since         string    // the status of the condition Synced, and from when on
+	failed                time.Time // when the condition Synced was written for a failure of the hook
+	failedIn              int64     // the hook that failed then: see Options.Changes
+	fight                 fight
+	peace                 time.Time // until then children count as contested; zero: they are not
 }
 
 func (s *statuses) get(k kube.Key) written {
@@ -105,6 +115,9 @@ func (r *reconciler) declaredStatus(parent *Object, status map[string]any) (kube
 	if r.Spec.IsComposite() {
 		declared["observedGeneration"] = parent.Generation
 	}
+	if err := r.addSynced(parent, declared); err != nil {
+		return nil, err
+	}
 	text, err := patch.Encode(declared)
 	if err != nil {
 		return nil, fmt.Errorf("encode the status of %s %s: %w", r.Parent.Kind, parent.Key(), err)
@@ -129,11 +142,15 @@ func (r *reconciler) writeStatus(ctx context.Context, parent *Object, declared k
 			return nil
 		}
 	}
+	if w.uid == parent.UID && w.declared == string(declared) && r.undone(parent, "the status") {
+		return nil
+	}
 	answer, err := r.parents.Replace(ctx, parent, declared, r.Parent.Status)
 	if err != nil {
 		return err
 	}
 	r.statuses.set(parent, declared, answer.Status)
+	r.statuses.change(parent, func(w *written) { w.fight.wrote = true })
 	return nil
 }
 
@@ -141,11 +158,14 @@ func (r *reconciler) writeStatus(ctx context.Context, parent *Object, declared k
 func (r *reconciler) decorate(ctx context.Context, parent *Object, answer *wire.Answer) (*Object, error) {
 	labels := differing(parent.Labels, answer.Labels)
 	annotations := differing(parent.Annotations, answer.Annotations)
-	if len(labels)+len(annotations) > 0 {
+	changes := describe(labels) + describe(annotations)
+	same := r.statuses.get(parent.Key()).decorated == changes
+	if changes != "" && !(same && r.undone(parent, "labels or annotations")) {
 		var err error
 		if parent, err = r.parents.Merge(ctx, parent, labels, annotations); err != nil {
 			return parent, err
 		}
+		r.statuses.change(parent, func(w *written) { w.decorated, w.fight.wrote = changes, true })
 	}
 	if answer.Status == nil {
 		return parent, nil
@@ -155,6 +175,19 @@ func (r *reconciler) decorate(ctx context.Context, parent *Object, answer *wire.
 		return parent, err
 	}
 	return parent, r.writeStatus(ctx, parent, declared)
+}
+
+// describe returns a text that is the same for the same changes; "": there are none.
+func describe(changes map[string]*string) string {
+	var out strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(changes)) {
+		if v := changes[key]; v != nil {
+			fmt.Fprintf(&out, "%q=%q,", key, *v)
+		} else {
+			fmt.Fprintf(&out, "%q,", key)
+		}
+	}
+	return out.String()
 }
 
 // differing returns the changes of labels that are not there already.

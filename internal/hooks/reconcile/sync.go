@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -35,6 +37,7 @@ const conflictWait = time.Second
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
 	parent, ok, err := r.parents.Get(key)
 	if err != nil {
+		r.tellTooLarge(key, err)
 		return controller.Done, err
 	}
 	if !ok {
@@ -84,6 +87,18 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	return controller.Done, err
 }
 
+// tellTooLarge records an Event about a parent that is too large to be held.
+func (r *reconciler) tellTooLarge(key kube.Key, err error) {
+	shed := cache.AsShed(err)
+	known, ok := r.objects.Shed(key)
+	if shed == nil || shed.Reason != cache.TooLarge || !ok {
+		return
+	}
+	parent := new(Object)
+	parent.Name, parent.Namespace, parent.UID = key.Name, key.Namespace, known.UID
+	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Message+"; until then nothing is done for it", nil)
+}
+
 // holdBack returns how long a parent whose runs never come to rest has to wait.
 func (r *reconciler) holdBack(parent *Object) (wait time.Duration) {
 	now := time.Now()
@@ -122,13 +137,21 @@ func (r *reconciler) setFinalizer(ctx context.Context, parent *Object) (*Object,
 
 // roomy is sync as soon as there is room for answers as long as those before.
 func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (time.Duration, error) {
+	squeezed, err := r.squeeze(parent)
+	if err != nil {
+		return 0, err
+	}
 	room, err := r.Memory.Room(parent.Namespace, r.statuses.get(parent.Key()).memory)
 	if err != nil {
 		return 0, err
 	}
 	defer room.Leave()
 	wait, err := r.sync(room.WithRoom(ctx), parent, selected)
-	r.statuses.change(parent, func(w *written) { w.memory = room.Taken() })
+	r.statuses.change(parent, func(w *written) {
+		if w.memory = room.Taken(); err == nil {
+			w.squeezed = squeezed
+		}
+	})
 	return wait, err
 }
 
@@ -152,7 +175,7 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	decided, err := r.decideAll(ctx, hook, parent, owner, choice, groups)
 	if err != nil {
 		apply.Tell(ctx, owner, nil, apply.Report{Err: err, Pruned: make([]apply.Result, sizeOf(groups))})
-		return 0, err
+		return 0, errors.Join(err, r.reportFailure(ctx, parent, err))
 	}
 	answer, want := decided.answer, decided.want
 	about := r.announcer(parent)
@@ -179,7 +202,8 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		}
 		owner.KeepOthers = held > 0
 		children = r.applyChildren(ctx, about, owner, want)
-		children.wait = apply.Earlier(children.wait, held)
+		children.wait = apply.Earlier(apply.Earlier(children.wait, held),
+			r.contested(parent, children.contested, children.pause))
 	}
 	if r.Spec.IsComposite() {
 		declared, err := r.declaredStatus(parent, answer.Status)
@@ -195,7 +219,29 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		}
 		children.err = errors.Join(children.err, err)
 	}
+	children.wait = apply.Earlier(children.wait, r.truce(parent))
 	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
+}
+
+// squeeze returns an error for a parent that is to be left alone because its namespace takes too much memory. A change
+// of the parent may make that less, and is applied once to the children that there are, which are read for it: version
+// is what has been applied then, "" in a namespace that is within its budget.
+func (r *reconciler) squeeze(parent *Object) (version string, err error) {
+	var shed *cache.ShedError
+	for i := range r.kinds {
+		shed = cmp.Or(shed, r.kinds[i].mirror.OverBudget(parent.Namespace))
+	}
+	if shed == nil {
+		return "", nil
+	}
+	if version = parent.ResourceVersion; parent.Generation > 0 {
+		version = strconv.FormatInt(parent.Generation, 10)
+	}
+	if w := r.statuses.get(parent.Key()); w.uid == parent.UID && w.squeezed == version {
+		return version, shed
+	}
+	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Message, nil)
+	return version, nil
 }
 
 // sizeOf is how many objects groups have.
@@ -242,10 +288,10 @@ func (r *reconciler) request(hook wire.Hook, parent *Object, children, related [
 
 // answer reads and checks what sync or finalize answers.
 func (r *reconciler) answer(hook wire.Hook, parent *Object, body []byte) (*wire.Answer, error) {
-	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Strict: r.hookOf(hook).Strict,
-		Parent: parent.Key(), ParentUID: parent.UID, Kinds: r.resources()})
+	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Finalizing: hook == wire.Finalize,
+		Strict: r.hookOf(hook).Strict, Parent: parent.Key(), ParentUID: parent.UID, Kinds: r.resources()})
 	if err != nil {
-		return nil, fmt.Errorf("answer of the %s hook: %w", hook, err)
+		return nil, hookError{fmt.Errorf("answer of the %s hook: %w", hook, err)}
 	}
 	return answer, nil
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/kube"
 )
 
@@ -44,6 +45,20 @@ var languages = map[string]language{
 	"python": {hook: "hook.py", needs: "Python 3", command: "[python3, hook.py]", mode: lines},
 	"node":   {hook: "hook.mjs", needs: "Node", command: "[node, hook.mjs]", mode: lines},
 	"go":     {hook: "hook.go", needs: "Go", command: "[./hook]", mode: lines, build: "go build -o hook ."},
+}
+
+// aliases are other names of languages, as their programs and files have them.
+var aliases = map[string]string{"bash": "shell", "sh": "shell", "python3": "python", "py": "python",
+	"js": "node", "javascript": "node", "nodejs": "node", "mjs": "node", "ts": "node", "typescript": "node",
+	"golang": "go"}
+
+// Language returns the name in [Languages] of a language, "" if there is none.
+func Language(name string) string {
+	name = strings.ToLower(name)
+	if _, ok := languages[name]; ok {
+		return name
+	}
+	return aliases[name]
 }
 
 // Languages are the names of the languages that hooks are written in.
@@ -106,7 +121,8 @@ func Write(dir, lang string, n Names) ([]string, error) {
 	}
 	build, buildLine := "", ""
 	if l.build != "" {
-		build, buildLine = l.build+"\n", "    "+l.build+"\n"
+		command := "(cd " + spec.HookDirectory + " && " + l.build + ")\n"
+		build, buildLine = command, "    "+command
 	}
 	fill := strings.NewReplacer("{{Kind}}", n.Kind, "{{singular}}", n.Singular, "{{plural}}", n.Plural,
 		"{{group}}", n.Group, "{{hook}}", l.hook, "{{needs}}", l.needs, "{{command}}", l.command, "{{mode}}", l.mode,

@@ -61,11 +61,11 @@ func object(t *testing.T, name string) (body map[string]any) {
 // tools are what a hook needs, by its language.
 var tools = map[string]string{"shell": "jq", "python": "python3", "node": "node", "go": "go"}
 
-// request is a call with what is in example.yaml and test/children.yaml, on one line.
+// request is a call with what is in example/ and test/children.yaml, on one line.
 func request(t *testing.T, dir string) []byte {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"controller": map[string]any{}, "finalizing": false,
-		"related": map[string]any{}, "hook": "sync", "parent": object(t, filepath.Join(dir, "example.yaml")),
+		"related": map[string]any{}, "hook": "sync", "parent": object(t, filepath.Join(dir, "example", "hello.yaml")),
 		"children": map[string]any{"Service.v1": map[string]any{}, "Deployment.apps/v1": map[string]any{
 			"default/hello": object(t, filepath.Join(dir, "test", "children.yaml"))}}})
 	if err != nil {
@@ -74,7 +74,7 @@ func request(t *testing.T, dir string) []byte {
 	return body
 }
 
-const wanted = `{"status":{"readyReplicas":1},"children":[
+const wanted = `{"status":{"ready":"1/2","state":"Progressing","readyReplicas":1},"children":[
 	{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"hello"},"spec":{"replicas":2,
 		"selector":{"matchLabels":{"app":"hello"}},"template":{"metadata":{"labels":{"app":"hello"}},"spec":{
 		"containers":[{"name":"main","image":"nginx:1.27","ports":[{"containerPort":80}]}]}}}},
@@ -83,7 +83,7 @@ const wanted = `{"status":{"readyReplicas":1},"children":[
 
 // Rules: HK-44, HK-100, HK-101, HK-102
 func TestTheHookOfEachLanguageDecidesTheSame(t *testing.T) {
-	var want any
+	var want map[string]any
 	if err := json.Unmarshal([]byte(wanted), &want); err != nil {
 		t.Fatal(err)
 	}
@@ -95,18 +95,19 @@ func TestTheHookOfEachLanguageDecidesTheSame(t *testing.T) {
 			dir := written(t, lang)
 			if lang == "go" {
 				build := exec.CommandContext(t.Context(), "go", "build", "-o", "hook", ".")
-				build.Dir = dir
+				build.Dir = filepath.Join(dir, spec.HookDirectory)
 				if out, err := build.CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
 			controllers, warnings, err := spec.ReadFiles([]string{dir})
-			if err != nil || len(controllers) != 1 || len(warnings) != 2 {
+			if err != nil || len(controllers) != 1 || len(warnings) != 1 {
 				t.Fatalf("%v, %d controllers, warnings %q", err, len(controllers), warnings)
 			}
 			hook := controllers[0].Sync.Exec
 			input, calls := request(t, dir), 1
 			if hook.Mode == spec.Lines {
+				input = bytes.Replace(input, []byte("{"), []byte(`{"id":"i1",`), 1)
 				input, calls = append(append(input, '\n'), input...), 2
 			}
 			cmd := exec.CommandContext(t.Context(), hook.Command[0], hook.Command[1:]...)
@@ -116,8 +117,13 @@ func TestTheHookOfEachLanguageDecidesTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			for d := json.NewDecoder(bytes.NewReader(out)); calls > 0; calls-- {
-				var got any
-				if err := d.Decode(&got); err != nil || !reflect.DeepEqual(got, want) {
+				var got map[string]any
+				err := d.Decode(&got)
+				if hook.Mode == spec.Lines && got["id"] != "i1" {
+					t.Errorf("the answer does not repeat the id of the request: %v", got["id"])
+				}
+				delete(got, "id")
+				if err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%v, it answers\n%s\nwant\n%s", err, out, wanted)
 				}
 			}
@@ -151,7 +157,7 @@ func TestTheServerTakesTheDefinitionAndTheExample(t *testing.T) {
 	if err != nil || !shops.Status {
 		t.Fatalf("%+v, %v", shops, err)
 	}
-	err = c.Create(t.Context(), shops.Resource, "default", object(t, dir+"/example.yaml"), nil, strict)
+	err = c.Create(t.Context(), shops.Resource, "default", object(t, dir+"/example/hello.yaml"), nil, strict)
 	if err != nil {
 		t.Error(err)
 	}
@@ -182,6 +188,15 @@ func TestEachFileIsFilledInAndNothingIsOverwritten(t *testing.T) {
 		if _, err := scaffold.Write(dir, lang, names); err == nil || !strings.Contains(err.Error(), "is not empty") ||
 			read(t, dir+"/crd.yaml") != before {
 			t.Errorf("%s: a second time: %v", lang, err)
+		}
+	}
+}
+
+func TestLanguagesHaveTheNamesOfTheirProgramsToo(t *testing.T) {
+	for name, want := range map[string]string{"python3": "python", "bash": "shell", "js": "node", "ts": "node",
+		"Go": "go", "node": "node", "cobol": "", "": ""} {
+		if got := scaffold.Language(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
 }

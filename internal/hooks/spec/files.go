@@ -24,10 +24,18 @@ const (
 	maxControllers = 1000
 )
 
-// ReadFiles reads the controllers of files, and of the YAML and JSON files of directories, in their order. Objects of
-// other kinds are skipped, each with a warning. The error names all that is wrong with all files, one a line:
+// ReadFiles reads the controllers of files, and of the YAML and JSON files of [Directories], in their order. Objects
+// of other kinds are skipped, each with a warning. The error names all that is wrong with all files, one a line:
 // FILE:LINE: PATH: MESSAGE.
 func ReadFiles(paths []string) (controllers []*Controller, warnings []string, err error) {
+	if controllers, warnings, err = ReadValid(paths); err != nil {
+		return nil, warnings, err
+	}
+	return controllers, warnings, nil
+}
+
+// ReadValid is ReadFiles, and returns the valid controllers beside Problems of the others.
+func ReadValid(paths []string) (controllers []*Controller, warnings []string, err error) {
 	var r reader
 	for _, path := range paths {
 		if err := r.path(path); err != nil {
@@ -35,7 +43,7 @@ func ReadFiles(paths []string) (controllers []*Controller, warnings []string, er
 		}
 	}
 	if err := r.found.err(); err != nil {
-		return nil, r.warnings, err
+		return r.valid, r.warnings, err
 	}
 	if len(r.controllers) == 0 {
 		return nil, r.warnings, fmt.Errorf("%s: there is no %s or %s of %s", strings.Join(paths, ", "), Composite,
@@ -46,7 +54,7 @@ func ReadFiles(paths []string) (controllers []*Controller, warnings []string, er
 
 // ReadObjects reads all objects of files, and of the YAML and JSON files of directories, in their order and as JSON.
 // The items of a List are objects, too.
-func ReadObjects(paths []string) ([]kube.Raw, error) {
+func ReadObjects(paths []string) ([]Object, error) {
 	r := reader{all: true}
 	for _, path := range paths {
 		if err := r.path(path); err != nil {
@@ -56,8 +64,15 @@ func ReadObjects(paths []string) ([]kube.Raw, error) {
 	return r.objects, r.found.err()
 }
 
+// Object is an object of a file.
+type Object struct {
+	Raw  kube.Raw
+	File string
+	Node *yaml.Node // with the lines of its fields
+}
+
 // object takes any object.
-func (r *reader) object(y *yaml.Node) {
+func (r *reader) object(o origin, y *yaml.Node) {
 	p := parser{found: &r.found}
 	n, err := p.yaml(y, 0)
 	switch {
@@ -66,7 +81,7 @@ func (r *reader) object(y *yaml.Node) {
 	case n.kind != object:
 		r.found.add(y.Line, "", "must be an object, is %s", n.kind)
 	default:
-		r.objects = append(r.objects, n.json(nil))
+		r.objects = append(r.objects, Object{n.json(nil), o.file, y})
 	}
 }
 
@@ -93,11 +108,25 @@ func FromObject(raw kube.Raw) (*Controller, error) {
 // reader is what has been read of the files so far.
 type reader struct {
 	all         bool // take all objects, not controllers
-	objects     []kube.Raw
+	objects     []Object
 	controllers []*Controller
+	valid       []*Controller // those of controllers without a problem
 	warnings    []string
 	found       Problems
 	files       []string // absolute, so that none is read twice
+}
+
+// HookDirectory is the sub-directory in which a directory may have its controllers, so that `kubectl apply -f` takes
+// the definition beside it and nothing else.
+const HookDirectory = "hook"
+
+// Directories are those whose files are read for a directory: itself and, where there is one, its HookDirectory.
+func Directories(dir string) []string {
+	below := filepath.Join(dir, HookDirectory)
+	if info, err := os.Stat(below); err != nil || !info.IsDir() {
+		return []string{dir}
+	}
+	return []string{dir, below}
 }
 
 // path reads a file, or the files of a directory. Only what cannot be read at all is an error: the rest is in r.found.
@@ -109,6 +138,19 @@ func (r *reader) path(path string) error {
 	if !info.IsDir() {
 		return r.file(path)
 	}
+	dirs := []string{path}
+	if !r.all {
+		dirs = Directories(path)
+	}
+	for _, dir := range dirs {
+		if err := r.directory(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) directory(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return fmt.Errorf("read files: %w", err)
@@ -213,7 +255,7 @@ func (r *reader) document(o origin, y *yaml.Node, depth int) {
 		return
 	}
 	if r.all {
-		r.object(y)
+		r.object(o, y)
 	} else {
 		r.controller(o, y)
 	}
@@ -242,6 +284,7 @@ func (r *reader) controller(o origin, y *yaml.Node) {
 		r.found.add(y.Line, "", "more than %d controllers", maxControllers)
 		return
 	}
+	before := r.found.count()
 	c := o.controller(value{n, "", &r.found})
 	c.Source = fmt.Sprintf("%s:%d", o.file, y.Line)
 	for _, other := range r.controllers {
@@ -250,6 +293,9 @@ func (r *reader) controller(o origin, y *yaml.Node) {
 		}
 	}
 	r.controllers = append(r.controllers, c)
+	if r.found.count() == before {
+		r.valid = append(r.valid, c)
+	}
 }
 
 // memberOf returns the member of an object, nil if there is none.

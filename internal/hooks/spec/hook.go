@@ -83,8 +83,12 @@ func (v value) url() string {
 	at, service, path := v.field("url"), v.field("service"), v.field("path")
 	service.only("name", "namespace", "port", "protocol")
 	if at.has() {
-		return at.required().matching(isEndpoint,
-			"http://HOST/PATH or https://HOST/PATH, without user name and password")
+		const want = "http://HOST/PATH or https://HOST/PATH, without user name and password"
+		if text := at.string(); strings.Contains(text, "@") && !isEndpoint(text) { // its password is not shown
+			at.wrong("must be %s", want)
+			return ""
+		}
+		return at.required().matching(isEndpoint, want)
 	}
 	if !service.has() {
 		v.wrong("must have a url, or a service and a path")

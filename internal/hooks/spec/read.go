@@ -75,6 +75,7 @@ func (c *Controller) metadata(meta value) {
 	annotations := meta.field("annotations").table()
 	c.Paused = annotations[conditions.PausedAnnotation] == "true"
 	c.AllowDeletes = annotations[AllowDeletes]
+	c.ReportSync = annotations[ReportSync] == "true"
 	if meta.kind == object {
 		meta.set("managedFields", &node{}) // kubectl does not show them, and they may be larger than all else
 	}

@@ -23,6 +23,8 @@ const (
 
 	// AllowDeletes is the annotation of a controller that acknowledges what a hook which has changed wants deleted.
 	AllowDeletes = "skiff.dev/allow-deletes"
+	// ReportSync is the annotation of a CompositeController, "true", whose parents always have the condition Synced.
+	ReportSync = "skiff.dev/report-sync"
 
 	Composite = "CompositeController"
 	Decorator = "DecoratorController"
@@ -48,6 +50,8 @@ type Controller struct {
 	Resync time.Duration
 	// Paused holds all of the controller's writes, and no hook is called.
 	Paused bool
+	// ReportSync says that the annotation of this name is "true".
+	ReportSync bool
 	// AllowDeletes is the value of the annotation of this name; "": there is none.
 	AllowDeletes string
 

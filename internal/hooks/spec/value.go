@@ -65,6 +65,8 @@ func (p *Problems) add(line int, path, format string, args ...any) {
 	p.list = append(p.list, problem{p.file, line, path, fmt.Sprintf(format, args...)})
 }
 
+func (p *Problems) count() int { return len(p.list) + p.more }
+
 // err returns nil if nothing is wrong.
 func (p *Problems) err() error {
 	if len(p.list) == 0 {

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"fmt"
 
 	"skiff/internal/hooks/reconcile"
 	"skiff/internal/hooks/spec"
@@ -21,8 +20,8 @@ var (
 )
 
 // FromCluster returns the controllers that have s run what the objects of a cluster declare, those that a label
-// selector selects. Programs run only for the names in allowExec: who may write such an object could otherwise run
-// commands here. They work on standbys, too, so that the mirrors are warm.
+// selector selects. Programs run only for those that allowExec names, KIND/NAME: who may write such an object could
+// otherwise run commands here. They work on standbys, too, so that the mirrors are warm.
 func (s *Supervisor) FromCluster(selector string, allowExec []string) []*controller.Controller {
 	setup := s.o.Setup
 	setup.Elected, setup.Namespaces, setup.Workers = false, nil, 1
@@ -58,24 +57,32 @@ var Rights = []kube.Right{
 	{Resource: Decorators, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},
 }
 
-// Declared returns the controllers that the objects of a cluster declare, those that a label selector selects. The
-// error names the object that is wrong.
-func Declared(ctx context.Context, client *kube.Client, selector string) (controllers []*spec.Controller, err error) {
+// Invalid is an object of a cluster that declares no controller that could run.
+type Invalid struct {
+	Kind, Name string
+	Err        error
+}
+
+// Declared returns the controllers that the objects of a cluster declare, those that a label selector selects, and the
+// objects that are invalid.
+func Declared(ctx context.Context, client *kube.Client, selector string) (controllers []*spec.Controller,
+	invalid []Invalid, err error) {
 	for _, r := range []kube.Resource{Composites, Decorators} {
 		list, err := kube.List[*reconcile.Object](ctx, client, kube.Query{Resource: r, LabelSelector: selector},
 			kube.ListOptions{})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, object := range list.Items {
 			c, err := decode(r, object)
 			if err != nil {
-				return nil, fmt.Errorf("%s %s: %w", r.Kind, object.Name, err)
+				invalid = append(invalid, Invalid{r.Kind, object.Name, err})
+				continue
 			}
 			controllers = append(controllers, c)
 		}
 	}
-	return controllers, nil
+	return controllers, invalid, nil
 }
 
 // decode reads the controller that an object declares.

@@ -40,6 +40,7 @@ type counts struct {
 // failure is a call that failed.
 type failure struct {
 	kind string // of call.Brief: the text of an error may repeat what a hook has printed or answered
+	said string // of call.Said: for those who may see that
 	at   time.Time
 }
 
@@ -80,9 +81,11 @@ func (s *Supervisor) Shown() (out []page.Hook) {
 		most, _ := took.Within(0.99)
 		one := page.Hook{Controller: controller, Hook: string(h.name), Calls: took.Count(),
 			Errors: h.counts.errors.Load(), P50: history.Millis(half), P99: history.Millis(most),
-			Failing: h.counts.failing.Load(), Parked: h.problem() != ""}
+			Failing: h.counts.failing.Load(), Parked: h.problem() != "", FailsIn: h.failsIn()}
 		if last := h.counts.last.Load(); last != nil {
-			one.LastError, one.LastErrorAt = last.kind, last.at
+			if one.LastError, one.LastErrorAt = last.kind, last.at; s.o.Quote {
+				one.LastError = last.said
+			}
 		}
 		out = append(out, one)
 	})
@@ -107,6 +110,6 @@ func (c *counts) count(began time.Time, err error) {
 	c.failing.Store(failed)
 	if failed {
 		c.errors.Add(1)
-		c.last.Store(&failure{call.Brief(err), time.Now()})
+		c.last.Store(&failure{call.Brief(err), call.Said(err), time.Now()})
 	}
 }

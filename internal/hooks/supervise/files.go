@@ -47,7 +47,7 @@ func (s *Supervisor) readAgain(files []string) {
 		return
 	}
 	for _, w := range warnings {
-		s.o.Log.Info("skipped", kube.Warn("text", w)...)
+		s.o.Log.V(1).Info("skipped", "text", w)
 	}
 	there := map[string]bool{}
 	for _, c := range controllers {
@@ -71,10 +71,12 @@ func stateOf(files []string) string {
 			note(&out, file, info)
 			continue
 		}
-		entries, _ := os.ReadDir(file) // what cannot be read is named when it is read for what it says
-		for _, e := range entries {
-			if info, err := os.Stat(filepath.Join(file, e.Name())); err == nil {
-				note(&out, e.Name(), info)
+		for _, dir := range spec.Directories(file) {
+			entries, _ := os.ReadDir(dir) // what cannot be read is named when it is read for what it says
+			for _, e := range entries {
+				if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil {
+					note(&out, e.Name(), info)
+				}
 			}
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"skiff/internal/hooks/reconcile"
+	"skiff/internal/runtime/kube"
 )
 
 // Rules: HK-99
@@ -84,5 +87,32 @@ func TestFilesAreReadAgainWhenTheyChangeAndAMistakeStopsNothing(t *testing.T) {
 		w.Want("controllers of an empty file", len(w.set.All()), 1)
 		write(strings.Replace(composite, `"name":"thing"`, `"name":"other"`, 1))
 		w.Want("controllers", len(w.set.All()) == 1 && w.set.All()[0].Name() == "other", true)
+	})
+}
+
+// The definition counts as it is when the hook fails, and not as it was at the start.
+//
+// Rules: HK-28
+func TestAFailingHookIsReportedOnceTheDefinitionHasConditions(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.put(composite)
+		w.answers(http.StatusInternalServerError, "")
+		w.Create("a", `{}`)
+		w.Pass(time.Minute)
+		w.Want("without conditions", w.Condition("a", reconcile.Synced), "none")
+		definition := kube.Resource{Group: "apiextensions.k8s.io", Version: "v1", ClusterScoped: true,
+			Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition"}
+		const status = `{"type":"object","properties":{"conditions":{"type":"array","items":{"type":"object",` +
+			`"properties":{"type":{"type":"string"},"status":{"type":"string"},"reason":{"type":"string"},` +
+			`"message":{"type":"string"},"lastTransitionTime":{"type":"string"}}}}}}`
+		w.done(w.User.Patch(w.Context(), definition, kube.Key{Name: "things.example.com"}, kube.JSONPatch,
+			kube.Raw(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/status","value":`+status+
+				`}]`), nil, kube.WriteOptions{FieldManager: "user"}))
+		w.Pass(time.Hour)
+		w.Want("with conditions", w.Condition("a", reconcile.Synced), "False/HookFailed")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantWrites()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,7 @@ type hook struct {
 	mu      sync.Mutex // guards what follows
 	runAll  func(namespace, cause string)
 	failing map[string]*failing // by namespace: those in which calls have failed since one succeeded
+	mixed   map[string]mixed    // by UID: parents for which the hook printed other lines than its answer
 	ranAll  time.Time           // when the hook was last seen to have changed
 	version string              // of the hook, as its answers say
 }
@@ -63,6 +65,26 @@ type failing struct {
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
 }
+
+// mixed is a parent that is not asked about again while neither it nor the hook has changed.
+type mixed struct {
+	key     kube.Key
+	version string
+	until   time.Time
+	err     error
+}
+
+// versionOf is another one once a parent has changed. Of a kind without generations, each write is a change.
+func versionOf(parent *kube.Meta) string {
+	if parent.Generation == 0 {
+		return parent.ResourceVersion
+	}
+	return strconv.FormatInt(parent.Generation, 10)
+}
+
+// mixedFor is how long such a parent waits at most: what a hook prints may also depend on files that skiff does not
+// know.
+const mixedFor = 10 * time.Minute
 
 // follow notes what runs all parents.
 func (h *hook) follow(runAll func(namespace, cause string)) {
@@ -83,6 +105,36 @@ func (h *hook) release() string {
 func (h *hook) problem() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var texts []string
+	if why := h.mixedProblemLocked(); why != "" {
+		texts = append(texts, why)
+	}
+	if why := h.parkedProblemLocked(); why != "" {
+		texts = append(texts, why)
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (h *hook) mixedProblemLocked() string {
+	first, now := kube.Key{}, time.Now()
+	var why error
+	for uid, m := range h.mixed {
+		if !now.Before(m.until) { // it is asked about again, or gone
+			delete(h.mixed, uid)
+			continue
+		}
+		if first.Name == "" || m.key.String() < first.String() {
+			first, why = m.key, m.err
+		}
+	}
+	if first.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf("the %s hook is not asked about %d parents, such as %s, until they or its file change (%v)",
+		h.name, len(h.mixed), first, why)
+}
+
+func (h *hook) parkedProblemLocked() string {
 	parked := h.parkedLocked()
 	if len(parked) == 0 {
 		return ""
@@ -104,6 +156,13 @@ func in(namespace string) string {
 	return " in namespace " + namespace
 }
 
+// failsIn returns the namespaces in which the hook fails for all parents.
+func (h *hook) failsIn() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.parkedLocked()
+}
+
 // parkedLocked returns the namespaces that get one call at a time, in order.
 func (h *hook) parkedLocked() (out []string) {
 	for namespace, f := range h.failing {
@@ -117,6 +176,9 @@ func (h *hook) parkedLocked() (out []string) {
 
 // call calls the hook, unless it fails in the parent's namespace and this is not the call that tries it.
 func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]byte, error) {
+	if held := h.mixedLater(parent, time.Now()); held != nil {
+		return nil, held
+	}
 	if wait := h.begin(parent.Key(), time.Now()); wait > 0 {
 		return nil, &call.Later{After: wait}
 	}
@@ -126,7 +188,34 @@ func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]b
 	h.counts.count(began, err)
 	h.changed(reply.Version, answersApart)
 	h.end(parent.Key(), err, ctx.Err() != nil)
+	h.noteMixed(parent, err)
 	return reply.Body, err
+}
+
+// mixedLater returns the wait of a parent for which the hook printed other lines than its answer; nil: there is none.
+func (h *hook) mixedLater(parent *kube.Meta, now time.Time) *call.Later {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, ok := h.mixed[parent.UID]
+	if !ok || m.version != versionOf(parent) || !now.Before(m.until) {
+		return nil
+	}
+	return &call.Later{After: m.until.Sub(now), Why: m.err.Error()}
+}
+
+func (h *hook) noteMixed(parent *kube.Meta, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !call.IsMixed(err) {
+		delete(h.mixed, parent.UID)
+		return
+	}
+	if h.mixed == nil {
+		h.mixed = map[string]mixed{}
+	}
+	if len(h.mixed) < maxFailing {
+		h.mixed[parent.UID] = mixed{parent.Key(), versionOf(parent), time.Now().Add(mixedFor), err}
+	}
 }
 
 // answersApart is the least time between two changes that answers show: while an endpoint is replaced, old and new
@@ -143,6 +232,7 @@ func (h *hook) changed(version string, apart time.Duration) {
 	}
 	if differs {
 		h.ranAll = time.Now()
+		clear(h.mixed)
 	}
 	runAll := h.runAll
 	h.mu.Unlock()
@@ -201,6 +291,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	runAll := h.runAll
 	h.mu.Unlock()
 	if len(again) > 0 {
+		h.changes.Add(1) // it may have been restarted as another one
 		h.log.Info("the hook answers again"+in(parent.Namespace), "hook", h.name)
 	}
 	for _, namespace := range again {

@@ -1,8 +1,13 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +16,7 @@ import (
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
 )
 
 // Rules: HK-95
@@ -40,4 +46,119 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	if wait := h.begin(parent(0), time.Now()); wait <= 0 || wait > firstPark {
 		t.Errorf("after one outage the next call waits %s, want at most %s", wait, firstPark)
 	}
+}
+
+// Rules: HK-102
+func TestAParentForWhichAHookPrintsOtherLinesWaitsUntilItOrTheHookChanges(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "hook.sh")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`while read -r line; do case $line in *noisy*) echo '{"level":"info"}';; esac; echo '{"children":[]}'; done`)
+	caller, err := call.New(&spec.Controller{Kind: spec.Composite, Name: "web"}, wire.Sync,
+		&spec.Hook{Version: 1, Exec: &spec.Exec{Command: []string{"sh", script}, Mode: spec.Lines}}, call.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	h := &hook{name: wire.Sync, caller: caller, version: caller.Version(), changes: new(atomic.Int64),
+		counts: counts{took: metrics.NewHistogram(hookBounds)}, runAll: func(string, string) {}}
+	ask := func(name string, generation int64, text string) error {
+		parent := kube.Meta{Namespace: "shop", Name: name, UID: name, Generation: generation}
+		_, err := h.call(t.Context(), &parent, []byte(text))
+		return err
+	}
+	waits := func(err error) bool { return errors.As(err, new(*call.Later)) }
+	if err := ask("a", 1, `{"noisy":1}`); !call.IsMixed(err) {
+		t.Fatalf("got %v", err)
+	}
+	if err := ask("a", 1, `{"noisy":1}`); !waits(err) || !strings.Contains(err.Error(), "print logs to stderr") {
+		t.Errorf("asked again: %v", err)
+	}
+	if err := ask("b", 1, `{"a":1}`); err != nil {
+		t.Errorf("another parent: %v", err)
+	}
+	if problem := h.problem(); !strings.Contains(problem, "1 parents, such as shop/a,") {
+		t.Errorf("problem %q", problem)
+	}
+	if err := ask("a", 2, `{"noisy":1}`); !call.IsMixed(err) {
+		t.Errorf("the parent has changed: %v", err)
+	}
+	write(`while read -r line; do echo '{"children":[]}'; done`)
+	for deadline := time.Now().Add(10 * time.Second); h.changes.Load() == 0; {
+		if h.changed(caller.Version(), 0); time.Now().After(deadline) {
+			t.Fatal("the change of the hook was not seen")
+		}
+	}
+	if err := ask("a", 2, `{"noisy":1}`); err != nil {
+		t.Errorf("the hook has changed: %v", err)
+	}
+	if problem := h.problem(); problem != "" {
+		t.Errorf("problem %q", problem)
+	}
+}
+
+// Rules: HK-102
+func TestAParentThatWaitsBecauseOfOtherLinesSaysNothingOfAHookThatIsDown(t *testing.T) {
+	parent := func(name string) *kube.Meta {
+		return &kube.Meta{Namespace: "shop", Name: name, UID: "u-" + name, Generation: 1}
+	}
+	ran := 0
+	h := &hook{name: wire.Sync, changes: new(atomic.Int64), tell: func(events.Type, string, string) {},
+		runAll: func(string, string) { ran++ },
+		failing: map[string]*failing{"shop": {parents: map[kube.Key]bool{{Namespace: "shop", Name: "b"}: true},
+			inARow: parkAfter, parked: time.Now(), pause: maxPark, next: time.Now().Add(maxPark)}}}
+	_, mixed := callLines(t, `echo '{"level":"info"}'; echo '{"children":[]}'`)
+	h.noteMixed(parent("a"), mixed)
+	if _, err := h.call(t.Context(), parent("a"), []byte(`{}`)); !errors.As(err, new(*call.Later)) {
+		t.Fatalf("the parent is asked about: %v", err)
+	}
+	if ran > 0 || h.changes.Load() > 0 || h.begin(parent("b").Key(), time.Now()) == 0 {
+		t.Errorf("%d runs of all parents, %d changes: a hook that was not asked counts as one that answers", ran,
+			h.changes.Load())
+	}
+}
+
+// An object that is made anew begins at the generation of the one before, and one of a kind without generations has
+// none: both are others than the one that was asked about.
+//
+// Rules: HK-102
+func TestAnotherParentUnderTheSameNameIsAskedAbout(t *testing.T) {
+	_, err := callLines(t, `echo '{"level":"info"}'; echo '{"children":[]}'`)
+	was := kube.Meta{Namespace: "shop", Name: "a", UID: "1", Generation: 1, ResourceVersion: "5"}
+	for name, change := range map[string]func(m *kube.Meta){
+		"made anew":           func(m *kube.Meta) { m.UID = "2" },
+		"of another kind":     func(m *kube.Meta) { m.UID = "3" },
+		"without generations": func(m *kube.Meta) { m.ResourceVersion = "6" },
+	} {
+		h, before := &hook{name: wire.Sync}, was
+		if name == "without generations" {
+			before.Generation = 0
+		}
+		h.noteMixed(&before, err)
+		is := before
+		change(&is)
+		if held := h.mixedLater(&before, time.Now()); held == nil {
+			t.Errorf("%s: the parent itself is asked about", name)
+		}
+		if held := h.mixedLater(&is, time.Now()); held != nil {
+			t.Errorf("%s: %v", name, held)
+		}
+	}
+}
+
+// callLines calls a hook in lines mode that runs a shell command for each line.
+func callLines(t *testing.T, command string) (call.Reply, error) {
+	t.Helper()
+	caller, err := call.New(&spec.Controller{Kind: spec.Composite, Name: "web"}, wire.Sync, &spec.Hook{Version: 1,
+		Exec: &spec.Exec{Command: []string{"sh", "-c", "while read -r line; do " + command + "; done"},
+			Mode: spec.Lines}}, call.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	return caller.Call(t.Context(), call.Call{Body: []byte(`{"a":1}`)})
 }

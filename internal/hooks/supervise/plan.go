@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/reconcile"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 )
 
@@ -48,20 +52,69 @@ func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *
 		setup.Client = setup.Client.Limit(spec.Rights(s.spec))
 	}
 	for i, p := range f.parents {
+		ask := func(ctx context.Context, name wire.Hook, parent *kube.Meta, request []byte) ([]byte, error) {
+			if p.ClusterScoped != (parent.Namespace == "") {
+				s.misplaced.Store(true)
+				return nil, fmt.Errorf("the scope of %s has changed; its definition is looked up again", p)
+			}
+			return ask(ctx, name, parent, request)
+		}
 		all = append(all, reconcile.New(setup, s.o.Recorder, reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i],
-			Parent: p, Children: f.children, Call: ask, Changes: s.changes.Load, Brake: s.brake, Manager: s.o.Manager,
-			Resync: s.o.Resync, Memory: s.o.Memory}))
+			Parent: p, Children: f.children, Call: ask, Changes: s.changes.Load, Brake: s.brake, Notes: &s.notes,
+			Others: s.others, HasConditions: s.hasConditions(p.Resource),
+			Manager: s.o.Manager, Resync: s.o.Resync, Memory: s.o.Memory}))
 	}
 	return all
 }
 
-// CheckExec refuses a controller of the cluster whose hooks are programs, unless its name is allowed to have some: who
-// may write such an object could otherwise run commands here.
+// conditionsEvery bounds how often the server is asked for a definition: it changes its description of one about a
+// second after the definition.
+const conditionsEvery = 10 * time.Second
+
+// hasConditions returns a function that says whether the definition of a resource has status.conditions now.
+func (s *supervised) hasConditions(r kube.Resource) func(ctx context.Context) bool {
+	var mu sync.Mutex // guards what follows
+	var has bool
+	var asked time.Time
+	return func(ctx context.Context) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); asked.IsZero() || now.Sub(asked) >= conditionsEvery {
+			fields := discovery.FieldNames(ctx, s.o.Setup.Client, r, "status.conditions[0].type")
+			has, asked = slices.Contains(fields, "reason") && slices.Contains(fields, "message"), now
+		}
+		return has
+	}
+}
+
+// CheckExec refuses a controller of the cluster whose hooks are programs, unless its kind and name are allowed to have
+// some: who may write such an object could otherwise run commands here.
 func CheckExec(c *spec.Controller, allowed []string) error {
+	name := allowedName(c.Kind, c.Name)
 	for _, h := range c.Hooks() {
-		if h.Exec != nil && !slices.Contains(allowed, c.Name) {
-			return fmt.Errorf("spec.hooks: exec runs commands where skiff runs, and %s may not; use a webhook, "+
-				"or have skiff started with --allow-exec=%s", c.Name, c.Name)
+		if h.Exec != nil && !slices.Contains(allowed, name) {
+			return fmt.Errorf("spec.hooks: exec runs commands where skiff runs, and %s %s may not; use a webhook, "+
+				"or have skiff started with --allow-exec=%s", c.Kind, c.Name, name)
+		}
+	}
+	return nil
+}
+
+// allowedName is how --allow-exec names a controller. The kind is part of the name: a DecoratorController may have the
+// name of a CompositeController, and another author.
+func allowedName(kind, name string) string { return strings.ToLower(kind) + "/" + name }
+
+// CheckAllowed checks the names of --allow-exec.
+func CheckAllowed(names []string) error {
+	for _, text := range names {
+		kind, name, ok := strings.Cut(text, "/")
+		if !ok && kube.ValidName(text) {
+			return fmt.Errorf("%q has no kind: write %s or %s", text, allowedName(spec.Composite, text),
+				allowedName(spec.Decorator, text))
+		}
+		known := kind == strings.ToLower(spec.Composite) || kind == strings.ToLower(spec.Decorator)
+		if !known || !kube.ValidName(name) {
+			return fmt.Errorf("%.100q: want KIND/NAME, such as %s", text, allowedName(spec.Composite, "apps"))
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/kube"
 )
 
 // Options of a Supervisor.
@@ -31,7 +32,9 @@ type Options struct {
 	Resync   time.Duration    // of controllers without one of their own; 0: never
 	Call     call.Options
 	Memory   *call.Memory // nil: what answers take has no bound
-	Log      logr.Logger
+	// Quote has the live page show what hooks said that went wrong: it has the readers of the cluster of this machine.
+	Quote bool
+	Log   logr.Logger
 }
 
 // Supervisor runs hook controllers. All methods may be called from any goroutine.
@@ -48,6 +51,9 @@ func New(o Options) *Supervisor {
 	return &Supervisor{o: o, wanted: map[string]*supervised{}, changed: make(chan struct{})}
 }
 
+// endTimeout is how long a hook controller may take to stop: its runs have half a minute, and its programs seconds.
+const endTimeout = time.Minute
+
 // nameOf returns what tells hook controllers apart.
 func nameOf(kind, name string) string { return kind + " " + name }
 
@@ -61,8 +67,25 @@ func (s *Supervisor) Put(c *spec.Controller) {
 		return
 	}
 	s.wanted[name] = newSupervised(c, &s.o)
+	s.wanted[name].others = func() []string { return s.others(c) }
 	s.changeLocked()
 }
+
+// others returns the other controllers that have a parent resource of c.
+func (s *Supervisor) others(c *spec.Controller) (names []string) {
+	wanted, _ := s.snapshot()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if name != nameOf(c.Kind, c.Name) && slices.ContainsFunc(wanted[name].spec.Parents, func(p spec.Parent) bool {
+			return slices.ContainsFunc(c.Parents, func(q spec.Parent) bool { return p.Type == q.Type })
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names[:min(len(names), maxOthers)]
+}
+
+// maxOthers is how many of them are named.
+const maxOthers = 3
 
 // sameSpec says whether two versions of a controller say the same. The metadata and the status of its object may
 // differ.
@@ -105,7 +128,14 @@ func (s *Supervisor) Run(ctx context.Context) {
 	running := map[string]one{}
 	end := func(name string) {
 		running[name].stop()
-		<-running[name].done
+		late := time.NewTimer(endTimeout)
+		defer late.Stop()
+		select {
+		case <-running[name].done:
+		case <-late.C:
+			s.o.Log.Info("a hook controller does not stop, and is left: a program of its hooks cannot be killed",
+				kube.Warn("controller", name, "after", endTimeout)...)
+		}
 		delete(running, name)
 	}
 	for ctx.Err() == nil {

@@ -130,7 +130,7 @@ func (w *world) logged(word string) (out []string) {
 func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Parent struct {
-			Metadata struct{ Name string }
+			Metadata struct{ Name, Namespace string }
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
@@ -153,7 +153,15 @@ func (w *world) answer(rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(rw, `{"children":[]}`)
 		return
 	}
-	fmt.Fprintf(rw, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}]}`, name)
+	if status := r.URL.Query().Get("status"); status != "" {
+		fmt.Fprintf(rw, `{"children":[],"status":{"by":%q}}`, status)
+		return
+	}
+	kind := "ConfigMap"
+	if request.Parent.Metadata.Namespace == "" {
+		kind = "Namespace"
+	}
+	fmt.Fprintf(rw, `{"children":[{"apiVersion":"v1","kind":%q,"metadata":{"name":%q}}]}`, kind, name)
 }
 
 // set changes how the webhook answers.
@@ -414,11 +422,51 @@ func TestControllersOfAClusterFollowTheirObjects(t *testing.T) {
 				e["note"]))
 		}
 		slices.Sort(notes)
-		if len(notes) != 6 || !strings.HasPrefix(notes[0], "a Create") || !strings.Contains(notes[1],
-			"--allow-exec=exec") || !slices.Equal(notes[2:], []string{"thing Started the controller runs",
-			"thing Starting the controller starts", "thing Stopped the controller has stopped; its children stay",
-			"thing Stopping the controller stops"}) {
+		if len(notes) != 6 || !strings.HasPrefix(notes[0], "a Create") ||
+			!strings.Contains(notes[1], "--allow-exec=compositecontroller/exec") ||
+			!slices.Equal(notes[2:], []string{"thing Started the controller runs",
+				"thing Starting the controller starts", "thing Stopped the controller has stopped; its children stay",
+				"thing Stopping the controller stops"}) {
 			t.Errorf("Events %q", notes)
 		}
+	})
+}
+
+// Rules: HK-18
+func TestTwoControllersThatReplaceEachOthersStatusAreNamedAndSlowedDown(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		for _, name := range []string{"one", "two"} {
+			text := strings.Replace(composite, `"name":"thing"`, `"name":"`+name+`"`, 1)
+			w.put(strings.Replace(text, "http://hook/sync", "http://hook/sync?status="+name, 1))
+		}
+		w.Create("a", `{}`)
+		w.Pass(time.Minute)
+		if calls := w.called(); len(calls) > 40 {
+			t.Errorf("%d calls in the first minute", len(calls))
+		}
+		of := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events"}
+		contested := slices.DeleteFunc(w.API.List(of, "default"), func(e map[string]any) bool {
+			return e["reason"] != "Contested"
+		})
+		w.Want("there are Events", len(contested) > 0, true)
+		w.Pass(time.Hour)
+		if calls := w.called(); len(calls) > 60 {
+			t.Errorf("%d calls in an hour", len(calls))
+		}
+		attention := strings.Join(w.hooks.Attention(), "\n")
+		for _, want := range []string{"is degraded: Thing default/a: another controller keeps replacing the status",
+			"CompositeController one", "CompositeController two"} {
+			if !strings.Contains(attention, want) {
+				t.Errorf("attention %q, want %q", attention, want)
+			}
+		}
+		w.hooks.Drop(spec.Composite, "two")
+		w.Pass(time.Hour)
+		w.Want("attention when one of them is gone", len(w.hooks.Attention()), 0)
+		w.Want("status", operatortest.At(w.API.List(things, "default")[0], "status", "by"), "one")
+		w.called()
+		w.Pass(time.Hour)
+		w.Want("calls in a quiet hour", len(w.called()), 0)
 	})
 }

@@ -34,6 +34,10 @@ type supervised struct {
 	log  logr.Logger
 
 	changes atomic.Int64 // how often a hook has changed
+	notes   reconcile.Notes
+	// misplaced is set by a parent that has a namespace although its resource has none, or the reverse.
+	misplaced atomic.Bool
+	others    func() []string // the other controllers of its parent resources; nil: they are not known
 
 	mu      sync.Mutex // guards what follows
 	waiting string     // what keeps the controller from running; "": it runs
@@ -76,6 +80,9 @@ func (s *supervised) problem() string {
 			problems = append(problems, why)
 		}
 	}
+	if notes := s.notes.Problems(); len(notes) > 0 {
+		problems = append(problems, "is degraded: "+strings.Join(notes, "; "))
+	}
 	return strings.Join(problems, "; ")
 }
 
@@ -107,8 +114,8 @@ func (s *supervised) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		found, err := s.find(ctx)
 		if err == nil {
-			if err = s.work(ctx, found); err == nil {
-				return
+			if err = s.work(ctx, found); err == nil { // ctx has ended, or the resources are to be looked up again
+				continue
 			}
 		}
 		if ctx.Err() == nil {
@@ -163,7 +170,8 @@ func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resou
 	return r, nil
 }
 
-// work has the controllers of all parent resources run until ctx ends. It returns an error where it cannot begin.
+// work has the controllers of all parent resources run until ctx ends or their definitions have changed. It returns an
+// error where it cannot begin.
 func (s *supervised) work(ctx context.Context, f found) error {
 	s.tell(events.Normal, "Starting", "the controller starts")
 	if err := s.connect(); err != nil {
@@ -191,7 +199,7 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	s.follow(running)
 	s.waits("")
 	s.tell(events.Normal, "Started", "the controller runs")
-	s.watch(ctx, running)
+	s.watch(ctx, running, f)
 	s.tell(events.Normal, "Stopping", "the controller stops")
 	stopped = true
 	return nil
@@ -234,11 +242,12 @@ func (s *supervised) follow(controllers []*controller.Controller) {
 
 func (s *supervised) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.hooks {
+	hooks := s.hooks
+	s.hooks, s.brake = nil, nil
+	s.mu.Unlock()
+	for _, h := range hooks {
 		h.caller.Close()
 	}
-	s.hooks, s.brake = nil, nil
 }
 
 // currentHooks returns the hooks; none while the controller waits.

@@ -2,9 +2,12 @@ package supervise
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
 )
 
 // lookEvery is how often the files of a program are looked at: a change that was just saved runs all parents within
@@ -12,10 +15,12 @@ import (
 const lookEvery = time.Second
 
 // watch runs all parents when the program of a hook has changed, and notes what the controllers come to lack, until
-// ctx ends.
-func (s *supervised) watch(ctx context.Context, running []*controller.Controller) {
+// ctx ends or a definition has come back as another one than f has.
+func (s *supervised) watch(ctx context.Context, running []*controller.Controller, f found) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
+	var missed bool
+	var looked time.Time
 	for {
 		select {
 		case <-look.C:
@@ -23,10 +28,39 @@ func (s *supervised) watch(ctx context.Context, running []*controller.Controller
 				h.changed(h.caller.Version(), 0)
 			}
 			s.waits(lackOf(running))
+			missing := missesResource(running)
+			if (missing || missed || s.misplaced.Load()) && time.Since(looked) >= findEvery {
+				looked, missed = time.Now(), missing
+				s.misplaced.Store(false)
+				if s.differs(ctx, f) {
+					return
+				}
+			}
+			missed = missed || missing
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// differs says whether the server has the resources of the rules, and one of them is another than f has: a definition
+// that was deleted and installed again may have another scope or kind.
+func (s *supervised) differs(ctx context.Context, f found) bool {
+	now, err := s.find(ctx)
+	if err != nil || reflect.DeepEqual(now, f) {
+		return false
+	}
+	s.log.Info("the definition of a resource has changed: the controller starts again", kube.Warn()...)
+	return true
+}
+
+// missesResource says whether the server has come to lack a resource of the controllers.
+func missesResource(running []*controller.Controller) bool {
+	return slices.ContainsFunc(running, func(c *controller.Controller) bool {
+		return slices.ContainsFunc(c.Parts(), func(p controller.Part) bool {
+			return p.Missing[controller.MissingResource]
+		})
+	})
 }
 
 // lackOf returns what a controller does not work at all without, a resource or a right; "": they all work.

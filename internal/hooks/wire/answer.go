@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -34,6 +36,8 @@ type Answer struct {
 // Options are what an answer is checked against.
 type Options struct {
 	Composite bool
+	// Finalizing says that the answer is that of finalize: with "finalized": true it needs no children.
+	Finalizing bool
 	// Strict refuses unknown and repeated fields.
 	Strict    bool
 	Parent    kube.Key
@@ -51,8 +55,8 @@ func Decode(body []byte, o Options) (*Answer, error) {
 	if !o.Composite {
 		list, fields = "attachments", []string{"status", "attachments", "labels", "annotations"}
 	}
+	fields = append(fields, "resyncAfterSeconds", "finalized", "events", "id")
 	if o.Strict {
-		fields = append(fields, "resyncAfterSeconds", "finalized", "events")
 		if err := known(object, "", fields...); err != nil {
 			return nil, err
 		}
@@ -79,11 +83,31 @@ func Decode(body []byte, o Options) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.complete(object, list, a.Finalized); err != nil {
+		return nil, err
+	}
 	if a.Children, err = o.children(items, list); err != nil {
 		return nil, err
 	}
 	a.Events, a.Warnings = eventsOf(object["events"])
 	return a, nil
+}
+
+// complete refuses an object that may be no answer at all, say a line of a log: children that are missing would be
+// deleted. A decorator without attachments may answer with any field of the contract.
+func (o *Options) complete(object map[string]any, list string, finalized bool) error {
+	if _, ok := object[list]; ok || finalized && o.Finalizing {
+		return nil
+	}
+	if o.Composite || len(o.Kinds) > 0 {
+		return fmt.Errorf("it has no %s: say %q: [] if there are none", list, list)
+	}
+	for _, name := range []string{"labels", "annotations", "status", "resyncAfterSeconds", "finalized", "events"} {
+		if _, ok := object[name]; ok {
+			return nil
+		}
+	}
+	return errors.New(`it has none of labels, annotations and status: say "labels": {} if nothing is to change`)
 }
 
 func resyncOf(object map[string]any) (time.Duration, error) {

@@ -41,17 +41,48 @@ func child(meta string) string {
 }
 
 // Rules: HK-44
-func TestAllFieldsOfAnAnswerAreOptional(t *testing.T) {
-	for _, text := range []string{`{}`, `{"status":null,"children":null,"resyncAfterSeconds":null,"finalized":null}`} {
+func TestAllFieldsOfAnAnswerButChildrenAreOptional(t *testing.T) {
+	for _, text := range []string{`{"children":[]}`,
+		`{"status":null,"children":null,"resyncAfterSeconds":null,"finalized":null}`} {
 		if a := decode(t, text, options()); !reflect.DeepEqual(a, &wire.Answer{Children: []wire.Child{}}) {
 			t.Errorf("%s: got %+v", text, a)
 		}
 	}
 }
 
+// Rules: HK-45
+func TestAnObjectThatMayBeNoAnswerIsRefused(t *testing.T) {
+	finalizing := func(o *wire.Options) { o.Finalizing = true }
+	labelsOnly := func(o *wire.Options) { o.Composite, o.Kinds = false, nil }
+	children, nothing := `it has no children: say "children": []`, "it has none of labels, annotations and status"
+	for _, test := range []struct {
+		text, want string
+		o          wire.Options
+	}{
+		{`{}`, children, options()},
+		{`{"ok":true}`, children, options()},
+		{`{"Children":[]}`, children, options()},
+		{`{"status":{}}`, children, options()},
+		{`{"finalized":true}`, children, options()},
+		{`{"level":"info","msg":"syncing","name":"a"}`, children, options()},
+		{`{"finalized":false}`, children, options(finalizing)},
+		{`{"finalized":true}`, "", options(finalizing)},
+		{`{"labels":{"a":"b"}}`, `it has no attachments: say "attachments": []`, options(decorator)},
+		{`{"labels":{"a":"b"}}`, "", options(labelsOnly)},
+		{`{"status":null}`, "", options(labelsOnly)},
+		{`{"msg":"syncing"}`, nothing, options(labelsOnly)},
+		{`{}`, nothing, options(labelsOnly)},
+	} {
+		_, err := wire.Decode([]byte(test.text), test.o)
+		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.text, err, test.want)
+		}
+	}
+}
+
 // Rules: HK-26, HK-43, HK-44
 func TestAnAnswerIsReadWithItsNumbersAsTheyAre(t *testing.T) {
-	a := decode(t, `{"status":{"big":9223372036854775807,"half":0.5},"resyncAfterSeconds":1.5,"finalized":true}`,
+	a := decode(t, `{"status":{"big":9223372036854775807,"half":0.5},"resyncAfterSeconds":1.5,"finalized":true,"children":[]}`,
 		options())
 	if a.Status["big"] != int64(1<<63-1) || a.Status["half"] != 0.5 || !a.Finalized {
 		t.Errorf("got %+v", a)
@@ -60,7 +91,7 @@ func TestAnAnswerIsReadWithItsNumbersAsTheyAre(t *testing.T) {
 		t.Errorf("resync after %s", a.ResyncAfter)
 	}
 	for text, want := range map[string]time.Duration{"0": 0, "-3": 0, "1e300": 365 * 24 * time.Hour, "-1e300": 0} {
-		if a := decode(t, `{"resyncAfterSeconds":`+text+`}`, options()); a.ResyncAfter != want {
+		if a := decode(t, `{"children":[],"resyncAfterSeconds":`+text+`}`, options()); a.ResyncAfter != want {
 			t.Errorf("resyncAfterSeconds %s: %s, want %s", text, a.ResyncAfter, want)
 		}
 	}
@@ -81,10 +112,10 @@ func TestADecoratorAnswersWithChangesOfLabels(t *testing.T) {
 // Rules: HK-43
 func TestOnlyAStrictAnswerIsRefusedForUnknownAndRepeatedFields(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"Children":[]}`:                "Children: unknown field",
-		`{"attachments":[]}`:             "attachments: unknown field",
-		`{"status":{},"status":{}}`:      "status: is there twice",
-		`{"status":{"a":1,"b":2,"a":3}}`: "status.a: is there twice",
+		`{"children":[],"Children":[]}`:                "Children: unknown field",
+		`{"children":[],"attachments":[]}`:             "attachments: unknown field",
+		`{"children":[],"status":{},"status":{}}`:      "status: is there twice",
+		`{"children":[],"status":{"a":1,"b":2,"a":3}}`: "status.a: is there twice",
 	} {
 		a := decode(t, text, options())
 		if len(a.Children) > 0 {
@@ -94,7 +125,7 @@ func TestOnlyAStrictAnswerIsRefusedForUnknownAndRepeatedFields(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	decode(t, `{"status":{},"children":[],"resyncAfterSeconds":1,"finalized":false,"events":[]}`, options(strict))
+	decode(t, `{"status":{},"children":[],"resyncAfterSeconds":1,"finalized":false,"events":[],"id":"x"}`, options(strict))
 }
 
 // Rules: HK-45, HK-46, HK-47, HK-106
@@ -124,7 +155,8 @@ func TestAnAnswerThatIsWrongIsRefusedWithThePath(t *testing.T) {
 			"ownerReferences[0].controller: must not be true",
 		`{"children":[{"apiVersion":"v1"}]}`: "children[0].kind: is missing",
 		`{"children":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}]}`: `children[0].kind: "Pod" of "v1" ` +
-			`is not among the kinds that the controller declares: add it to spec.childResources`,
+			`is not among the kinds that the controller declares: add to spec.childResources: - {apiVersion: "v1", resource: "pods", ` +
+			`updateStrategy: {method: InPlace}}`,
 		`{"children":[{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"a"}}]}`: `children[0].` +
 			`apiVersion: is "apps/v1beta1", but spec.childResources declares deployments.apps as apps/v1`,
 		`{"children":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}]}`: "children[0].kind: Namespace " +
@@ -141,7 +173,7 @@ func TestAnAnswerThatIsWrongIsRefusedWithThePath(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"labels":{"a":1}}`: "labels.a: must be a string or null, is a number",
 		`{"annotations":[]}`: "annotations: must be an object, is a list",
-		`{"attachments":[{"apiVersion":"v1","kind":"Pod"}]}`: "add it to spec.attachments",
+		`{"attachments":[{"apiVersion":"v1","kind":"Pod"}]}`: "add to spec.attachments: - {",
 	} {
 		if _, err := wire.Decode([]byte(text), options(decorator)); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -223,7 +255,7 @@ func TestAnAnswerThatGrowsInMemoryIsRefused(t *testing.T) {
 
 // Rules: HK-104
 func TestABadEventIsDroppedWithAWarning(t *testing.T) {
-	a := decode(t, `{"events":[{"type":"Normal","reason":"Made","message":"m","object":{"kind":"Pod","name":"x"}},
+	a := decode(t, `{"children":[],"events":[{"type":"Normal","reason":"Made","message":"m","object":{"kind":"Pod","name":"x"}},
 		{"type":"Loud","reason":"r"},{"type":"Warning"},7,{"type":"Normal","reason":"r","object":{"kind":"Pod"}},
 		{"type":"Warning","reason":"`+strings.Repeat("é", 100)+`","message":"`+strings.Repeat("m", 2000)+`"}]}`,
 		options(strict))
@@ -238,11 +270,11 @@ func TestABadEventIsDroppedWithAWarning(t *testing.T) {
 		t.Errorf("got %+v", long)
 	}
 	event := `{"type":"Normal","reason":"r","message":"m"}`
-	a = decode(t, `{"events":[`+event+strings.Repeat(","+event, 10)+`]}`, options())
+	a = decode(t, `{"children":[],"events":[`+event+strings.Repeat(","+event, 10)+`]}`, options())
 	if len(a.Events) != 10 || len(a.Warnings) != 1 {
 		t.Errorf("%d events, warnings %q", len(a.Events), a.Warnings)
 	}
-	if a = decode(t, `{"events":{}}`, options()); len(a.Warnings) != 1 {
+	if a = decode(t, `{"children":[],"events":{}}`, options()); len(a.Warnings) != 1 {
 		t.Errorf("warnings %q", a.Warnings)
 	}
 }
@@ -269,4 +301,17 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Rules: HK-46
+func TestNullInAChildMeansAbsent(t *testing.T) {
+	a := decode(t, `{"children":[{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","labels":{"a":"b",
+		"x":null},"annotations":null,"generateName":null},"spec":{"replicas":null,"template":{"spec":{"containers":[
+		{"name":"c","resources":{"limits":{"cpu":null}},"env":null,"args":[]}]}}}}]}`, options())
+	want := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"a":"b"},"name":"a","namespace":"shop"},` +
+		`"spec":{"template":{"spec":{"containers":[{"args":[],"name":"c","resources":{"limits":{}}}]}}}}`
+	text, err := patch.Encode(a.Children[0].Body)
+	if err != nil || string(text) != want {
+		t.Errorf("got %s, %v\nwant %s", text, err, want)
+	}
 }

@@ -65,6 +65,7 @@ func (o *Options) children(items []any, list string) ([]Child, error) {
 
 // check checks a child, completes it, and drops what is not the hook's to declare.
 func (o *Options) check(c *Child) error {
+	dropNulls(c.Body)
 	kind, err := o.kindOf(c)
 	if err != nil {
 		return err
@@ -84,6 +85,9 @@ func (o *Options) check(c *Child) error {
 	if c.Key.Name == "" {
 		return missing(metaPath + ".name")
 	}
+	if err := checkName(o.Kinds[kind], c.Key.Name, metaPath+".name"); err != nil {
+		return err
+	}
 	if err := o.place(c, meta, metaPath); err != nil {
 		return err
 	}
@@ -95,6 +99,25 @@ func (o *Options) check(c *Child) error {
 		delete(meta, name)
 	}
 	return c.tags(meta, metaPath)
+}
+
+// dropNulls takes the members that are null out of all objects of a value: null means absent everywhere. A server
+// would store an empty text for one in a map of texts, and 0 for a limit.
+func dropNulls(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if member == nil {
+				delete(v, name)
+				continue
+			}
+			dropNulls(member)
+		}
+	case []any:
+		for _, item := range v {
+			dropNulls(item)
+		}
+	}
 }
 
 // kindOf finds the declared kind of a child.
@@ -118,14 +141,30 @@ func (o *Options) kindOf(c *Child) (int, error) {
 	}
 	i := slices.IndexFunc(o.Kinds, func(r kube.Resource) bool { return r.Kind == kind && r.Group == group })
 	if i < 0 {
-		return 0, fmt.Errorf("%s.kind: %s of %s is not among the kinds that the controller declares: add it to %s",
-			c.Path, quote(kind), quote(apiVersion), o.rules())
+		return 0, fmt.Errorf("%s.kind: %s of %s is not among the kinds that the controller declares: add to %s: "+
+			"- {apiVersion: %s, resource: %s, updateStrategy: {method: InPlace}}", c.Path, quote(kind),
+			quote(apiVersion), o.rules(), quote(apiVersion), quote(PluralOf(kind)))
 	}
 	if o.Kinds[i].Version != version {
 		return 0, fmt.Errorf("%s.apiVersion: is %s, but %s declares %s as %s", c.Path, quote(apiVersion), o.rules(),
 			o.Kinds[i], o.Kinds[i].APIVersion())
 	}
 	return i, nil
+}
+
+// PluralOf returns the name in URLs that a kind most likely has.
+func PluralOf(kind string) string {
+	s := strings.ToLower(kind)
+	switch {
+	case s == "endpoints":
+		return s
+	case strings.HasSuffix(s, "s"), strings.HasSuffix(s, "x"), strings.HasSuffix(s, "z"), strings.HasSuffix(s, "ch"),
+		strings.HasSuffix(s, "sh"):
+		return s + "es"
+	case len(s) > 1 && strings.HasSuffix(s, "y") && !strings.ContainsAny(s[len(s)-2:len(s)-1], "aeiou"):
+		return s[:len(s)-1] + "ies"
+	}
+	return s + "s"
 }
 
 // rules returns the name of the field that declares kinds of children.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,13 +44,16 @@ func DecodeCustomize(body []byte, o CustomizeOptions) ([]Rule, error) {
 		return nil, err
 	}
 	if o.Strict {
-		if err := known(object, "", "relatedResources"); err != nil {
+		if err := known(object, "", "relatedResources", "id"); err != nil {
 			return nil, err
 		}
 	}
 	items, err := listOf(object, "", "relatedResources")
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := object["relatedResources"]; !ok {
+		return nil, errors.New(`it has no relatedResources: say "relatedResources": [] if there are none`)
 	}
 	if len(items) > maxRules {
 		return nil, fmt.Errorf("relatedResources: has %d items, at most %d are allowed", len(items), maxRules)

@@ -57,7 +57,9 @@ type Report struct {
 	Policies    []Policy     `json:"policies"`
 	Selection   *Selection   `json:"selection,omitempty"` // of namespaces, with a selector
 	Scopes      []Scope      `json:"rights"`
-	Manifest    string       `json:"manifest"` // grants what is missing, as YAML; "" if nothing is
+	// GrantsAll says that the server allows everything to everyone, so that it says nothing of rights.
+	GrantsAll bool   `json:"grantsAll,omitempty"`
+	Manifest  string `json:"manifest"` // grants what is missing, as YAML; "" if nothing is
 	// Reader grants what this check would need to compare whole definitions, as YAML; "" if it could.
 	Reader string `json:"readerManifest,omitempty"`
 }
@@ -105,6 +107,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	for _, p := range r.Policies {
 		r.OK = r.OK && (p.State == Installed || !o.NeedPolicies)
+	}
+	if r.GrantsAll, err = grantsAll(ctx, o.Client); err != nil {
+		return Report{}, err
 	}
 	if err := r.scopes(ctx, o, subject); err != nil {
 		return Report{}, err

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -24,11 +25,16 @@ var (
 // server is an embedded API server, with a client of it and the options for the check of a Redis controller.
 func server(t *testing.T) (*apiserver.Server, Options) {
 	t.Helper()
-	api := apiserver.New(apiserver.Options{})
+	return serverWith(t, apiserver.Options{}, nil)
+}
+
+func serverWith(t *testing.T, with apiserver.Options, as kube.Credentials) (*apiserver.Server, Options) {
+	t.Helper()
+	api := apiserver.New(with)
 	t.Cleanup(api.Close)
 	pipe := api.ListenPipe()
 	t.Cleanup(func() { pipe.Close() })
-	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial})
+	c, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, Credentials: as})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +89,35 @@ func TestAClusterThatHasAllIsFine(t *testing.T) {
 		r.Definitions[0] != (Definition{Name: "redis.skiff.dev", State: Installed,
 			Detail: "the same as in this skiff"}) {
 		t.Errorf("report: %+v", r)
+	}
+}
+
+// as is a user by a token.
+type as string
+
+func (token as) Authorization(context.Context) (string, error) { return "Bearer " + string(token), nil }
+
+func (as) Invalidate(time.Time) {}
+
+func TestAServerWithoutRolesGrantsEverythingToEveryone(t *testing.T) {
+	for name, test := range map[string]struct {
+		rbac bool
+		user as
+		want bool
+	}{
+		"no roles":                      {false, "admin", true},
+		"no roles, another user":        {false, "other", true},
+		"roles":                         {true, "admin", false},
+		"roles, a user who may not ask": {true, "other", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, o := serverWith(t, apiserver.Options{RBAC: test.rbac, Token: "admin",
+				Users: map[string]apiserver.User{"other": {Name: "other"}}}, test.user)
+			o.Definitions = nil
+			if r := run(t, o); r.GrantsAll != test.want {
+				t.Errorf("report: %+v", r)
+			}
+		})
 	}
 }
 

@@ -19,6 +19,8 @@ const parallel = 8
 var (
 	accessReviews = kube.Resource{Group: "authorization.k8s.io", Version: "v1", Plural: "selfsubjectaccessreviews",
 		Kind: "SelfSubjectAccessReview", ClusterScoped: true}
+	reviews = kube.Resource{Group: "authorization.k8s.io", Version: "v1", Plural: "subjectaccessreviews",
+		Kind: "SubjectAccessReview", ClusterScoped: true}
 	selfReviews = kube.Resource{Group: "authentication.k8s.io", Version: "v1", Plural: "selfsubjectreviews",
 		Kind: "SelfSubjectReview", ClusterScoped: true}
 )
@@ -104,6 +106,26 @@ func (q question) ask(ctx context.Context, c *kube.Client) (bool, error) {
 		return false, fmt.Errorf("ask whether %s of %s is allowed: %w", q.verb, q.right, err)
 	}
 	return review.Status.Allowed, nil
+}
+
+// nobody is a user whom no role names.
+const nobody = "skiff.dev:check:nobody"
+
+// grantsAll asks whether a user whom no role names may do something that does not exist: only a server without roles
+// says yes. A user who may not ask that, as skiff's own, gets no.
+func grantsAll(ctx context.Context, c *kube.Client) (bool, error) {
+	var review struct {
+		Status struct {
+			Allowed bool `json:"allowed"`
+		} `json:"status"`
+	}
+	err := c.Create(ctx, reviews, "", map[string]any{"apiVersion": reviews.APIVersion(), "kind": reviews.Kind,
+		"spec": map[string]any{"user": nobody, "resourceAttributes": map[string]any{"verb": "check",
+			"group": "skiff.dev", "resource": "nothing"}}}, &review, kube.WriteOptions{})
+	if err != nil && !kube.IsForbidden(err) {
+		return false, fmt.Errorf("ask whether the server allows everything to everyone: %w", err)
+	}
+	return err == nil && review.Status.Allowed, nil
 }
 
 // subject is whom a binding names: a service account, or a user.

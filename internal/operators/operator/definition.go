@@ -3,6 +3,7 @@ package operator
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
@@ -69,7 +70,13 @@ func blank[T object[Status], Status any]() T {
 // no omitempty.
 type Common struct {
 	ObservedGeneration int64                  `json:"observedGeneration"`
+	State              string                 `json:"state"` // for a column of kubectl: see conditions.Set.State
 	Conditions         []conditions.Condition `json:"conditions"`
+}
+
+// CommonOf returns what set makes of the Common that was before.
+func CommonOf(before *Common, set *conditions.Set, generation int64, now time.Time) Common {
+	return Common{generation, set.State(), set.After(before.Conditions, generation, now)}
 }
 
 func (c *Common) common() *Common { return c }
@@ -84,9 +91,11 @@ type status[Status any] interface {
 type Definition[T object[Status], Status any] struct {
 	Name     string // of the controller, and of the application in the labels of the children
 	Resource kube.Resource
-	Children []Kind
-	Inputs   []Input[T]   // what Desired reads beside the custom resource
-	Extra    []kube.Right // beyond those that follow from all of the above
+	// ShortNames are those of the resource, which people type in place of its plural.
+	ShortNames []string
+	Children   []Kind
+	Inputs     []Input[T]   // what Desired reads beside the custom resource
+	Extra      []kube.Right // beyond those that follow from all of the above
 	// Desired returns the children that should exist, the one that matters most first: Degraded is about that one, and
 	// without it there is no progress. The cr that it gets has an identity, a spec and the inputs; all else in it is
 	// zero, so that nothing else can change a child. An error names the field of the spec that is wrong.
@@ -94,13 +103,24 @@ type Definition[T object[Status], Status any] struct {
 	// Create, if not nil, sets Child.Create of the children, of the whole cr.
 	Create func(cr T, children []Child)
 	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
-	// as the children themselves say.
-	Observe func(cr T, seen Seen) (Status, conditions.Set)
+	// as the children themselves say. unready is the zero value where Waits is nil or waits for no pods.
+	Observe func(cr T, seen Seen, unready Unready) (Status, conditions.Set)
+	// Waits, if not nil, returns the selector of the pods that a custom resource waits for, "" if it waits for none,
+	// and since when there was no progress. They are read when that takes long, to say why.
+	Waits func(cr T, seen Seen, now time.Time) (selector string, since time.Time)
+	// Example is a custom resource as short as it can be written, in YAML.
+	Example string
+	// Pods says that its pods are shown to those who look at a custom resource. They have its SelectorLabels, and its
+	// rights include to list pods.
+	Pods bool
 	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
 	// in order.
 	Finalizer string
 	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
 	Known func(cr T) map[kube.Key]string
+	// Public are the reasons of its own whose messages consist of names, counts and field paths alone (see
+	// controller.Shows).
+	Public []string
 	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
 	Problem func(cr T, r apply.Result) *conditions.Problem
 }
@@ -163,6 +183,10 @@ func (d Definition[T, Status]) Rights() []kube.Right {
 	for _, in := range d.Inputs {
 		rights = append(rights, kube.Right{Resource: in.resource, Verbs: []string{"list", "watch"},
 			Why: "what a " + kind + " reads"})
+	}
+	if d.Waits != nil {
+		rights = append(rights, kube.Right{Resource: pods, Verbs: []string{"list"}, Why: "why the pods of a " + kind +
+			" are not ready"})
 	}
 	return append(append(rights, d.Extra...), events.Rights...)
 }

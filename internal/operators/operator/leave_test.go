@@ -32,7 +32,7 @@ func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 			r, sources = newReconciler[*counted, countedStatus](s, recorder, Definition[*counted, countedStatus]{
 				Name: "counted", Resource: servers,
 				Desired: func(*counted) ([]Child, error) { return nil, nil },
-				Observe: func(cr *counted, _ Seen) (countedStatus, conditions.Set) {
+				Observe: func(cr *counted, _ Seen, _ Unready) (countedStatus, conditions.Set) {
 					return countedStatus{}, conditions.NewSet(cr.Annotations)
 				},
 			})

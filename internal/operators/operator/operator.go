@@ -75,7 +75,11 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 		events:     recorder,
 		policy:     s.TemplatePolicy,
 	}
-	r.objects = NewStatuses[T, Status, P](s.Client, objects, r.children.Forget)
+	r.unready.client = s.Client
+	r.objects = NewStatuses[T, Status, P](s.Client, objects, func(key kube.Key) {
+		r.children.Forget(key)
+		r.unready.forget(key)
+	})
 	sources[0] = r.objects.Source()
 	return r, sources
 }
@@ -83,9 +87,18 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 // follow ties r to the controller that runs it.
 func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	r.backlog = c.Backlog
-	c.Show(controller.Shows{Children: r.children.Children})
+	shows := controller.Shows{Children: r.children.Children, Short: r.ShortNames, Example: r.Example,
+		Public: slices.Concat(public, r.Public)}
+	if r.Pods {
+		shows.Pods = func(ctx context.Context, owner kube.Object) (controller.Pods, error) {
+			m := owner.ObjectMeta()
+			return r.unready.shown(ctx, m.Namespace, Selector(r.Name, m.Name), time.Now())
+		}
+	}
+	c.Show(shows)
 	c.OnLeave(r.children.Leave)
 	c.OnLeave(r.objects.Leave)
+	c.OnLeave(r.unready.leave)
 }
 
 type reconciler[T object[Status], Status any, P status[Status]] struct {
@@ -95,6 +108,7 @@ type reconciler[T object[Status], Status any, P status[Status]] struct {
 	inputs   []getter // of Definition.Inputs
 	events   *events.Recorder
 	policy   podpolicy.Policy
+	unready  unready
 	backlog  func() int // of the controller
 }
 
@@ -105,6 +119,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		return controller.Done, err
 	}
 	if !ok || cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
+		r.unready.forget(key)
 		if r.children.Forget(key); !ok {
 			r.objects.Forget(key)
 		}
@@ -264,14 +279,21 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 // report writes the status that follows from what was found, and records what is new in it.
 func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, about announcer) {
 	before := P(cr.status()).common()
-	after, set := r.Observe(cr, f.seen)
+	unready, again := r.unready.of(ctx, cr.meta().Key(), func(now time.Time) (string, time.Time) {
+		if r.Waits == nil {
+			return "", now
+		}
+		return r.Waits(cr, f.seen, now)
+	})
+	f.wait = apply.Earlier(f.wait, again)
+	after, set := r.Observe(cr, f.seen, unready)
 	f.wait = apply.Earlier(f.wait, set.Recheck)
 	if paused := conditions.PausedFor(cr.meta().Annotations); paused.Status == conditions.True &&
 		r.children.ReplacedKind() != "" && !cr.meta().Deleting() { // there is no other controller that goes on
 		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, paused.Message)
 	}
 	f.mergeInto(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
-	*P(&after).common() = Common{cr.meta().Generation, set.After(before.Conditions, cr.meta().Generation, time.Now())}
+	*P(&after).common() = CommonOf(before, &set, cr.meta().Generation, time.Now())
 	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {
 	case errors.Is(err, apply.ErrConflict):

@@ -83,7 +83,7 @@ func desiredPage(p *Page) ([]operator.Child, error) {
 }
 
 // observePage returns the status.
-func observePage(p *Page, seen operator.Seen) (PageStatus, conditions.Set) {
+func observePage(p *Page, seen operator.Seen, _ operator.Unready) (PageStatus, conditions.Set) {
 	var status PageStatus
 	rollout := conditions.Rollout{Kind: "Deployment", Want: p.Spec.Replicas}
 	if d := operator.Find[deploymentStatus](seen, deployments, p.Name); d != nil {

@@ -91,26 +91,39 @@ func (f *findings) explain(ctx context.Context) {
 	}
 }
 
+// Reasons of problems with children whose messages name them and their fields, and say nothing of what is in them.
+const (
+	nameTaken = "NameTaken"
+	contested = "Contested"
+	waiting   = "Waiting"
+)
+
+var public = []string{nameTaken, contested, waiting, conditions.Paused, "Annotated"}
+
 // problemOf returns the problem that lies in what came of a child of a custom resource of that kind, nil if there is
 // none.
 func problemOf(kind string, r *apply.Result) *conditions.Problem {
 	switch r.Outcome {
 	case apply.Foreign:
-		return &conditions.Problem{Reason: "NameTaken",
-			Message: r.Message + "; delete it or give the " + kind + " another name, skiff looks again every minute"}
+		reason := nameTaken
+		if r.Misfit {
+			reason = "NotAdopted"
+		}
+		return &conditions.Problem{Reason: reason,
+			Message: r.Message + "; delete it or give the " + kind + " another name, skiff looks again"}
 	case apply.Contested:
-		return &conditions.Problem{Reason: "Contested",
+		return &conditions.Problem{Reason: contested,
 			Message: r.Message + "; stop it, or set " + conditions.PausedAnnotation + ": \"true\"; skiff tries " +
-				"again within a minute"}
+				"again"}
 	case apply.Waiting:
-		return &conditions.Problem{Reason: "Waiting", Message: r.Message + "; skiff looks again every few seconds",
+		return &conditions.Problem{Reason: waiting, Message: r.Message + "; skiff looks again",
 			Passing: true}
 	case apply.PortTaken:
 		return &conditions.Problem{Reason: "NodePortRefused",
-			Message: "no node port: " + r.Message + "; free it, skiff looks again every minute"}
+			Message: "no node port: " + r.Message + "; free it, skiff looks again"}
 	case apply.NoNodePort:
 		return &conditions.Problem{Reason: "NoNodePort", Message: "the cluster has no free node port: " + r.Message +
-			"; delete a Service that has one, skiff tries again every minute"}
+			"; delete a Service that has one, skiff tries again"}
 	}
 	return nil
 }

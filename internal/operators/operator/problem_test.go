@@ -78,13 +78,13 @@ func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 	for o, want := range map[apply.Outcome]*conditions.Problem{
 		apply.Foreign: {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another " +
-			"name, skiff looks again every minute"},
+			"name, skiff looks again"},
 		apply.Contested: {Reason: "Contested", Message: "what happened; stop it, or set skiff.dev/paused: \"true\"; " +
-			"skiff tries again within a minute"},
-		apply.Waiting: {Reason: "Waiting", Message: "what happened; skiff looks again every few seconds",
+			"skiff tries again"},
+		apply.Waiting: {Reason: "Waiting", Message: "what happened; skiff looks again",
 			Passing: true},
 		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks " +
-			"again every minute"},
+			"again"},
 		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Conflict: nil,
 	} {
 		p := problemOf("WebServer", &apply.Result{Outcome: o, Message: "what happened"})

@@ -46,7 +46,9 @@ func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason,
 	switch {
 	case err != nil:
 		s.drop(key)
-		return s.WriteShed(ctx, key, func(generation int64) any { return set.After(nil, generation, time.Now()) })
+		return s.WriteShed(ctx, key, func(generation int64) any {
+			return map[string]any{"state": set.State(), "conditions": set.After(nil, generation, time.Now())}
+		})
 	case !ok:
 		return nil
 	}
@@ -57,8 +59,9 @@ func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason,
 // write changes the conditions of an object.
 func (s *Statuses[T, Status, P]) write(ctx context.Context, cr T, set conditions.Set) error {
 	before, after := P(cr.status()).common(), *cr.status()
-	*P(&after).common() = Common{before.ObservedGeneration,
-		set.After(before.Conditions, cr.meta().Generation, time.Now())}
+	common := CommonOf(before, &set, cr.meta().Generation, time.Now())
+	common.ObservedGeneration = before.ObservedGeneration
+	*P(&after).common() = common
 	_, err := s.Write(ctx, cr, *cr.status(), after)
 	return err
 }

@@ -13,6 +13,7 @@ package operatortest
 import (
 	"bytes"
 	"context"
+	"log"
 	"net/http"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/stdr"
 
 	"skiff/crds"
 	"skiff/internal/runtime/controller"
@@ -60,7 +61,8 @@ type Env struct {
 // Run runs f in a new environment. The CRD is installed; the controller is not started.
 func Run(t *testing.T, o Options, f func(w *Env)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &Env{T: t, Options: o, API: apiserver.New(o.Server), Log: testr.New(t), Stop: func() {}}
+		w := &Env{T: t, Options: o, API: apiserver.New(o.Server), Stop: func() {},
+			Log: stdr.New(log.New(t.Output(), "", log.Ltime|log.Lmicroseconds))}
 		if o.Quiet {
 			w.Log = logr.Discard()
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -181,9 +182,12 @@ func (w *Env) Condition(name, conditionType string) string {
 	return fmt.Sprint(At(c, "status"), "/", At(c, "reason"))
 }
 
-// Message returns the message of a condition, "" if there is none.
+// Message returns the message of a condition, or of the one that it refers to; "" if there is none.
 func (w *Env) Message(name, conditionType string) string {
 	s, _ := At(w.condition(name, conditionType), "message").(string)
+	if other, ok := strings.CutPrefix(s, conditions.See); ok {
+		return w.Message(name, other)
+	}
 	return s
 }
 

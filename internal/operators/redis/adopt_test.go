@@ -76,7 +76,7 @@ func TestAPodWithoutAnOwnerIsAdoptedOnlyIfItIsOursOrFitsAndTheUserSaysSo(t *test
 		for i, reason := range []string{`its label app.kubernetes.io/instance is "other", not "cache"`,
 			`its label app.kubernetes.io/name is "", not "redis"`,
 			`its container redis has the image "", not "redis:7-alpine"`} {
-			w.WantCondition("cache", "Degraded", "True/NameTaken", reason)
+			w.WantCondition("cache", "Degraded", "True/NotAdopted", reason)
 			w.Delete(pods, fmt.Sprint("cache-", i))
 			w.Pass(2 * time.Minute)
 		}

@@ -138,6 +138,6 @@ func revisionOfPod(p *pod) string {
 }
 
 func isReady(p *pod) bool {
-	_, ok := p.ready()
+	_, ok := p.Ready()
 	return ok
 }

@@ -58,7 +58,7 @@ func (n *node) move(ctx context.Context, p *pod, o map[string]any) {
 		}
 	case p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 	case spec["nodeSelector"] != nil:
-		if p.condition("PodScheduled").Status == "" {
+		if p.Condition("PodScheduled").Status == "" {
 			n.status(ctx, p, `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
 				"message":"0/1 nodes are available"}]}`)
 		}

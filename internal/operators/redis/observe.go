@@ -37,6 +37,7 @@ func observe(rd *Redis, seen operator.Seen, now time.Time) (Status, conditions.P
 		s.Members = append(s.Members,
 			Member{Name: p.Name, UID: p.UID, IP: p.Status.PodIP, Ready: serves(r), Revision: r.Revision})
 	}
+	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, len(declared))
 	return s, progressOf(rd, declared, surplus, &s, now)
 }
 
@@ -57,7 +58,7 @@ func serves(r *apply.Result) bool {
 	if !stays(r) {
 		return false
 	}
-	_, ready := podOf(r).ready()
+	_, ready := podOf(r).Ready()
 	return ready
 }
 
@@ -68,7 +69,7 @@ func progressOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 			Message: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}
 	}
 	num := int32(len(declared))
-	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", s.Selector)
+	look := operator.LookAtPods(rd.Namespace, s.Selector)
 	available, p := examine(declared, now)
 	p.Message += look
 	existing, foreign := int32(0), int32(0)
@@ -110,7 +111,7 @@ func examine(declared []*apply.Result, now time.Time) (available int32, p condit
 		reason, message, wait := "", "", time.Duration(0)
 		switch {
 		case r.Ending != "":
-			reason, message = podEnded, "pod "+r.Key.Name+": "+r.Ending
+			reason, message = operator.PodEnded, "pod "+r.Key.Name+": "+r.Ending
 		case !stays(r):
 			continue
 		case serves(r):
@@ -119,8 +120,8 @@ func examine(declared []*apply.Result, now time.Time) (available int32, p condit
 			}
 			continue
 		default:
-			if reason, message, wait = faultOf(podOf(r), now); reason != "" {
-				message = "pod " + r.Key.Name + " is not ready: " + join(reason, message)
+			if reason, message, wait = operator.FaultOf(podOf(r), now); reason != "" {
+				message = "pod " + r.Key.Name + " is not ready: " + operator.Join(reason, message)
 			}
 		}
 		p.Recheck = apply.Earlier(p.Recheck, wait)

@@ -33,7 +33,7 @@ func podsOf(num int, words string) operator.Seen {
 			p := &pod{}
 			p.Name, p.UID, p.CreationTimestamp = r.Key.Name, "uid-"+r.Key.Name, noon.Add(-time.Hour)
 			p.Status.Phase, p.Status.PodIP = "Running", fmt.Sprint("10.0.0.", i)
-			ready := podCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
+			ready := operator.PodCondition{Type: "Ready", Status: "True", LastTransitionTime: noon.Add(-time.Hour)}
 			switch word[1:] {
 			case "?":
 				r.WaitsMinReady = true
@@ -47,7 +47,7 @@ func podsOf(num int, words string) operator.Seen {
 				p.Status.Phase, p.Status.Reason, p.Status.Message = "Failed", "Evicted", "low on memory"
 				ready.Status, r.Ending = "False", "it keeps ending (Evicted)"
 			}
-			p.Status.Conditions = []podCondition{ready}
+			p.Status.Conditions = []operator.PodCondition{ready}
 			r.Live, r.Revision = p, word[:1]
 		}
 		out = append(out, r)
@@ -61,16 +61,16 @@ func TestFaultOfAPod(t *testing.T) {
 		reason, message string
 		wait            time.Duration
 	}{
-		{name: "new", status: `{"phase":"Pending"}`, wait: patience},
+		{name: "new", status: `{"phase":"Pending"}`, wait: operator.Patience},
 		{name: "starting", status: `{"containerStatuses":[{"name":"redis",
-			"state":{"waiting":{"reason":"ContainerCreating"}}}]}`, wait: patience},
+			"state":{"waiting":{"reason":"ContainerCreating"}}}]}`, wait: operator.Patience},
 		{name: "not ready for a while", status: `{"conditions":[{"type":"Ready","status":"False",
-			"lastTransitionTime":"2026-11-20T12:00:10Z"}]}`, wait: patience + 10*time.Second},
+			"lastTransitionTime":"2026-11-20T12:00:10Z"}]}`, wait: operator.Patience + 10*time.Second},
 		{name: "not ready for long", status: `{"conditions":[{"type":"Ready","status":"False",
 			"message":"probe failed","lastTransitionTime":"2026-11-20T11:00:00Z"}]}`,
-			wait: patience}, // it was created just now, whatever its condition says
+			wait: operator.Patience}, // it was created just now, whatever its condition says
 		{name: "unschedulable", status: `{"conditions":[{"type":"PodScheduled","status":"False",
-			"reason":"Unschedulable","message":"0/3 nodes"}]}`,
+			"reason":"Unschedulable","message":"0/3 nodes."}]}`,
 			reason: "Unschedulable", message: "0/3 nodes"},
 		{name: "no image", status: `{"containerStatuses":[{"name":"redis",
 			"state":{"waiting":{"reason":"ErrImagePull","message":"no such tag"}}}]}`,
@@ -95,7 +95,7 @@ func TestFaultOfAPod(t *testing.T) {
 			reason: "PodEnded", message: "container redis ended with exit code 2 (Error)"},
 	} {
 		p := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T12:00:00Z"},"status":`+test.status+`}`)
-		reason, message, wait := faultOf(p, noon)
+		reason, message, wait := operator.FaultOf(p, noon)
 		if reason != test.reason || message != test.message || wait != test.wait {
 			t.Errorf("%s: got %q %q %v, want %q %q %v", test.name, reason, message, wait, test.reason, test.message,
 				test.wait)
@@ -104,7 +104,7 @@ func TestFaultOfAPod(t *testing.T) {
 	old := decodeAs[pod](t, `{"metadata":{"creationTimestamp":"2026-11-20T11:00:00Z"},
 		"status":{"conditions":[{"type":"Ready","status":"False","message":"probe failed",
 			"lastTransitionTime":"2026-11-20T11:58:00Z"}]}}`)
-	if reason, message, _ := faultOf(old, noon); reason != "PodNotReady" || message != "probe failed" {
+	if reason, message, _ := operator.FaultOf(old, noon); reason != "PodNotReady" || message != "probe failed" {
 		t.Errorf("a pod that has not been ready for two minutes: %q %q", reason, message)
 	}
 }
@@ -121,7 +121,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		{"just ready", "n+ n+ n?", "False/PodsNotReady", "True/PodsNotReady", none, 0},
 		{"ends again and again", "n+ n+ n!", "False/PodEnded", "False/PodEnded", "True/PodEnded", 0},
 		{"about to be created after an end", "n+ _ n!", "False/PodEnded", "False/PodEnded", "True/PodEnded", 0},
-		{"starting", "n+ n~ n+", "False/PodsNotReady", "True/PodsNotReady", none, patience - time.Second},
+		{"starting", "n+ n~ n+", "False/PodsNotReady", "True/PodsNotReady", none, operator.Patience - time.Second},
 		{"stuck", "o+ o+ n-", "False/PodNotReady", "False/PodNotReady", "True/PodNotReady", 0},
 		{"rolling", "o+ o+ n+", "False/RollingOut", "True/RollingOut", none, 0},
 		{"missing", "n+ _ n+", "False/PodsMissing", "True/PodsMissing", none, 0},

@@ -33,15 +33,22 @@ var (
 
 var definition = operator.Definition[*Redis, Status]{
 	Name:     app,
-	Resource: resource,
+	Resource: resource, ShortNames: []string{"rds"},
 	Children: []operator.Kind{
 		operator.Owns[*apply.Live[struct{}]](services),
 		operator.Replaces(pods, apply.ReplaceOptions[*pod]{New: func() *pod { return new(pod) },
-			Revision: RevisionLabel, Selector: operator.SelectorKeys, Ready: (*pod).ready, Ended: (*pod).ended}),
+			Revision: RevisionLabel, Selector: operator.SelectorKeys, Ready: (*pod).Ready, Ended: (*pod).Ended}),
 	},
 	Desired:   desired,
 	Finalizer: Finalizer,
-	Observe: func(rd *Redis, seen operator.Seen) (Status, conditions.Set) {
+	Pods:      true,
+	Example: `apiVersion: skiff.dev/v1alpha1
+kind: Redis
+metadata: {name: cache}
+spec: {port: 6379, num: 3}
+`,
+	Public: []string{"RollingOut", "PodsMissing", "PodsNotReady", "ScalingDown", "Deleting"},
+	Observe: func(rd *Redis, seen operator.Seen, _ operator.Unready) (Status, conditions.Set) {
 		s, progress := observe(rd, seen, time.Now())
 		return s, progress.Set()
 	},
@@ -71,6 +78,9 @@ const Finalizer = "skiff.dev/pods"
 // RevisionLabel on a pod holds the hash of the template that it was made from.
 const RevisionLabel = "skiff.dev/revision"
 
+// pod is a pod as it is cached.
+type pod = operator.Pod
+
 // Redis is the custom resource. crds/redis.yaml says what its fields mean.
 type Redis = operator.Object[Spec, Status]
 
@@ -88,6 +98,7 @@ type Spec struct {
 // Status is what was seen.
 type Status struct {
 	operator.Common
+	Ready           string   `json:"ready"` // of the pods, for a column of kubectl: "1/3"
 	Replicas        int32    `json:"replicas"`
 	ReadyReplicas   int32    `json:"readyReplicas"`
 	UpdatedReplicas int32    `json:"updatedReplicas"`

@@ -60,6 +60,7 @@ func TestNoPodIsMadeBeforeTheFinalizerIsSet(t *testing.T) {
 		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "redis", UserAgent: operatortest.Agent, Times: 1,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "no patch for you"}})
 		w.Create("cache", three)
+		w.Pass(100 * time.Millisecond)
 		writes := slices.DeleteFunc(w.Writes(), func(r string) bool { return strings.Contains(r, "/status ") })
 		w.Want("first writes", writes[:3], []string{"PATCH redis/cache 403", "PATCH redis/cache 200",
 			"POST services 201"})

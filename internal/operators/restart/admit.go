@@ -36,7 +36,7 @@ func (n *namespace) allows(other string) bool {
 	})
 }
 
-const lookAgain = "; skiff looks again every 5 minutes, and at once when the trigger changes"
+const lookAgain = "; skiff looks again"
 
 // stop stops a trigger until the problem is solved.
 func stop(s State, p *conditions.Problem) decision {

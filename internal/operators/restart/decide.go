@@ -30,6 +30,7 @@ type decision struct {
 	cause   string              // of that run
 	waiting *conditions.Problem // what the restart waits for
 	problem *conditions.Problem // what the user has to do something about
+	partial string              // which pods of a target no restart replaces; "": there are none
 	stale   bool                // read the targets and decide again: the rest is of no use before
 	cycle   []string            // the triggers on the way back to this one
 }
@@ -53,10 +54,18 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 			return d
 		}
 		d.state.Targets[i].PodLabels = t.podLabels()
+		if partial := t.partial(); partial != "" && d.partial == "" {
+			d.partial = partial
+			again := t.at.Add(controller.SlowDelay).Sub(now)
+			if d.stale = again <= 0; d.stale {
+				return d
+			}
+			d.again(again, "looks at the partition of "+t.String())
+		}
 		if t.live == nil && d.problem == nil {
 			d.again(looked, "rechecks the missing target")
 			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() +
-				"; create it or correct the target, skiff looks again every minute"}
+				"; create it or correct the target, skiff looks again"}
 		}
 	}
 	if d.reverted(targets, now) {
@@ -65,7 +74,18 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 	if d.state.Round == nil && !d.start(r, targets, now) {
 		return d
 	}
-	d.advance(r, targets, now)
+	if d.advance(r, targets, now) {
+		return d
+	}
+	// What is left of the round is halted: another restart includes it.
+	if s := &d.state; s.Pending != nil {
+		round := s.Round
+		if s.Round = nil; d.start(r, targets, now) {
+			d.advance(r, targets, now)
+		} else if s.Pending != nil {
+			s.Round = round
+		}
+	}
 	return d
 }
 
@@ -79,7 +99,10 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 		d.again(wait, limit+" over")
 		return false
 	}
-	first := slices.IndexFunc(targets, func(t target) bool { return t.live != nil })
+	first := slices.IndexFunc(targets, func(t target) bool { return t.live != nil && !t.halted() })
+	if first < 0 {
+		first = slices.IndexFunc(targets, func(t target) bool { return t.live != nil })
+	}
 	if first >= 0 {
 		if reason, message := targets[first].busy(); reason != "" {
 			d.hold(targets[first], reason, message, s.Pending.Last, now)
@@ -104,10 +127,10 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 	return true
 }
 
-// advance goes on with the round.
-func (d *decision) advance(r *rule, targets []target, now time.Time) {
+// advance goes on with the round. It returns false where all targets that are left in it are halted.
+func (d *decision) advance(r *rule, targets []target, now time.Time) bool {
 	s := &d.state
-	at := s.Round.Time
+	at, left := s.Round.Time, false
 	for i, t := range targets {
 		mine := &s.Targets[i]
 		switch {
@@ -115,7 +138,7 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 			continue
 		case t.live == nil && t.old(now):
 			d.stale = true
-			return
+			return true
 		case t.live == nil: // one that appears later is new, and needs no restart
 			mine.Through, mine.RestartedAt = &at, nil
 			continue
@@ -127,28 +150,35 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) {
 		switch {
 		case reason != "":
 			d.hold(t, reason, message, at, now)
-			return
+			if d.stale || !t.halted() {
+				return true
+			}
+			left = true
 		case !restarted && r.suspended:
-			return
+			return true
 		case !restarted && t.refusal != nil && now.Before(t.retry):
 			d.problem = t.refusal
 			d.again(t.retry.Sub(now), retryRefused)
-			return
+			return true
 		case t.old(now):
 			d.stale = true
-			return
+			return true
 		case restarted:
 			mine.Through = &at
 		default:
 			d.restart, d.problem = i, cmp.Or(t.refusal, d.problem) // the refusal, until it works
-			return
+			return true
 		}
+	}
+	if left {
+		return false
 	}
 	s.Round = nil
 	if s.Pending != nil {
 		wait, limit := s.due(r, now)
 		d.again(wait, limit+" over")
 	}
+	return true
 }
 
 // hold waits for a target. The time since when it has waited decides how often the target is read, and when waiting
@@ -169,7 +199,9 @@ func (d *decision) hold(t target, reason, message string, since, now time.Time) 
 		message += fmt.Sprintf(", RestartTrigger %s is restarting it", t.other)
 	}
 	message += "; resumes when that is over"
-	d.waiting = &conditions.Problem{Reason: reason, Message: message, Passing: passing}
+	if d.waiting == nil || d.waiting.Passing { // what only a user can end is said first
+		d.waiting = &conditions.Problem{Reason: reason, Message: message, Passing: passing}
+	}
 }
 
 // reverted says whether an annotation that we have set was removed. Setting it again would be a fight, each round
@@ -205,7 +237,7 @@ const retryRefused = "retries the refused restart"
 func (d *decision) refused(l reading, err error, now time.Time) reading {
 	tried := now.Sub(d.state.Round.Time)
 	wait := min(max(tried/8, minPoll), controller.SlowDelay)
-	l.refusal, l.retry = failed(err, "skiff tries again within 5 minutes", tried >= stuckAfter), now.Add(wait)
+	l.refusal, l.retry = failed(err, "skiff tries again", tried >= stuckAfter), now.Add(wait)
 	d.restart, d.problem = -1, l.refusal
 	d.again(wait, retryRefused)
 	return l

@@ -63,8 +63,7 @@ func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.T
 		}
 	}
 	set := conditionsOf(t, r, d, &s, now)
-	s.Common = operator.Common{ObservedGeneration: t.Generation,
-		Conditions: set.After(t.Status.Conditions, t.Generation, now)}
+	s.Common = operator.CommonOf(&t.Status.Common, &set, t.Generation, now)
 	return s
 }
 
@@ -140,6 +139,9 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 		}
 	}
 	set.Report(d.problem)
+	if d.partial != "" && set.Degraded.Status != conditions.True {
+		set.Degraded = conditions.New(conditions.Degraded, true, partitioned, d.partial)
+	}
 	return set
 }
 

@@ -41,7 +41,8 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
-	c.Show(controller.Shows{Facts: r.facts})
+	c.Show(controller.Shows{Facts: r.facts, Short: []string{"rt"},
+		Public: []string{targetMissing, "Cycle", "SelfReference", "TooManyTriggers", restarting, pending, held}})
 	c.OnLeave(statuses.Leave)
 	c.OnLeave(r.leave)
 	return c

@@ -11,6 +11,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/nearest"
 )
 
 const (
@@ -137,7 +138,7 @@ func (r *rule) check() error {
 	}
 	for _, on := range r.on {
 		if !slices.Contains(reasons, on) {
-			return fmt.Errorf("spec.source.reasons: %.100q is none of %s", on, join(", ", reasons))
+			return fmt.Errorf("spec.source.reasons: %.100q is none of %s%s", on, join(", ", reasons), meant(on))
 		}
 	}
 	if len(r.targets) == 0 || len(r.targets) > maxTargets {
@@ -202,4 +203,16 @@ func names[S fmt.Stringer](list []S) (names []string) {
 		names = append(names, s.String())
 	}
 	return names
+}
+
+// meant asks for the reason that a mistyped one is like.
+func meant(on Reason) string {
+	var names []string
+	for _, r := range reasons {
+		names = append(names, r.String())
+	}
+	if question := nearest.Ask(on.String(), names, "", ""); question != "" {
+		return "; " + question
+	}
+	return ""
 }

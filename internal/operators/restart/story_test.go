@@ -287,6 +287,61 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 	}
 }
 
+// Only a user ends a pause, and that may be never.
+func TestAPausedTargetHoldsBackNoOther(t *testing.T) {
+	for name, halt := range map[string][2]string{
+		targetPaused: {`{"spec":{"paused":true}}`, `{"spec":{"paused":false}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(w *env) {
+				w.Post(statefulSets, workloadBody("StatefulSet", "third", 1))
+				w.rolled(statefulSets, "third")
+				w.trigger("rt", selectRedis+`,"debounce":"0s","cooldown":"10s","targets":[{"kind":"Deployment",`+
+					`"name":"predixy"},{"kind":"StatefulSet","name":"third"}]`)
+				w.Patch(deployments, "predixy", halt[0])
+				w.Pass(time.Minute)
+				var last string
+				for range 3 { // the round that waits for the paused target is no reason to miss what follows
+					w.replace("redis-0")
+					w.Pass(2 * time.Minute)
+					at := w.restartedAt(statefulSets, "third")
+					if at == last || at == "" {
+						t.Errorf("the second target was restarted at %q, before at %q", at, last)
+					}
+					last = at
+					w.rolled(statefulSets, "third")
+					w.Pass(time.Minute)
+				}
+				w.Want("the paused target", w.restartedAt(deployments, "predixy"), "")
+				w.WantCondition("rt", "Degraded", "True/"+name)
+				w.Patch(deployments, "predixy", halt[1])
+				w.Pass(2 * time.Minute)
+				if w.restartedAt(deployments, "predixy") == "" {
+					t.Error("the paused target was not restarted when it went on")
+				}
+				w.Pass(2 * time.Minute)
+				w.WantCondition("rt", "Degraded", "False/AsExpected")
+			})
+		})
+	}
+}
+
+func TestAPartitionIsSaid(t *testing.T) {
+	story(t, func(w *env) {
+		w.Post(statefulSets, strings.Replace(workloadBody("StatefulSet", "part", 3), `"spec":{`,
+			`"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":2}},`, 1))
+		w.rolled(statefulSets, "part")
+		w.trigger("rt", selectRedis+`,"targets":[{"kind":"StatefulSet","name":"part"}]`)
+		w.Pass(time.Minute)
+		w.WantCondition("rt", "Ready", "True/Armed")
+		w.WantCondition("rt", "Degraded", "True/Partitioned",
+			"a restart of statefulset/part replaces 1 of 3 pods: spec.updateStrategy.rollingUpdate.partition is 2")
+		w.Patch(statefulSets, "part", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+		w.Pass(6 * time.Minute)
+		w.WantCondition("rt", "Degraded", "False/AsExpected")
+	})
+}
+
 func TestAMissingTargetIsSaidAndPickedUp(t *testing.T) {
 	story(t, func(w *env) {
 		w.trigger("rt", selectRedis+`,"targets":[{"kind":"Deployment","name":"later"},{"kind":"Deployment","name":"predixy"}]`)

@@ -92,7 +92,27 @@ const (
 const (
 	targetMissing = "TargetMissing"
 	reverted      = "Reverted"
+	partitioned   = "Partitioned"
 )
+
+// halted says that only a user can have the target roll out: other targets do not wait for that.
+func (t target) halted() bool {
+	return t.live != nil && (t.live.Spec.Paused || t.live.Spec.Strategy.Type == "OnDelete")
+}
+
+// partial says which of its pods a StatefulSet replaces at a restart, "" if that is all of them.
+func (t target) partial() string {
+	partition := int32(0)
+	if t.live != nil && t.Kind == "StatefulSet" && !t.halted() {
+		partition = t.live.Spec.Strategy.RollingUpdate.Partition
+	}
+	if partition <= 0 {
+		return ""
+	}
+	want, _, _, _ := t.counts()
+	return fmt.Sprintf("a restart of %s replaces %d of %d pods: spec.updateStrategy.rollingUpdate.partition is %d; "+
+		"set it to 0 to have all of them replaced", t, max(0, want-partition), want, partition)
+}
 
 // busy says why the target cannot be restarted now, and how that shows; "" if it can. It reads the status as
 // `kubectl rollout status` does: one of an older generation says nothing.
@@ -136,7 +156,7 @@ func (t target) counts() (want, updated, total, available int32) {
 	updated, total, available = s.UpdatedReplicas, s.Replicas, s.AvailableReplicas
 	if t.Kind == "StatefulSet" {
 		// A partition keeps the lower ordinals at the old revision, for as long as it stands.
-		updated = min(want, updated+w.Spec.Strategy.RollingUpdate.Partition)
+		updated = min(want, updated+min(want, w.Spec.Strategy.RollingUpdate.Partition)) // it may be any number
 		available = s.ReadyReplicas
 	}
 	return want, updated, total, available

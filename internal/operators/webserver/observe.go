@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
@@ -14,7 +15,7 @@ import (
 type deployment = apply.Live[deploymentStatus]
 
 // observe returns the status that follows from the children.
-func observe(ws *WebServer, seen operator.Seen) (Status, conditions.Set) {
+func observe(ws *WebServer, seen operator.Seen, unready operator.Unready) (Status, conditions.Set) {
 	d := operator.Find[deploymentStatus](seen, deployments, ws.Name)
 	s := Status{Selector: operator.Selector(app, ws.Name), NodePort: ws.Status.NodePort}
 	if d != nil {
@@ -27,7 +28,8 @@ func observe(ws *WebServer, seen operator.Seen) (Status, conditions.Set) {
 	if serviceType(ws) == clusterIP {
 		s.NodePort = nil
 	}
-	set := rolloutOf(ws, d).Set()
+	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, replicas(ws, d))
+	set := rolloutOf(ws, d, unready).Set()
 	if set.Ready.Status == conditions.True && s.NodePort != nil {
 		set.Ready.Message = fmt.Sprintf("%s, on port %d of every node", set.Ready.Message, *s.NodePort)
 	}
@@ -51,24 +53,48 @@ func nodePort(svc *apply.Live[struct{}]) int32 {
 	return 0
 }
 
+// waits says that the pods of the Deployment are not available, and since when nothing has become better.
+func waits(ws *WebServer, seen operator.Seen, now time.Time) (selector string, since time.Time) {
+	d := operator.Find[deploymentStatus](seen, deployments, ws.Name)
+	if d == nil || d.Status.ObservedGeneration < d.Generation || rolloutOf(ws, d, operator.Unready{}).Done {
+		return "", now
+	}
+	since = now
+	if c, ok := conditions.Get(ws.Status.Conditions, conditions.Ready); ok && c.Status == conditions.False {
+		since = c.LastTransitionTime
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == "Progressing" && c.LastUpdateTime.After(since) {
+			since = c.LastUpdateTime
+		}
+	}
+	return operator.Selector(app, ws.Name), since
+}
+
 // rolloutOf returns how far the Deployment is.
-func rolloutOf(ws *WebServer, d *deployment) conditions.Progress {
+func rolloutOf(ws *WebServer, d *deployment, unready operator.Unready) conditions.Progress {
 	if d == nil {
 		return conditions.Progress{Reason: "DeploymentMissing", Message: "there is no Deployment yet"}
 	}
 	s := &d.Status
-	look := fmt.Sprintf("; look at the pods with `kubectl describe pods -l %s`", operator.Selector(app, ws.Name))
+	look := operator.LookAtPods(ws.Namespace, operator.Selector(app, ws.Name))
+	follow := fmt.Sprintf("; follow it with `kubectl rollout status -n %s deployment/%s`", ws.Namespace, ws.Name)
 	r := conditions.Rollout{Kind: "Deployment", Want: replicas(ws, d), Updated: s.UpdatedReplicas, Total: s.Replicas,
 		Available: s.AvailableReplicas, Observed: s.ObservedGeneration >= d.Generation, Look: look,
-		Follow: fmt.Sprintf("; follow it with `kubectl rollout status deployment/%s`", d.Name)}.Progress()
+		Follow: follow}.Progress()
 	if r.Done || s.ObservedGeneration < d.Generation {
 		return r
+	}
+	if unready.Reason != "" {
+		r.Message = fmt.Sprintf("%d of %d pods are available: %s%s", s.AvailableReplicas, replicas(ws, d),
+			unready.Message, look)
+		r.Failed, r.Reason = !unready.Slow, unready.Reason
 	}
 	for _, c := range s.Conditions {
 		switch {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
 			r.Stuck = true // the Deployment controller has given up waiting
-			if !r.Failed { // that it takes too long follows from why pods cannot be created
+			if !r.Failed { // that it takes too long follows from why pods are not ready, or cannot be created
 				r.Failed, r.Reason, r.Message = true, c.Reason, strings.TrimSuffix(c.Message, ".")+look
 			}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
@@ -128,6 +154,9 @@ func replicas(ws *WebServer, d *deployment) int32 {
 	if ws.Spec.Replicas != nil {
 		return *ws.Spec.Replicas
 	}
+	if d == nil {
+		return 0 // the server's default comes with the Deployment
+	}
 	body, err := apply.Read[deploymentBody](d)
 	if err != nil {
 		return -1 // the API server serves no such Deployment; it is then never complete
@@ -140,12 +169,12 @@ func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
 	switch {
 	case r.Outcome == apply.PortTaken && ws.Spec.NodePort != nil:
 		return &conditions.Problem{Reason: "NodePortRefused",
-			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again every minute",
+			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again",
 				*ws.Spec.NodePort, r.Message)}
 	case r.Outcome == apply.NoNodePort:
 		return &conditions.Problem{Reason: "NoNodePort",
 			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
-				"spec.serviceType: ClusterIP; skiff tries again every minute", r.Message)}
+				"spec.serviceType: ClusterIP; skiff tries again", r.Message)}
 	}
 	return nil
 }

@@ -65,17 +65,17 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		{"a pod died", ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3,
 			AvailableReplicas: 2}),
 			"False/PodsUnavailable", "True/PodsUnavailable", none},
-		{"deadline exceeded", ofDeployment(2, failed(deploymentCondition{"Progressing", "False",
-			"ProgressDeadlineExceeded", "timed out."})),
+		{"deadline exceeded", ofDeployment(2, failed(deploymentCondition{Type: "Progressing", Status: "False",
+			Reason: "ProgressDeadlineExceeded", Message: "timed out."})),
 			"False/ProgressDeadlineExceeded", "False/ProgressDeadlineExceeded", "True/ProgressDeadlineExceeded"},
-		{"quota", ofDeployment(2, failed(deploymentCondition{"ReplicaFailure", "True", "FailedCreate",
-			"exceeded quota"})),
+		{"quota", ofDeployment(2, failed(deploymentCondition{Type: "ReplicaFailure", Status: "True",
+			Reason: "FailedCreate", Message: "exceeded quota"})),
 			"False/ReplicaFailure", "True/ReplicaFailure", "True/ReplicaFailure"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`)
 			ws.Generation = 5
-			s, set := observe(ws, seen(test.deployment, nil))
+			s, set := observe(ws, seen(test.deployment, nil), operator.Unready{})
 			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
 				conditions.Degraded: test.degraded, conditions.Stalled: none, conditions.Paused: "False/NotAnnotated"}
 			if got := verdict(set); !reflect.DeepEqual(got, want) {
@@ -89,7 +89,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 }
 
 func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
-	const look = "; look at the pods with `kubectl describe pods " +
+	const look = "; look at the pods with `kubectl describe pods -n shop " +
 		"-l app.kubernetes.io/instance=web,app.kubernetes.io/name=webserver`"
 	const pod = `pods "web-5d4f8c7b9-x7z2p" is forbidden: `
 	for _, test := range []struct{ reason, message, want string }{
@@ -110,9 +110,10 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 	} {
 		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
 			AvailableReplicas: 2,
-			Conditions: []deploymentCondition{{"Progressing", "False", "ProgressDeadlineExceeded", "timed out"},
-				{"ReplicaFailure", "True", test.reason, test.message}}})
-		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil))
+			Conditions: []deploymentCondition{
+				{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded", Message: "timed out"},
+				{Type: "ReplicaFailure", Status: "True", Reason: test.reason, Message: test.message}}})
+		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil), operator.Unready{})
 		if got := set.Degraded.Message; got != test.want || set.Progressing.Status != "False" {
 			t.Errorf("%s: got\n%s, want\n%s; Progressing is %s", test.message, got, test.want, set.Progressing.Status)
 		}
@@ -121,7 +122,7 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 
 func TestZeroReplicasAreReady(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","replicas":0}}`)
-	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil))
+	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil), operator.Unready{})
 	if got := verdict(set)[conditions.Ready]; got != "True/Complete" {
 		t.Errorf("Ready is %s", got)
 	}
@@ -129,16 +130,16 @@ func TestZeroReplicasAreReady(t *testing.T) {
 
 func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"},"status":{"nodePort":31234}}`)
-	if s, _ := observe(ws, nil); s.NodePort == nil || *s.NodePort != 31234 {
+	if s, _ := observe(ws, nil, operator.Unready{}); s.NodePort == nil || *s.NodePort != 31234 {
 		t.Errorf("node port %v, want 31234", s.NodePort)
 	}
 	svc := &apply.Live[struct{}]{}
 	svc.Body = kube.Raw(`{"spec":{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}}`)
-	if s, _ := observe(ws, seen(nil, svc)); s.NodePort == nil || *s.NodePort != 30002 {
+	if s, _ := observe(ws, seen(nil, svc), operator.Unready{}); s.NodePort == nil || *s.NodePort != 30002 {
 		t.Errorf("node port %v, want 30002, the one of the Service", s.NodePort)
 	}
 	ws.Spec.ServiceType = clusterIP
-	if s, _ := observe(ws, nil); s.NodePort != nil {
+	if s, _ := observe(ws, nil, operator.Unready{}); s.NodePort != nil {
 		t.Errorf("node port %d of a Service of type ClusterIP, want none", *s.NodePort)
 	}
 }
@@ -146,10 +147,10 @@ func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","nodePort":30010}}`)
 	for outcome, want := range map[apply.Outcome]string{
-		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again every minute",
+		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again",
 		apply.NoNodePort: "the cluster has no free node port: why; delete a Service that has one, or set " +
 			"spec.serviceType: ClusterIP; " +
-			"skiff tries again every minute",
+			"skiff tries again",
 	} {
 		if p := nodePortProblem(ws, apply.Result{Outcome: outcome, Message: "why"}); p == nil || p.Message != want {
 			t.Errorf("%v: %+v, want message %q", outcome, p, want)

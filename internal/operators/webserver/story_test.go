@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"skiff/internal/operators/operatortest"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
@@ -286,5 +288,143 @@ func TestARolloutCostsAsManyWritesAsTheDeploymentHasStatuses(t *testing.T) {
 				w.Errorf("%s: %d Events, want %d at most", step.name, n, step.events)
 			}
 		}
+	})
+}
+
+// podOfWeb posts a pod of web with a status.
+func (w *env) podOfWeb(name, status string) {
+	pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+	w.Post(pods, `{"metadata":{"name":"`+name+`","namespace":"default","labels":{"app.kubernetes.io/name":"webserver",
+		"app.kubernetes.io/instance":"web"}},"spec":{"containers":[{"name":"webserver","image":"nginx"}]}}`)
+	w.PatchSub(pods, name, "status", `{"status":`+status+`}`)
+}
+
+func TestWhyPodsAreNotReadyIsSaidAfterHalfAMinute(t *testing.T) {
+	pending := `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
+		"message":"0/3 nodes are available"}]}`
+	for _, test := range []struct {
+		name    string
+		pods    []string
+		reason  string
+		message string
+	}{
+		{"unschedulable", []string{pending, pending}, "Unschedulable",
+			"2 pods cannot be scheduled: 0/3 nodes are available"},
+		{"no image", []string{`{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
+			"restartCount":0,"state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}`},
+			"ImagePullBackOff", "pod web-0: ImagePullBackOff: container webserver: no such image"},
+		{"crash", []string{`{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
+			"restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},
+			"lastState":{"terminated":{"exitCode":2,"reason":"Error"}}}]}`},
+			"CrashLoopBackOff", "container webserver ended with exit code 2 (Error)"},
+		{"no secret", []string{`{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
+			"restartCount":0,"state":{"waiting":{"reason":"CreateContainerConfigError",
+			"message":"secret \"s\" not found"}}}]}`}, "CreateContainerConfigError", `secret "s" not found`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			story(t, func(w *env) {
+				w.Create("web", `{"image":"nginx","replicas":2}`)
+				w.Pass(time.Second)
+				for i, status := range test.pods {
+					w.podOfWeb("web-"+strconv.Itoa(i), status)
+				}
+				w.PatchSub(deployments, "web", "status", `{"status":{"observedGeneration":1,"replicas":2,
+					"updatedReplicas":2,"unavailableReplicas":2}}`)
+				w.Pass(20 * time.Second)
+				w.WantCondition("web", "Degraded", "False/AsExpected")
+				w.Forget()
+				w.Pass(20 * time.Second)
+				w.WantCondition("web", "Degraded", "True/"+test.reason, test.message, "0 of 2 pods are available",
+					"kubectl describe pods -n default -l ")
+				w.Want("state", at(w.API.Get(resource, web("web")), "status", "state"), test.reason)
+				w.Want("ready", at(w.API.Get(resource, web("web")), "status", "ready"), "0/2")
+				w.Pass(10 * time.Minute)
+				lists := 0
+				for _, r := range w.API.Requests() {
+					if strings.HasSuffix(r.Path, "/namespaces/default/pods") && r.Query.Get("limit") == "100" {
+						lists++
+					}
+				}
+				if lists < 3 || lists > 6 {
+					t.Errorf("%d lists of pods in ten minutes", lists)
+				}
+				w.RollOut("web")
+				w.Pass(time.Second)
+				w.WantReady("web")
+				w.Forget()
+				w.Pass(time.Hour)
+				w.Want("requests at rest", len(w.Requests()), 0)
+			})
+		})
+	}
+}
+
+// Rules: LP-12
+func TestThePodsOfAWebServerAreThereForThoseWhoLookAtIt(t *testing.T) {
+	var c *controller.Controller
+	o := options
+	o.New = func(s controller.Setup, r *events.Recorder) *controller.Controller {
+		c = New(s, r)
+		return c
+	}
+	storyWith(t, o, func(w *env) {
+		w.Create("web", `{"image":"nginx","replicas":2}`)
+		w.Pass(time.Second)
+		w.podOfWeb("web-0", `{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
+			"restartCount":0,"state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}`)
+		w.podOfWeb("web-1", `{"conditions":[{"type":"Ready","status":"True","lastProbeTime":null}]}`)
+		pods, known, err := c.Pods(context.Background(), web("web"))
+		if err != nil || !known || pods.More || len(pods.List) != 2 {
+			t.Fatalf("%+v, known: %v, %v", pods, known, err)
+		}
+		if broken := pods.List[0]; broken.Ready || broken.Reason != "ImagePullBackOff" ||
+			broken.Message != "container webserver: no such image" || !pods.List[1].Ready {
+			t.Errorf("%+v", pods.List)
+		}
+		if _, known, err := c.Pods(context.Background(), web("none")); known || err != nil {
+			t.Errorf("of no object: %v, %v", known, err)
+		}
+	})
+}
+
+func TestAPodThatIsOnlySlowIsNoFault(t *testing.T) {
+	story(t, func(w *env) {
+		w.Create("web", `{"image":"nginx","replicas":1}`)
+		w.Pass(time.Second)
+		w.podOfWeb("web-0", `{"conditions":[{"type":"Ready","status":"False","lastProbeTime":null,
+			"message":"containers with unready status: [webserver]"}]}`)
+		w.PatchSub(deployments, "web", "status", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,
+			"unavailableReplicas":1}}`)
+		w.Pass(5 * time.Minute)
+		w.WantCondition("web", "Degraded", "False/AsExpected")
+		w.WantCondition("web", "Ready", "False/PodNotReady", "containers with unready status: [webserver]")
+	})
+}
+
+// Large pods count as read, so that their number costs no second page, and are not kept.
+func TestPodsThatAreTooLargeAreNotReadToTheEnd(t *testing.T) {
+	story(t, func(w *env) {
+		w.Create("web", `{"image":"nginx","replicas":1}`)
+		w.Pass(time.Second)
+		pods := kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+		for i := range 120 {
+			name := "large-" + strconv.Itoa(i)
+			w.Post(pods, `{"metadata":{"name":"`+name+`","namespace":"default","labels":{
+				"app.kubernetes.io/name":"webserver","app.kubernetes.io/instance":"web"},"annotations":{"a":"`+
+				strings.Repeat("x", 100<<10)+`"}},"spec":{"containers":[{"name":"webserver","image":"nginx"}]}}`)
+		}
+		w.podOfWeb("web-0", `{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
+			"message":"no node"}]}`) // behind the large ones in the order of names
+		w.PatchSub(deployments, "web", "status", `{"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,
+			"unavailableReplicas":1}}`)
+		w.Pass(40 * time.Second)
+		w.WantCondition("web", "Ready", "False/PodsUnavailable", "0 of 1 pods are available")
+		lists := 0
+		for _, r := range w.API.Requests() {
+			if strings.HasSuffix(r.Path, "/namespaces/default/pods") && r.Query.Get("limit") == "100" {
+				lists++
+			}
+		}
+		w.Want("pages read", lists, 1)
 	})
 }

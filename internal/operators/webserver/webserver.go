@@ -9,6 +9,8 @@
 package webserver
 
 import (
+	"time"
+
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
@@ -28,7 +30,7 @@ var (
 
 var definition = operator.Definition[*WebServer, Status]{
 	Name:     app,
-	Resource: resource,
+	Resource: resource, ShortNames: []string{"ws"},
 	Children: []operator.Kind{
 		operator.Owns[*apply.Live[deploymentStatus]](deployments, apply.Reads[deploymentBody]),
 		operator.Owns[*apply.Live[struct{}]](services, apply.Reads[serviceBody]),
@@ -36,7 +38,15 @@ var definition = operator.Definition[*WebServer, Status]{
 	Desired: desired,
 	Create:  keepNodePort,
 	Observe: observe,
+	Waits:   waits,
+	Pods:    true,
+	Example: `apiVersion: skiff.dev/v1alpha1
+kind: WebServer
+metadata: {name: web}
+spec: {image: "nginx:1.23.1", replicas: 3}
+`,
 	Problem: nodePortProblem,
+	Public:  []string{"DeploymentMissing", "RollingOut", "PodsUnavailable"},
 }
 
 // Rights are all that the operator needs.
@@ -68,6 +78,7 @@ type Spec struct {
 // Status is what was seen.
 type Status struct {
 	operator.Common
+	Ready           string `json:"ready"` // of the pods, for a column of kubectl: "1/3"
 	Replicas        int32  `json:"replicas"`
 	ReadyReplicas   int32  `json:"readyReplicas"`
 	UpdatedReplicas int32  `json:"updatedReplicas"`
@@ -106,4 +117,6 @@ type deploymentCondition struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+
+	LastUpdateTime time.Time `json:"lastUpdateTime"`
 }

@@ -88,6 +88,7 @@ func (c *child) adoptLabelled(ctx context.Context) error {
 	if !c.isMade(c.other) {
 		if reason, err := c.misfit(ctx); reason != "" || err != nil {
 			c.conclude(Foreign, recheck, "%s exists and is not managed by skiff%s", c, reason)
+			c.misfits = reason != ""
 			return err
 		}
 	}
@@ -177,13 +178,24 @@ func (c *child) release(ctx context.Context, why string) error {
 // unlabelled says why a child is released.
 const unlabelled = "it is not declared any more and has lost the label " + ManagedByLabel
 
-// referencesBut returns the owner references of an object but for that to one uid.
+// references returns the owner references of an object as they are compared: with the flags that are false.
+func references(m *kube.Meta) []any {
+	out := []any{}
+	for _, o := range m.OwnerReferences {
+		out = append(out, map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
+			"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion})
+	}
+	return out
+}
+
+// referencesBut returns the owner references of an object but for that to one uid, as they are written: without flags
+// that are false. A reference belongs to its field managers as a whole, so a flag more would make it ours, and the
+// next apply would remove it.
 func referencesBut(m *kube.Meta, uid string) []any {
 	out := []any{}
 	for _, o := range m.OwnerReferences {
 		if o.UID != uid {
-			out = append(out, map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID,
-				"controller": o.Controller, "blockOwnerDeletion": o.BlockOwnerDeletion})
+			out = append(out, o) // its false flags are left out
 		}
 	}
 	return out

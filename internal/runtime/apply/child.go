@@ -32,13 +32,15 @@ type child struct {
 	other    kube.Object // an object of that name that is not a child of the owner; nil: none is known
 	deleting bool        // live is being deleted, whether this copy shows it already or not
 	stub     kube.Object // what the cache knows of a child that it may not hold; nil: nothing
-	uncached bool        // the cache does not hold the child
+	uncached bool        // the cache does not hold the child, and it is not read
+	unheld   error       // why the cache does not hold the child, which is read instead; nil: it does
 	health   health      // of live, if it is made from a template
 	managed  *managed    // what was read of managedFields; nil: nothing was
 
 	// See Result.
 	outcome     Outcome
 	message     string
+	misfits     bool
 	differences []string
 	err         error
 	wait        time.Duration
@@ -70,9 +72,15 @@ func (c *child) asDeclared() bool {
 
 // result returns what is known of the child, and tidies up what is remembered of it.
 func (c *child) result() Result {
+	if c.unheld != nil {
+		c.mem.written.clear() // it is read again when it is to be known
+		if c.mem.wrong != nil {
+			c.mem.wrong.foreign = nil
+		}
+	}
 	r := Result{Resource: c.kind.resource, Key: c.key, Outcome: c.outcome, Live: c.live, Differences: c.differences,
-		Message: c.message, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()), Deleting: c.deleting,
-		Uncached: c.uncached}
+		Message: c.message, Misfit: c.misfits, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()),
+		Deleting: c.deleting, Uncached: c.uncached, Unheld: c.unheld}
 	if c.err != nil && !c.uncached {
 		r.Outcome = Failed
 	}
@@ -208,9 +216,11 @@ type Result struct {
 	Live        kube.Object   // the newest copy that is known, also where there is an error; nil: none. See As
 	Differences []string      // the declared fields that differed
 	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
+	Misfit      bool          // Foreign, because what is in the object does not fit; Message quotes that
 	Err         error         // Failed: kube.IsRefused says whether trying again can help
 	Wait        time.Duration // if not 0: look again after this time, even if no event comes
 	Uncached    bool          // the cache does not hold the child: of Live, if any, only the metadata is known
+	Unheld      error         // why the cache does not hold the child, which was read instead; nil: it does
 
 	// Of children that are replaced:
 	Declared      string // the revision that is declared; "": Live is to go
@@ -226,6 +236,7 @@ type Report struct {
 	Pruned   []Result // what was done about those that are not declared any more
 	Err      error    // children that are replaced could not be read: of these nothing is known
 	Held     string   // why nothing was asked for, and so nothing is known
+	LeftOut  []string // what of the declared children is not written, for people
 }
 
 // All returns all results.

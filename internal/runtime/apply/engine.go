@@ -36,8 +36,12 @@ type Options struct {
 	// OtherOwners lets children declare owners beside the one that controls them.
 	OtherOwners bool
 	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are
-	// nobody's surplus: another engine has the same owner.
-	Ours func(live kube.Object) bool
+	// nobody's surplus: another engine has the same owner. More than the metadata may not be known of an object.
+	Ours func(head *kube.MetaAnnotated) bool
+	// Unheld, if not nil, has children that the cache does not hold read from the server whenever it is to be known
+	// how they are, after Unheld has admitted what they take; nil: what is declared is applied to them, and how they
+	// are is not known.
+	Unheld func(ctx context.Context, bytes int64) error
 	// ByClaim leaves adoption to Adopt: an object of a declared name that has no controller is foreign.
 	ByClaim bool
 	// InOrder writes children one after the other as they are declared, instead of several at a time.
@@ -57,6 +61,11 @@ func Own() Options { return Options{Manager: Manager, ManagedBy: ManagedBy} }
 
 // keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
 func (o Options) keeper() string { return o.Manager + "-handover" }
+
+// owns says that an object is a child of this engine and of the owner with that uid.
+func (o Options) owns(uid string, live kube.Object) bool {
+	return live.ObjectMeta().ControllerUID() == uid && (o.Ours == nil || o.Ours(kube.HeadOf(live)))
+}
 
 // labelled says that an object has the label by which children are known.
 func (o Options) labelled(object kube.Object) bool {

@@ -49,6 +49,8 @@ func (s inPlace) next(c *child) (does Outcome, ok bool) {
 		return Deleted, true
 	case c.other != nil:
 		return Adopted, c.adoptable()
+	case c.live == nil && c.overBudget():
+		c.err = c.unheld
 	case c.live == nil && c.paused:
 		c.conclude(Paused, 0, "%s does not exist", c)
 	case c.live == nil:
@@ -131,8 +133,7 @@ func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
 	if pause := t.contest.pause(c.want.hash); pause > 0 {
-		c.conclude(Contested, pause, "%s: %s changed %s %s", c, c.rival(ctx, c.differences), List(c.differences),
-			t.contest.fight())
+		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
 	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.waitsForPort() {
@@ -231,7 +232,7 @@ func (c *child) compare() ([]string, error) {
 	}
 	all["apiVersion"], all["kind"] = c.kind.apiVersion, c.kind.resource.Kind
 	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
-		"annotations": values(live.Annotations), "ownerReferences": referencesBut(&live.Meta, "")}
+		"annotations": values(live.Annotations), "ownerReferences": references(&live.Meta)}
 	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
 	hash, _ := live.Annotations.Get(HashAnnotation)
 	_, before := live.Annotations.Get(c.options.Predecessor)

@@ -158,6 +158,7 @@ func (k *Kind) readOf(c *Content) any {
 // mirror is a Store of any type.
 type mirror interface {
 	get(k kube.Key) (kube.Object, bool, error)
+	head(k kube.Key) (kube.Object, bool)                // the metadata of what is too large to be held
 	owned(namespace, uid string) ([]kube.Object, error) // of what is not held, with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
@@ -176,6 +177,11 @@ func (m mirrorOf[T]) get(k kube.Key) (kube.Object, bool, error) {
 		return nil, false, err // not a nil *Live[S], which would be an object that is not nil
 	}
 	return live, true, err
+}
+
+func (m mirrorOf[T]) head(k kube.Key) (kube.Object, bool) {
+	head, ok := m.store.Head(k)
+	return head, ok
 }
 
 func (m mirrorOf[T]) owned(namespace, uid string) ([]kube.Object, error) {

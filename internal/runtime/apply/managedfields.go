@@ -18,7 +18,7 @@ var errChanged = errors.New("changed meanwhile")
 // managed is what prepare reads of a child.
 type managed struct {
 	Metadata struct {
-		kube.Meta
+		kube.MetaAnnotated
 		ManagedFields []managedFields `json:"managedFields"`
 	} `json:"metadata"`
 	Spec kube.Raw `json:"spec"`

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"fmt"
 	"hash/maphash"
 	"strconv"
 	"time"
@@ -42,7 +41,7 @@ type trouble struct {
 // over says that nothing of it matters any more.
 func (t *trouble) over() bool {
 	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
-		t.lost == 0 && time.Since(t.contest.since) >= contestWindow && !t.crash.active(t.crash.revision, time.Now())
+		t.lost == 0 && t.contest.over() && !t.crash.active(t.crash.revision, time.Now())
 }
 
 // trouble returns what is remembered of what went wrong, to be added to. result drops it when nothing of it matters
@@ -203,41 +202,50 @@ func contentHash(live kube.Object, label, annotation func(key string) bool) uint
 // contest counts applies of one desired state, and how often a child that was deleted has been made again. Another
 // writer that keeps undoing them is not fought: each round would be two more writes.
 type contest struct {
-	hash  string
-	since time.Time
-	count int
-	span  time.Duration // how long it took until that was a fight
-	rival string        // who the other one is, once that was asked
+	hash   string
+	since  time.Time
+	window time.Duration // after since, in which writes are counted
+	count  int
+	rival  string // who the other one is, once that was asked
 }
 
 // Five writes of the same state within a minute are a fight: no person undoes something five times by hand in that
-// time, and a webhook that rewrites our fields is found out after two, because the second apply changes nothing.
+// time, and a webhook that rewrites our fields is found out after two, because the second apply changes nothing. Where
+// it goes on after the pause, each window has one write, and doubles, up to maxContest.
 const (
 	contestApplies = 5
 	contestWindow  = time.Minute
+	maxContest     = 16 * time.Minute
 )
 
 // pause returns how long to stay out of it, 0 for not at all.
 func (c *contest) pause(hash string) time.Duration {
-	if c.hash != hash || c.count < contestApplies {
+	if c.hash != hash || !c.full() {
 		return 0
 	}
-	return max(time.Until(c.since.Add(contestWindow)), 0)
+	return max(time.Until(c.since.Add(c.window)), 0)
 }
+
+// full says that the window has no room for another write.
+func (c *contest) full() bool {
+	return c.window > contestWindow && c.count > 0 || c.count >= contestApplies
+}
+
+// over says that so long after the last window, writes are no longer part of the same fight.
+func (c *contest) over() bool { return time.Since(c.since) >= 2*c.window }
 
 // add counts a write that changed something.
 func (c *contest) add(hash string) {
-	if c.hash != hash || time.Since(c.since) >= contestWindow {
-		*c = contest{hash: hash, since: time.Now()}
+	switch {
+	case c.hash != hash || c.over():
+		*c = contest{hash: hash, since: time.Now(), window: contestWindow}
+	case time.Since(c.since) < c.window:
+	case !c.full():
+		c.since, c.window, c.count = time.Now(), contestWindow, 0
+	default:
+		c.since, c.window, c.count = time.Now(), min(2*c.window, maxContest), 0
 	}
-	if c.count++; c.count == contestApplies {
-		c.span = time.Since(c.since)
-	}
-}
-
-// fight says how often something was undone, for people.
-func (c *contest) fight() string {
-	return fmt.Sprintf("%d times in %s", c.count, max(c.span, time.Second).Round(time.Second))
+	c.count++
 }
 
 // Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own

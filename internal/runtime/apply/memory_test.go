@@ -264,6 +264,33 @@ func TestFightEndsInAPause(t *testing.T) {
 	})
 }
 
+func TestThePausesOfAFightThatGoesOnGetLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c contest
+		for range contestApplies {
+			c.add("h")
+		}
+		for want := contestWindow; want <= maxContest; want *= 2 {
+			if got := c.pause("h"); got != want {
+				t.Errorf("pause %s, want %s", got, want)
+			}
+			time.Sleep(want + time.Second)
+			c.add("h")
+		}
+		if got := c.pause("h"); got != maxContest {
+			t.Errorf("pause %s, want %s", got, maxContest)
+		}
+		time.Sleep(2 * maxContest)
+		if c.add("h"); c.pause("h") != 0 || c.count != 1 {
+			t.Errorf("%d writes and a pause of %s when it was over, want one write and none", c.count, c.pause("h"))
+		}
+		time.Sleep(contestWindow + time.Second)
+		if c.add("h"); c.pause("h") != 0 || c.window != contestWindow {
+			t.Errorf("a pause of %s after few writes, in a window of %s", c.pause("h"), c.window)
+		}
+	})
+}
+
 func TestEarlier(t *testing.T) {
 	for _, test := range [][3]time.Duration{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {5, 3, 3}, {3, 5, 3}} {
 		if got := Earlier(test[0], test[1]); got != test[2] {

@@ -111,6 +111,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 		}
 	}
 	ask = append(ask, lostUncached(all)...)
+	ask = a.admitUnheld(ctx, ask)
 	sideBySide(len(ask), func(i int) {
 		if err := ask[i].ask(ctx); err != nil {
 			ask[i].err = err
@@ -125,8 +126,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 func (c *child) look() (ask bool) {
 	live, ask, err := c.known()
 	if cache.AsShed(err) != nil {
-		c.lookUncached(err)
-		return false
+		return c.lookUncached(err)
 	}
 	if c.err = err; err != nil || ask {
 		return ask
@@ -198,7 +198,7 @@ func (c *child) ask(ctx context.Context) error {
 	c.see(live)
 	if c.live != nil {
 		cached, ok, _ := c.kind.mirror.get(c.key) // an error is met by the next look
-		if c.mem.wrong != nil || !ok {
+		if c.unheld == nil && (c.mem.wrong != nil || !ok) {
 			c.mem.trouble().hidden = !ok
 		}
 		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until it is as declared
@@ -237,9 +237,7 @@ func (c *child) see(live kube.Object) {
 	}
 }
 
-func (a *application) ours(live kube.Object) bool {
-	return live.ObjectMeta().ControllerUID() == a.owner.UID && (a.options.Ours == nil || a.options.Ours(live))
-}
+func (a *application) ours(live kube.Object) bool { return a.options.owns(a.owner.UID, live) }
 
 // read gets the object of the child's name from the server, nil if there is none, and remembers it.
 func (c *child) read(ctx context.Context) (kube.Object, error) {

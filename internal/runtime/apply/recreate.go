@@ -40,8 +40,7 @@ func (r recreate) act(ctx context.Context, s step) error {
 func (c *child) recreate(ctx context.Context, s step) error {
 	t := c.mem.trouble()
 	if pause := t.contest.pause(c.want.hash); pause > 0 {
-		c.conclude(Contested, pause, "%s: %s changed %s %s", c, c.rival(ctx, c.differences), List(c.differences),
-			t.contest.fight())
+		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
 	request := requestOf(c.want.hash, fingerprint(c.want, c.live))

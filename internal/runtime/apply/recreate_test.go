@@ -125,7 +125,7 @@ func TestAnObjectIsAdoptedAndReleasedByItsCaller(t *testing.T) {
 func TestAnEngineRemovesFirstAndCreatesInOrder(t *testing.T) {
 	on(t, InPlace, func(b *bench) {
 		b.restart(Options{Manager: "hooks", RemoveFirst: true, InOrder: true,
-			Ours: func(live kube.Object) bool { return live.ObjectMeta().Name != "other" }})
+			Ours: func(head *kube.MetaAnnotated) bool { return head.Name != "other" }})
 		b.want("first", b.apply(b.two(1)...), "created created POST POST")
 		reference, _ := patch.Encode(b.owner.Reference())
 		b.create(configMapsV1, `{"metadata":{"name":"other","ownerReferences":[`+string(reference)+`]}}`)

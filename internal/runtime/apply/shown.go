@@ -110,7 +110,7 @@ func (e *Engine) Children(owner kube.Object) (out []Shown) {
 			continue // the watch is named where watches are
 		}
 		for _, live := range cached {
-			if live.ObjectMeta().ControllerUID() != m.UID || e.options.Ours != nil && !e.options.Ours(live) {
+			if !e.options.owns(m.UID, live) {
 				continue
 			}
 			s := Shown{Resource: kind.resource, Key: live.ObjectMeta().Key(), Outcome: asDeclared,

@@ -123,16 +123,16 @@ func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, pat
 	return answer, nil
 }
 
-// WriteShed makes conditions, of a generation, those in the status of an object that the mirror does not hold (see
-// cache.ShedError), once as long as that is so. All else in the status stays as it is, and is not read.
-func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, conditions func(generation int64) any) error {
+// WriteShed writes the fields that status returns for a generation in the status of an object that the mirror does not
+// hold (see cache.ShedError), once as long as that is so. All else in the status stays as it is, and is not read.
+func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, status func(generation int64) any) error {
 	s.Forget(k)
 	shed, known := s.mirror.Shed(k)
 	if !known || shed.Reported {
 		return nil
 	}
 	patch := map[string]any{"metadata": map[string]any{"resourceVersion": shed.ResourceVersion},
-		"status": map[string]any{"conditions": conditions(shed.Generation)}}
+		"status": status(shed.Generation)}
 	err := s.client.Patch(ctx, s.resource, k, kube.MergePatch, patch, nil,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	switch {

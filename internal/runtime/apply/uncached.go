@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
@@ -11,15 +12,69 @@ import (
 // This file is about children that exist and that the cache does not hold, because they, or all of their namespace,
 // take too much memory (cache.ShedError). A change of their owner is what makes them smaller, so it must reach them.
 
+// maxUnheld is how many children of an owner are read from the server because the cache does not hold them: more would
+// be a request each, whenever something of them changes.
+const maxUnheld = 100
+
 // lookUncached takes what is known of a child that the cache does not hold: whether it is there and is being deleted.
-// That is enough to remove it.
-func (c *child) lookUncached(shed error) {
+// That is enough to remove it. True: the server has to be asked.
+func (c *child) lookUncached(shed error) (ask bool) {
+	if c.options.Unheld != nil {
+		if head, ok := c.kind.mirror.head(c.key); ok && !c.ours(head) {
+			c.see(head)
+			return false
+		}
+		c.unheld = shed
+		return true
+	}
 	c.uncached, c.err = true, shed
 	if c.kind.template == nil {
 		c.outcome = Failed
 	} else if c.stub != nil {
 		c.see(c.stub)
 	}
+	return false
+}
+
+// admitUnheld asks for the memory of the children that are to be read because they are too large for the cache. It
+// returns those of ask that can be read.
+func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
+	var bytes int64
+	n := 0
+	for _, c := range ask {
+		if c.unheld != nil {
+			bytes += cache.AsShed(c.unheld).Size
+			n++
+		}
+	}
+	if n == 0 {
+		return ask
+	}
+	err := a.options.Unheld(ctx, bytes)
+	if n > maxUnheld {
+		err = fmt.Errorf("%d children of %s %s are too large to be held in memory, and %d are read at most", n,
+			a.owner.Resource.Kind, a.owner.Key(), maxUnheld)
+	}
+	if err == nil {
+		return ask
+	}
+	return slices.DeleteFunc(ask, func(c *child) bool {
+		switch {
+		case c.unheld == nil:
+			return false
+		case c.overBudget() && n > maxUnheld:
+			c.err = c.unheld
+		default:
+			c.err = fmt.Errorf("read %s, which is not held in memory: %w", c, err)
+		}
+		return true
+	})
+}
+
+// overBudget says that the namespace of a child that was read takes too much memory: nothing is created there.
+func (c *child) overBudget() bool {
+	shed := cache.AsShed(c.unheld)
+	return shed != nil && shed.Reason == cache.OverBudget
 }
 
 // lostUncached returns the children of an owner that is being deleted that the status names and the cache does not
@@ -43,7 +98,7 @@ func lostUncached(all []*child) []*child {
 func (c *child) applyUncached(ctx context.Context) error {
 	m := new(managed)
 	err := c.client.Get(ctx, c.kind.resource, c.key, m)
-	live := &m.Metadata.Meta
+	live := &m.Metadata.MetaAnnotated
 	switch {
 	case kube.IsNotFound(err): // it has just been deleted, and is created when the cache says so
 		return nil
@@ -62,7 +117,7 @@ func (c *child) applyUncached(ctx context.Context) error {
 	var answer struct {
 		kube.Meta `json:"metadata"`
 	}
-	if err := c.sendApply(ctx, live, &answer); err != nil {
+	if err := c.sendApply(ctx, &live.Meta, &answer); err != nil {
 		c.uncached = false
 		return fmt.Errorf("apply %s, which is not held in memory: %w", c, err)
 	}

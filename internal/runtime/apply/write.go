@@ -18,7 +18,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	}
 	if again {
 		if t := c.mem.wrong; t != nil && t.contest.pause(c.want.hash) > 0 {
-			c.conclude(Contested, t.contest.pause(c.want.hash), "%s was deleted %s", c, t.contest.fight())
+			c.conclude(Contested, t.contest.pause(c.want.hash), "%s is deleted again and again", c)
 			return false, nil
 		}
 		// The finalizer of an owner whose children are removed in order holds it as long as it has some.

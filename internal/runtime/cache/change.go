@@ -18,7 +18,8 @@ const (
 	Appeared ChangeType = iota + 1
 	Updated
 	Gone // gone from the mirror: deleted, or no longer selected
-	// Shed: it exists, and is not in the mirror any more, because there is no room for it (see ShedError).
+	// Shed: it exists, and is not in the mirror, because there is no room for it (see ShedError). Of an object that is
+	// too large itself, each change comes as this.
 	Shed
 )
 
@@ -60,6 +61,8 @@ func changesOf[T kube.Object](k kube.Key, was, now form[T], initial bool) (out [
 		was = form[T]{}
 	}
 	switch {
+	case !now.held && was.known() && !was.held && now.key.head != nil && !was.is(now.meta(k)):
+		return append(out, Change[T]{Type: Shed, Old: now.object(k)})
 	case !now.known(), !now.held && was.known() && !was.held:
 		return out
 	case !now.held && was.held:

@@ -39,6 +39,9 @@ func (f *form[T]) is(m *kube.Meta) bool {
 	return f.known() && f.uid() == m.UID && m.ResourceVersion != "" && f.rv() == m.ResourceVersion
 }
 
+// meta is the metadata of object.
+func (f *form[T]) meta(k kube.Key) *kube.Meta { return f.object(k).ObjectMeta() }
+
 // object returns the object of k, or its metadata as far as its key has them.
 func (f *form[T]) object(k kube.Key) T {
 	var none T
@@ -53,12 +56,12 @@ const maxBareText = 2 << 10
 
 // largeOf returns what is known of an object that was too large to be read: its metadata.
 func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bool) {
-	if bad == nil || bad.Meta == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
+	if bad == nil || bad.Head == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
 		return obj, part, false
 	}
 	obj = stub[T](bad.Key, shedKey{})
-	*obj.ObjectMeta() = *bad.Meta
-	return obj, kube.Part{Size: int(bad.Size), Large: true}, true
+	kube.SetHead(obj, *bad.Head)
+	return obj, kube.Part{Size: int(bad.Size), Large: true, Whole: bad.Whole}, true
 }
 
 // formOf returns in which form an object that has come is held; whole says that its namespace is shed. Of one that is
@@ -82,6 +85,9 @@ func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 	}
 	f.bytes = 0
 	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
+	if large && (part.Whole || !part.Large) && !part.Skimmed && !s.o.Owners {
+		f.key.head = headOf(obj)
+	}
 	if bare, ok := bareOf(obj); ok && s.o.Owners {
 		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
 		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // it needs no more

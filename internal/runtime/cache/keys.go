@@ -29,14 +29,19 @@ type keys struct {
 type shedKey struct {
 	uid, rv    string
 	generation int64
-	owner      kube.OwnerReference // the controller
-	size       int64               // what it would take, about
-	large      bool                // it is larger than one object may be
-	beyond     bool                // the same, or it seems so: it would not be held
-	bare       bool                // what its deletion needs of it is held
-	deleting   bool                // it is being deleted
-	reported   bool                // its status says that it is not worked on
+	owner      keyOwner // the controller
+	size       int64    // what it would take, about
+	large      bool     // it is larger than one object may be
+	beyond     bool     // the same, or it seems so: it would not be held
+	bare       bool     // what its deletion needs of it is held
+	deleting   bool     // it is being deleted
+	reported   bool     // its status says that it is not worked on
+	// head is its metadata; nil: that is too long, or not the object is too large, or the mirror is that of owners.
+	head *kube.MetaAnnotated
 }
+
+// keyOwner is what is kept of a controller: without the flags, which would make each key eight bytes larger.
+type keyOwner struct{ APIVersion, Kind, Name, UID string }
 
 // keyBytes is what a key takes besides its texts.
 var keyBytes = int64(reflect.TypeFor[shedKey]().Size()) + entryBytes
@@ -49,13 +54,17 @@ func keyOf(m *kube.Meta, size int64) shedKey {
 	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size, deleting: m.Deleting()}
 	o, _ := m.Controller()
 	if len(o.Name)+len(o.Kind)+len(o.UID)+len(o.APIVersion) <= maxOwnerText {
-		k.owner = o
+		k.owner = keyOwner{o.APIVersion, o.Kind, o.Name, o.UID}
 	}
 	return k
 }
 
 func (k shedKey) bytes(name string) int64 {
-	return keyBytes + int64(len(name)+len(k.uid)+len(k.rv)+len(k.owner.Name)+len(k.owner.UID))
+	n := keyBytes + int64(len(name)+len(k.uid)+len(k.rv)+len(k.owner.Name)+len(k.owner.UID))
+	if k.head != nil {
+		n += headBytes + textOf(k.head)
+	}
+	return n
 }
 
 // put notes an object, which is new if added says so and there is no key of it. It returns how much more the keys
@@ -134,13 +143,18 @@ func (k *keys) len() int { return len(k.byName) + k.more }
 // stub returns an object that has what is known by a key: for those who ask which object a change is about.
 func stub[T kube.Object](k kube.Key, key shedKey) T {
 	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if key.head != nil {
+		kube.SetHead(obj, *key.head)
+		return obj
+	}
 	m := obj.ObjectMeta()
 	m.Name, m.Namespace, m.UID, m.ResourceVersion = k.Name, k.Namespace, key.uid, key.rv
 	if key.deleting {
 		m.DeletionTimestamp = time.Unix(0, 0) // since when is not known
 	}
-	if key.owner.UID != "" {
-		m.OwnerReferences = []kube.OwnerReference{key.owner}
+	if o := key.owner; o.UID != "" {
+		m.OwnerReferences = []kube.OwnerReference{{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID,
+			Controller: true}}
 	}
 	return obj
 }
@@ -246,10 +260,10 @@ func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
 	for _, e := range set {
 		out = append(out, e.obj)
 	}
-	if sh := s.shed[namespace]; sh != nil {
+	for of, sh := range s.shed {
 		for name, key := range sh.keys.byName {
-			if key.owner.UID == uid && !key.bare {
-				out = append(out, stub[T](kube.Key{Namespace: namespace, Name: name}, key))
+			if covers(namespace, of) && key.owner.UID == uid && !key.bare {
+				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
 			}
 		}
 	}

@@ -28,6 +28,7 @@ type ShedError struct {
 	Resource kube.Resource
 	Key      kube.Key // Name is "" where it is about all objects of a namespace
 	Reason   string   // OverBudget or TooLarge
+	Size     int64    // what the object would take, about; 0: that is not known
 	Message  string   // what takes how much, and what to do
 }
 
@@ -90,6 +91,7 @@ func (s *Store[T]) shedErrorLocked(k kube.Key) *ShedError {
 	}
 	e := &ShedError{Resource: s.o.Resource, Key: k, Reason: OverBudget, Message: sh.why}
 	key, known := sh.keys.byName[k.Name]
+	e.Size = key.size
 	switch {
 	case known && key.large:
 		e.Reason, e.Message = TooLarge, s.tooLarge(k, key)
@@ -211,8 +213,11 @@ func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Chang
 func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why string) {
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
+	inVain := sh.staged != nil
 	if sh.staged = nil; sh.whole {
-		sh.back.readInVain(sh.keys.size, s.account.room()) // it was being read
+		if inVain { // else another mirror that is over the budget of all was faster
+			sh.back.readInVain(sh.keys.size, s.account.room())
+		}
 		return nil, ""
 	}
 	s.sheds++

@@ -293,6 +293,25 @@ func TestANamespaceThatWasShedManyTimesComesBackWithinHalfAMinute(t *testing.T) 
 	})
 }
 
+// Mirrors that fill up at the same moment choose the same namespace of one of them, and each has it shed: only what
+// was read in vain has to wait for longer.
+func TestANamespaceThatSeveralMirrorsShedAtOnceWaitsNoLongerForIt(t *testing.T) {
+	items, events := floodOfPods(0, 0)
+	withMirrors(t, items, events, Options{}, func(t *testing.T, m *mirror, s *server, f *feed) {
+		for range 5 {
+			m.shedNamespace("big", victim{})
+		}
+		s.on(pagedList, list("700", podOf("big", "p001", 2, 2)))
+		if _, err := m.List("big"); !isShed(err, OverBudget) {
+			t.Fatalf("at once: %v", err)
+		}
+		wait(fitTime + 3*lookEvery)
+		if all, err := m.List("big"); err != nil || len(all) != 1 {
+			t.Errorf("%d pods, %v", len(all), err)
+		}
+	})
+}
+
 // The size of a namespace is a guess until it is read. Where that was in vain, it is read less and less often, until
 // it is much smaller.
 func TestANamespaceThatWasReadInVainComesBackWithinHalfAMinuteOnceItIsSmaller(t *testing.T) {
@@ -378,7 +397,7 @@ func TestAnObjectThatIsTooLargeIsShedAlone(t *testing.T) {
 		}
 		m.heard()
 		f.send(event("MODIFIED", podOf("big", "large", 501, 299)))
-		m.wantHeard()
+		m.wantHeard() // its metadata is too long as well
 		f.send(event("MODIFIED", podOf("big", "large", 502, 1)))
 		m.wantHeard("ADDED large")
 		if all, err := m.List("big"); err != nil || len(all) != 3 {

@@ -19,6 +19,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s, sc := budgeted()
+		s.o.Owners = seed%2 == 0
 		model := map[kube.Key]*pod{}
 		heard := map[kube.Key]string{}
 		s.OnChange(func(c Change[*pod]) {

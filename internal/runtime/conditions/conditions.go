@@ -72,7 +72,7 @@ func Update(old, want []Condition, generation int64, now time.Time) []Condition 
 		if before, ok := Get(old, c.Type); ok && before.Status == c.Status {
 			c.LastTransitionTime = before.LastTransitionTime
 		}
-		c.Message = clip(c.Message)
+		c.Message = Clip(c.Message)
 		out = append(out, c)
 	}
 	for _, c := range old {
@@ -92,8 +92,8 @@ func Get(list []Condition, conditionType string) (Condition, bool) {
 	return list[i], true
 }
 
-// clip cuts the middle out of a message that is too long: it begins with what happened and ends with what to do.
-func clip(message string) string {
+// Clip cuts the middle out of a message that is too long: it begins with what happened and ends with what to do.
+func Clip(message string) string {
 	if len(message) <= maxMessage {
 		return message
 	}

@@ -144,6 +144,51 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 	}
 }
 
+func TestAMessageStandsInOneCondition(t *testing.T) {
+	s := NewSet(nil)
+	s.Report(&Problem{Reason: "NameTaken", Message: "m", Stalled: true})
+	list := s.After(nil, 1, noon)
+	for _, c := range list {
+		if (c.Message == "m") != (c.Type == Ready) {
+			t.Errorf("%s says %q", c.Type, c.Message)
+		}
+		if c.Status == True && Message(list, c.Type) != "m" {
+			t.Errorf("%s leads to %q", c.Type, Message(list, c.Type))
+		}
+	}
+	if news := NewsOf(nil, list); len(news) != 1 || news[0].Note != "m" {
+		t.Errorf("news: %+v", news)
+	}
+}
+
+func TestTheStateIsThatOfTheWorstCondition(t *testing.T) {
+	paused := kube.Labels{{Key: PausedAnnotation, Value: "true"}}
+	rolling := Progress{Reason: "RollingOut"}
+	for _, test := range []struct {
+		name     string
+		set      Set
+		problem  *Problem
+		annotate kube.Labels
+		want     string
+	}{
+		{"done", Progress{Done: true, Reason: "Complete"}.Set(), nil, nil, Ready},
+		{"rolling out", rolling.Set(), nil, nil, Progressing},
+		{"waiting", rolling.Set(), &Problem{Reason: "Waiting", Passing: true}, nil, Progressing},
+		{"degraded", rolling.Set(), &Problem{Reason: "PodFailed"}, nil, "PodFailed"},
+		{"stalled", rolling.Set(), &Problem{Reason: "NameTaken", Stalled: true}, nil, "NameTaken"},
+		{"paused", Progress{Done: true}.Set(), nil, paused, Paused},
+		{"paused and degraded", rolling.Set(), &Problem{Reason: "PodFailed"}, paused, "PodFailed"},
+		{"going away", Progress{Stuck: true, Reason: "Deleting"}.Set(), nil, nil, "Deleting"},
+		{"not watched", NotWatched(nil, "no right"), nil, nil, "NotWatched"},
+	} {
+		test.set.Paused = PausedFor(test.annotate)
+		test.set.Report(test.problem)
+		if got := test.set.State(); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
 func TestNewsAreToldOnce(t *testing.T) {
 	list := func(ready, degraded, paused bool, reason string) []Condition {
 		return []Condition{New(Ready, ready, reason, "m"), New(Degraded, degraded, reason, "m"),

@@ -98,13 +98,54 @@ func (s *Set) Report(p *Problem) {
 	}
 }
 
-// After returns the conditions of an object that had old; see Update.
+// After returns the conditions of an object that had old; see Update. A message that an earlier condition has already
+// is not repeated: `kubectl describe` shows them one below the other.
 func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {
-	stalled := s.Stalled
-	if s.Degraded.Status == True && stalled.Status == False {
-		stalled.Message = "not stalled: skiff keeps trying"
+	want := []Condition{s.Ready, s.Progressing, s.Degraded, s.Stalled, s.Paused}
+	if s.Degraded.Status == True && s.Stalled.Status == False {
+		want[3].Message = "not stalled: skiff keeps trying"
 	}
-	return Update(old, []Condition{s.Ready, s.Progressing, s.Degraded, stalled, s.Paused}, generation, now)
+	for i := 1; i < len(want); i++ {
+		for _, earlier := range want[:i] {
+			if earlier.Message == want[i].Message {
+				want[i].Message = See + earlier.Type
+				break
+			}
+		}
+	}
+	return Update(old, want, generation, now)
+}
+
+// See begins a message that refers to that of another condition, whose type follows.
+const See = "see the condition "
+
+// Message returns the message of the condition of a type, or of the one that it refers to.
+func Message(list []Condition, conditionType string) string {
+	c, _ := Get(list, conditionType)
+	if other, ok := strings.CutPrefix(c.Message, See); ok {
+		if c, ok := Get(list, other); ok {
+			return c.Message
+		}
+	}
+	return c.Message
+}
+
+// State returns the one word for all conditions, that of the column STATUS of `kubectl get`: Ready, Progressing, or
+// the reason of the worst condition.
+func (s *Set) State() string {
+	switch {
+	case s.Stalled.Status == True:
+		return s.Stalled.Reason
+	case s.Degraded.Status == True:
+		return s.Degraded.Reason
+	case s.Paused.Status == True:
+		return Paused
+	case s.Ready.Status == True:
+		return Ready
+	case s.Progressing.Status == True:
+		return Progressing
+	}
+	return s.Ready.Reason
 }
 
 // News is a change of conditions that people want an Event of.
@@ -123,7 +164,7 @@ func NewsOf(before, after []Condition) []News {
 	}
 	var news []News
 	if c, _, ok := turned(Degraded, True); ok {
-		news = append(news, News{Warning: true, Reason: c.Reason, Note: c.Message})
+		news = append(news, News{Warning: true, Reason: c.Reason, Note: Message(after, Degraded)})
 	}
 	if c, _, ok := turned(Ready, True); ok {
 		news = append(news, News{Reason: Ready, Note: c.Message})

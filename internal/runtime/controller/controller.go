@@ -118,6 +118,8 @@ type Controller struct {
 	started  atomic.Bool
 	working  chan struct{} // closed when there is something to work on
 	lead     chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
+	turns    atomic.Uint64 // keys that workers have taken or put away
+	manned   atomic.Int32  // workers that run
 	stats    counters
 	counts   []*metrics.Counts // of the operator; do not change after Run has begun
 

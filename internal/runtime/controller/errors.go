@@ -139,7 +139,8 @@ const (
 type Next struct {
 	Brief   bool // it is of the class passing, and too recent to report
 	Stalled bool // the key is tried at the longest interval, or waits for a change
-	// Step is for the end of a condition's message. It is the same for each attempt, because a new message is a write.
+	// Step is for the end of a condition's message. It follows from the error alone: an interval, or a count of
+	// failures, would be another one in each process, and two that work for one object would write their own in turn.
 	Step string
 
 	class class
@@ -155,21 +156,15 @@ func NextOf(ctx context.Context, err error) Next {
 
 // next returns what follows from err after the failures before it.
 func next(err error, before streak, now time.Time) Next {
-	n := Next{class: classify(err), cause: retryCause, delay: kube.RetryAfter(err)}
+	n := Next{class: classify(err), cause: retryCause, delay: kube.RetryAfter(err), Step: "skiff tries again"}
 	n.Brief = n.class == passing && before.failures < newsAfter
 	all := before.and(n.class, now)
 	switch {
 	case n.class == terminal:
 		n.Stalled, n.delay, n.cause = true, SlowDelay, refusedCause
-		n.Step = "skiff tries again when something changes, and every 5 to 8 minutes"
 	case n.class == failing && all.failing >= stallAfter && now.Sub(all.since) >= stallTime,
 		n.class == forbidden && now.Sub(all.forbidden) >= forbiddenTime:
 		n.Stalled, n.delay, n.cause = true, SlowDelay, manyErrorsCause
-		n.Step = "skiff tries again every 5 to 8 minutes, and at once when something changes"
-	case n.class == forbidden && n.delay == 0:
-		n.Step = "skiff tries again within 30 seconds"
-	default:
-		n.Step = "skiff tries again within 2 minutes"
 	}
 	return n
 }

@@ -35,6 +35,7 @@ type streak struct {
 	reason  string    // of the last one, one word
 	stalled bool      // since the last one, it is tried at the longest interval
 	woken   time.Time // when it was last tried because the requests of others worked again
+	missed  bool      // the status of its object has changed since its last run began, which was passed over
 }
 
 // streaks are the keys that fail.
@@ -50,6 +51,28 @@ func (s *streaks) get(k kube.Key) streak {
 	return s.of[k]
 }
 
+// passOver notes that a change is no reason to run a key that fails; false: it does not fail any more.
+func (s *streaks) passOver(k kube.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.of[k]
+	if ok {
+		one.missed = true
+		s.of[k] = one
+	}
+	return ok
+}
+
+// begin takes in that a run of a key begins, which sees all changes up to now.
+func (s *streaks) begin(k kube.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, ok := s.of[k]; ok && one.missed {
+		one.missed = false
+		s.of[k] = one
+	}
+}
+
 // count returns how many keys fail, and how many of these are tried at the longest interval.
 func (s *streaks) count() (failing, stalled int) {
 	s.mu.Lock()
@@ -62,10 +85,13 @@ func (s *streaks) count() (failing, stalled int) {
 	return len(s.of), stalled
 }
 
-func (s *streaks) forget(k kube.Key) {
+// forget drops a key, and says whether a change was passed over since its last run began.
+func (s *streaks) forget(k kube.Key) (missed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	missed = s.of[k].missed
 	delete(s.of, k)
+	return missed
 }
 
 // leave drops the keys of a namespace.
@@ -105,7 +131,7 @@ type alike struct{ namespace, what, reason string }
 // describe says what fails, in lines for people: one for each namespace and reason, and the first of each namespace
 // before all others, so that no namespace hides another. A recent failure that is retried with success most often is
 // left out. kind is that of the objects.
-func (s *streaks) describe(kind string, now time.Time) (lines []string) {
+func (s *streaks) describe(kind string, now time.Time, quoted bool) (lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	groups := s.groupsLocked()
@@ -118,8 +144,12 @@ func (s *streaks) describe(kind string, now time.Time) (lines []string) {
 			return append(lines, fmt.Sprintf("failing: %d more", more))
 		}
 		one := s.of[g.keys[0]]
+		text := one.text
+		if !quoted {
+			text = one.reason
+		}
 		about := fmt.Sprintf("%s for %s, %s: %s", g.keys[0], now.Sub(one.first).Round(time.Second),
-			times(one.failures), one.text)
+			times(one.failures), text)
 		if n := len(g.keys); n > 1 {
 			about = fmt.Sprintf("%d %s in %s (%s), first %s", n, plural(kind), g.namespace, g.reason, about)
 		}
@@ -225,4 +255,13 @@ func (c *Controller) requestsWork(in func(namespace string) bool) {
 func (c *Controller) forget(k kube.Key) {
 	c.streaks.forget(k)
 	c.queue.Forget(k)
+}
+
+// succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
+func (c *Controller) succeeded(k kube.Key) {
+	missed := c.streaks.forget(k)
+	c.queue.Forget(k)
+	if missed {
+		c.queue.Add(k, missedCause)
+	}
 }

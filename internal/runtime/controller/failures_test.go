@@ -1,12 +1,16 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 )
 
@@ -25,7 +29,7 @@ func TestNoNamespaceHidesTheFailuresOfAnother(t *testing.T) {
 	for _, namespace := range []string{"a", "b", "c", "z"} {
 		add(namespace, "one", TerminalFor("InvalidSpec", errors.New("no image")))
 	}
-	lines := s.describe("WebServer", time.Now())
+	lines := s.describe("WebServer", time.Now(), true)
 	if len(lines) != maxFailing+1 || lines[maxFailing] != "failing: 85 more" {
 		t.Fatalf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
@@ -36,4 +40,56 @@ func TestNoNamespaceHidesTheFailuresOfAnother(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, lines[i], want)
 		}
 	}
+}
+
+// A key that fails waits when only the status of its object changes; what changes while its next try runs is not lost.
+func TestAChangeOfAStatusDuringATryLeadsToARunOnceTheTrySucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		deployments := kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
+		store := cache.New[*configMap](cache.Options{Resource: deployments, Client: w.skiff})
+		var works, changes atomic.Bool
+		var runs atomic.Int64
+		status := func() {
+			body := map[string]any{"status": map[string]any{"observedGeneration": 100 + runs.Load()}}
+			err := w.user.Patch(t.Context(), deployments, key("x"), kube.MergePatch, body, nil,
+				kube.WriteOptions{Subresource: "status"})
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second) // until the change was seen
+		}
+		c := New("test", func(context.Context, kube.Key) (Outcome, error) {
+			runs.Add(1)
+			if changes.CompareAndSwap(true, false) {
+				status()
+			}
+			if works.Load() {
+				return Done, nil
+			}
+			return Done, errors.New("no luck")
+		}, Options{Workers: 1}, For(store))
+		stop := w.run(c)
+		type object = map[string]any
+		pods := object{"metadata": object{"labels": object{"a": "b"}},
+			"spec": object{"containers": []object{{"name": "c", "image": "i"}}}}
+		err := w.user.Create(t.Context(), deployments, "default", object{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": object{"name": "x"}, "spec": object{"selector": object{"matchLabels": object{"a": "b"}},
+				"template": pods}}, nil, kube.WriteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Minute) // it waits for longer than this test now
+		synctest.Wait()
+		before := runs.Load()
+		status()
+		synctest.Wait()
+		expect(t, "runs for a change of the status alone", runs.Load(), before)
+		works.Store(true)
+		changes.Store(true)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		expect(t, "runs with the try that succeeds, and for the change during it", runs.Load(), before+2)
+		stop()
+	})
 }

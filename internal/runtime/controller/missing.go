@@ -109,8 +109,9 @@ func then(advice string) string {
 // notWorkingPrefix is how the lines of notWorking begin.
 const notWorkingPrefix = "not working: "
 
-// notWorking says which namespaces are not worked on, those with the same problem in one line.
-func (c *Controller) notWorking() (lines []string) {
+// notWorking says which namespaces are not worked on, those with the same problem in one line. say puts an error into
+// words.
+func (c *Controller) notWorking(say func(error) string) (lines []string) {
 	type group struct {
 		lack
 		doing doing
@@ -118,7 +119,7 @@ func (c *Controller) notWorking() (lines []string) {
 	var order []group
 	namespaces := map[group][]string{}
 	for _, one := range c.parts.list() {
-		l := c.lackOf(one, reason)
+		l := c.lackOf(one, say)
 		if l == (lack{}) {
 			continue
 		}

@@ -119,7 +119,7 @@ func (c *Controller) Serves(namespace string) error {
 
 // Missing says what keeps the controller from working, and where, a line each.
 func (c *Controller) Missing() []string {
-	lines := c.notWorking()
+	lines := c.notWorking(reason)
 	for i := range lines {
 		lines[i] = strings.TrimPrefix(lines[i], notWorkingPrefix)
 	}

@@ -2,6 +2,10 @@ package controller
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/apply"
@@ -18,6 +22,7 @@ type Owner struct {
 	Deleting   bool
 	Conditions []conditions.Condition
 	Foreign    bool      // the conditions are about what others do with it
+	Public     []string  // see Shows
 	Failing    Failing   // its last run failed; the zero value: it did not
 	Next       time.Time // when its next run may start; zero: none is due
 }
@@ -32,12 +37,58 @@ type Shows struct {
 	Facts    func(owner kube.Object) []Fact
 	Works    func(owner kube.Object) bool // whether the controller does anything for it; nil: for each
 	Foreign  bool                         // the status of the objects is written by others
+	Short    []string                     // the short names of the resource
+	// Public are the reasons of conditions whose messages consist of names, counts and field paths, and so are for
+	// readers who may not see what is in the objects.
+	Public []string
+	// Example is an object as short as it can be written, in YAML; "": that follows from the resource.
+	Example string
+	// Pods reads the pods of an object, a bounded number of them; nil: it has none that the controller may read.
+	Pods func(ctx context.Context, owner kube.Object) (Pods, error)
+}
+
+// Pods are those that an object has, at the time when they are read.
+type Pods struct {
+	List []Pod
+	More bool // there are others, which were not read
+}
+
+// Pod is how a pod is.
+type Pod struct {
+	Name     string
+	Of       string // what it is part of: "ReplicaSet web-6d8f"; "": nothing
+	Ready    bool
+	Deleting bool
+	Created  time.Time
+	Reason   string // it is not ready; "": nothing is known yet
+	Message  string // what others say about that
 }
 
 // Fact is one thing to know about an object that its conditions do not say.
 type Fact struct {
 	Name, Value string
 	At          time.Time // zero: it is about no time
+}
+
+// IsCalled says whether a name is that of the objects of the controller, as kubectl takes it: the kind, the plural,
+// also with its group, or a short name.
+func (c *Controller) IsCalled(name string) bool {
+	r := c.Resource()
+	if r.Plural == "" {
+		return false
+	}
+	names := append([]string{r.Kind, r.Plural, r.GroupResource()}, c.shows.Short...)
+	return slices.ContainsFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
+}
+
+// Example is an object to begin with, in YAML; "": its objects are not made for the controller.
+func (c *Controller) Example() string {
+	r := c.Resource()
+	if c.shows.Foreign || r.Kind == "" || c.shows.Example != "" {
+		return c.shows.Example
+	}
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: example}\nspec: {}\n",
+		strings.TrimPrefix(r.Group+"/"+r.Version, "/"), r.Kind)
 }
 
 // Show says what is shown of an object. It is for before Run.
@@ -59,6 +110,19 @@ func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) 
 		facts = c.shows.Facts(owner)
 	}
 	return children, facts
+}
+
+// Pods reads the pods of the object under a key; false: none are known of it.
+func (c *Controller) Pods(ctx context.Context, k kube.Key) (pods Pods, known bool, err error) {
+	if c.object == nil || c.shows.Pods == nil {
+		return Pods{}, false, nil
+	}
+	owner := c.object(k)
+	if owner == nil {
+		return Pods{}, false, nil
+	}
+	pods, err = c.shows.Pods(ctx, owner)
+	return pods, true, err
 }
 
 // Owners calls f for each object of the source made by For that the controller works for, without an order. The
@@ -85,7 +149,7 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	}
 	m := object.ObjectMeta()
 	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
-		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign}
+		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Public: c.shows.Public}
 	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
 		o.Failing = Failing{Key: k, Failures: s.failures, Stalled: s.stalled, Reason: s.reason,
 			Since: cmp.Or(s.since, s.first)}

@@ -16,7 +16,7 @@ import (
 // right or a resource is missing, which waiting may not cure: one wrong namespace must not hold up a rollout. Else it
 // says what is missing, why, and what to do about it: a watch that is dead must not hide behind a green probe.
 func (c *Controller) Ready() error {
-	if problems := c.outOfTouch(staleAfter); len(problems) > 0 {
+	if problems := c.outOfTouch(staleAfter, reason); len(problems) > 0 {
 		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
 	}
 	return nil
@@ -25,15 +25,15 @@ func (c *Controller) Ready() error {
 // Synced returns nil when the mirror of each namespace has been synced once, or is parked. It is Ready for the time in
 // which the API server answers nothing: readiness would not bring that back.
 func (c *Controller) Synced() error {
-	if problems := c.outOfTouch(math.MaxInt64); len(problems) > 0 {
+	if problems := c.outOfTouch(math.MaxInt64, reason); len(problems) > 0 {
 		return fmt.Errorf("%s: %s", c.name, strings.Join(problems, "; "))
 	}
 	return nil
 }
 
 // outOfTouch says which mirrors are not synced, or have not been up to date for longer than that, with one text for
-// all that have the same problem.
-func (c *Controller) outOfTouch(longer time.Duration) []string {
+// all that have the same problem. say puts an error into words.
+func (c *Controller) outOfTouch(longer time.Duration, say func(error) string) []string {
 	var order []string
 	names, longest := map[string][]string{}, map[string]time.Duration{}
 	for _, m := range c.mirrors {
@@ -47,7 +47,7 @@ func (c *Controller) outOfTouch(longer time.Duration) []string {
 			}
 			problem := "not listed yet"
 			if s.Err != nil {
-				problem = reason(s.Err)
+				problem = say(s.Err)
 			}
 			if names[problem] == nil {
 				order = append(order, problem)
@@ -70,13 +70,22 @@ func (c *Controller) outOfTouch(longer time.Duration) []string {
 // Status describes how the controller is doing in lines for people. First come those that need attention, which begin
 // with Attention: what it does not work on, and why, and the objects that fail. Then each of its mirrors follows, with
 // its last contact with the server.
-func (c *Controller) Status() []string {
+func (c *Controller) Status() []string { return c.status(true) }
+
+// BriefStatus is Status without the texts of errors, which may quote an object.
+func (c *Controller) BriefStatus() []string { return c.status(false) }
+
+func (c *Controller) status(quoted bool) []string {
+	say := reason
+	if !quoted {
+		say = brief
+	}
 	var lines []string
-	lines = append(lines, c.notWorking()...)
-	lines = append(lines, c.outOfTouch(statusAfter)...)
+	lines = append(lines, c.notWorking(say)...)
+	lines = append(lines, c.outOfTouch(statusAfter, say)...)
 	lines = append(lines, c.silent()...)
 	lines = append(lines, c.describeSheds()...)
-	lines = append(lines, c.streaks.describe(c.kind, time.Now())...)
+	lines = append(lines, c.streaks.describe(c.kind, time.Now(), quoted)...)
 	for i := range lines {
 		lines[i] = Attention + lines[i]
 	}

@@ -16,11 +16,14 @@ import (
 
 // work hands keys from the queue to reconcile until feed ends. Runs get the context runs, which lives on.
 func (c *Controller) work(feed, runs context.Context) {
+	c.manned.Add(1)
+	defer c.manned.Add(-1)
 	for {
 		item, ok := c.queue.Get(feed)
 		if !ok {
 			return
 		}
+		c.turns.Add(1)
 		if runs.Err() != nil { // taken in the moment in which leadership was lost
 			c.queue.Add(item.Key, item.Cause())
 			c.queue.Done(item.Key)
@@ -40,6 +43,7 @@ func (c *Controller) work(feed, runs context.Context) {
 		default:
 			c.queue.Done(item.Key)
 		}
+		c.turns.Add(1)
 	}
 }
 
@@ -89,6 +93,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	start := time.Now()
 	c.stats.waited.Observe(item.Waited)
 	c.stats.causes.count(item)
+	c.streaks.begin(item.Key)
 	counting, writes := kube.CountWrites(ctx, c.keptWrites())
 	outcome, err := c.call(counting, log, item, c.f)
 	if err == nil && writes.Sent() > 0 {
@@ -137,9 +142,9 @@ func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool
 	switch {
 	case s.class == terminal && known,
 		s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
-		log.V(1).Info(message, "failures", s.failures, "error", err.Error())
+		log.V(1).Info(message, "failures", s.failures, "error", err)
 	case s.class == passing, s.class == forbidden:
-		log.Info(message, kube.Warn("failures", s.failures, "error", err.Error())...)
+		log.Info(message, kube.Warn("failures", s.failures, "error", err)...)
 	default:
 		log.Error(err, message, "failures", s.failures)
 	}
@@ -151,11 +156,11 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	switch {
 	case err == nil && outcome == Done:
 		c.stats.done.Add(1)
-		c.forget(k)
+		c.succeeded(k)
 		return "done"
 	case err == nil:
 		c.stats.again.Add(1)
-		c.forget(k)
+		c.succeeded(k)
 		c.queue.AddAfter(k, outcome.after, outcome.cause)
 		if outcome.after == 0 && !c.queue.ShuttingDown() {
 			return "requeued after pending keys"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -234,13 +235,16 @@ func Sheds(cs ...*Controller) (out []Shed) {
 	return out
 }
 
-// describeSheds says what is not held in memory, in lines for people.
+// describeSheds says what is not worked on because it is not held in memory, in lines for people. Objects that are too
+// large are named only where the controller works for them: another one may concern none of these, and where it does,
+// that one's status says so.
 func (c *Controller) describeSheds() (lines []string) {
 	for _, m := range c.everyMirror() {
-		for i, shed := range m.Sheds() {
+		sheds := slices.DeleteFunc(m.Sheds(), func(s cache.ShedNamespace) bool { return !s.Whole && m != c.own })
+		for i, shed := range sheds {
 			if i == maxShedLines {
 				lines = append(lines, fmt.Sprintf("over budget: %s of %d more namespaces",
-					m.Resource().GroupResource(), len(m.Sheds())-i))
+					m.Resource().GroupResource(), len(sheds)-i))
 				break
 			}
 			what := "over budget"

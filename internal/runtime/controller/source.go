@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -27,6 +28,7 @@ const (
 	worksCause      = "requests work again"
 	cutCause        = "reconcile interrupted"
 	listedCause     = "objects listed"
+	missedCause     = "the status changed during the run"
 )
 
 // mirror is what a controller needs of a *cache.Store[T] of any T.
@@ -70,15 +72,34 @@ func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) err
 }
 
 // For runs the controller for the objects of s themselves. Another object under the same name and a new
-// generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now.
-func For[T kube.Object](s *cache.Store[T]) Source { return ForBut(s, nil) }
+// generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now. A change
+// of the status alone does not: a key that fails waits for its next try, or a write of another process would lead to a
+// try, and to a write of this one.
+func For[T kube.Object](s *cache.Store[T]) Source {
+	return forSource(s, func(c *Controller, was, is T) bool {
+		k := is.ObjectMeta().Key()
+		return c.streaks.get(k).failures > 0 && onlyStatus(kube.HeadOf(was), kube.HeadOf(is)) && c.streaks.passOver(k)
+	})
+}
 
-// ForBut is For that does not run the controller for an update that ignores says so of; nil: for each.
+// onlyStatus says that an update changed nothing but the status. A kind without generations does not tell.
+func onlyStatus(was, is *kube.MetaAnnotated) bool {
+	return is.Generation > 0 && was.Generation == is.Generation && slices.Equal(was.Labels, is.Labels) &&
+		slices.Equal(was.Annotations, is.Annotations) && slices.Equal(was.Finalizers, is.Finalizers) &&
+		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && slices.Equal(was.OwnerReferences, is.OwnerReferences)
+}
+
+// ForBut is For that does not run the controller for an update that ignores says so of. A change of the status runs it
+// also while its key fails.
 func ForBut[T kube.Object](s *cache.Store[T], ignores func(was, is T) bool) Source {
+	return forSource(s, func(_ *Controller, was, is T) bool { return ignores(was, is) })
+}
+
+func forSource[T kube.Object](s *cache.Store[T], ignores func(c *Controller, was, is T) bool) Source {
 	kind := s.Resource().Kind
 	return Source{mirror: s, size: s.Size, connect: func(to *Controller) func() {
 		return s.OnChange(func(c cache.Change[T]) {
-			if ignores != nil && c.Type == cache.Updated && ignores(c.Old, c.New) {
+			if c.Type == cache.Updated && ignores(to, c.Old, c.New) {
 				return
 			}
 			k := c.Object().ObjectMeta().Key()

@@ -72,6 +72,28 @@ func (c *Controller) Stats() Stats {
 	return s
 }
 
+// stuckAfter is for how long workers may begin and end nothing: longer than a run lasts by default.
+const stuckAfter = 2 * time.Minute
+
+// Progress is how far the workers of a controller are.
+type Progress struct {
+	Turns uint64        // keys that they have taken or put away since the start
+	Due   int           // keys that wait for them; 0 while there is no worker
+	Limit time.Duration // for which Turns may stay while keys are due
+}
+
+// Progress returns how far the workers are.
+func (c *Controller) Progress() Progress {
+	p := Progress{Turns: c.turns.Load(), Limit: max(stuckAfter, c.o.ReconcileTimeout+stuckAfter/2)}
+	if c.manned.Load() > 0 {
+		p.Due = c.queue.Stats().Due
+	}
+	return p
+}
+
+// Running returns the keys that workers have now.
+func (c *Controller) Running() []kube.Key { return c.queue.Processing() }
+
 const (
 	// maxCauses bounds the sorts of causes that are counted each: every one is a time series.
 	maxCauses = 64

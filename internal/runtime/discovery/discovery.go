@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/nearest"
 )
 
 // Resource is a resource as the server serves it.
@@ -104,24 +105,18 @@ func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error)
 // itself.
 func Find(ctx context.Context, c *kube.Client, group, version, want string) (r Resource, found bool, err error) {
 	r = Resource{Resource: kube.Resource{Group: group, Version: version}}
-	var list struct {
-		Resources []apiResource `json:"resources"`
-	}
-	path := "/apis/" + r.APIVersion()
-	if group == "" {
-		path = "/api/" + version
-	}
-	if err := discover(ctx, c, path, &list); kube.IsNotFound(err) && group != "" {
+	all, err := resources(ctx, c, group, version)
+	if kube.IsNotFound(err) && group != "" {
 		return Resource{}, false, nil // of the core group, a 404 says that this is no API server
 	} else if err != nil {
 		return Resource{}, false, err
 	}
-	for _, a := range list.Resources {
+	for _, a := range all {
 		if strings.Contains(a.Name, "/") || !a.is(want) { // a slash: a subresource
 			continue
 		}
 		r.Plural, r.Kind, r.ClusterScoped = a.Name, a.Kind, !a.Namespaced
-		r.Status = slices.ContainsFunc(list.Resources, func(s apiResource) bool { return s.Name == a.Name+"/status" })
+		r.Status = slices.ContainsFunc(all, func(s apiResource) bool { return s.Name == a.Name+"/status" })
 		if !slices.Contains(a.Verbs, "list") || !slices.Contains(a.Verbs, "watch") {
 			return r, true, fmt.Errorf("%s cannot be listed and watched: the server offers only %s", r,
 				strings.Join(a.Verbs, ", "))
@@ -129,6 +124,32 @@ func Find(ctx context.Context, c *kube.Client, group, version, want string) (r R
 		return r, true, nil
 	}
 	return Resource{}, false, nil
+}
+
+// NearestKind returns the kind of a group version that a mistyped one is like, "" if there is none.
+func NearestKind(ctx context.Context, c *kube.Client, group, version, kind string) string {
+	all, err := resources(ctx, c, group, version)
+	if err != nil {
+		return ""
+	}
+	var kinds []string
+	for _, r := range all {
+		kinds = append(kinds, r.Kind)
+	}
+	return nearest.Of(kind, kinds)
+}
+
+// resources reads what a group version has.
+func resources(ctx context.Context, c *kube.Client, group, version string) ([]apiResource, error) {
+	var list struct {
+		Resources []apiResource `json:"resources"`
+	}
+	path := "/apis/" + (kube.Resource{Group: group, Version: version}).APIVersion()
+	if group == "" {
+		path = "/api/" + version
+	}
+	err := discover(ctx, c, path, &list)
+	return list.Resources, err
 }
 
 // discover reads one discovery document.

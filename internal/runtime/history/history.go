@@ -65,11 +65,32 @@ type Write struct {
 	Sent   time.Time `json:"sent"`
 	Millis float64   `json:"ms"`
 	DryRun bool      `json:"dryRun,omitempty"` // it changed nothing: see kube.CountedWrite
+	Again  bool      `json:"again,omitempty"`  // the run has sent it again, in another form, and that was done
 }
 
-// Refused says that the server did not do, or would not do, what was asked.
-func (w Write) Refused() bool {
+// Refused says that the server did not do, or would not do, what was asked, and that this was so in the end.
+func (w Write) Refused() bool { return w.failed() && !w.Again }
+
+func (w Write) failed() bool {
 	return w.Code == 0 || w.Code >= http.StatusBadRequest && !(w.DryRun && w.Code == http.StatusConflict)
+}
+
+// settle notes which of the writes of a run that have failed were sent again and done.
+func settle(writes []Write) {
+	type what struct {
+		verb, object string
+		dryRun       bool
+	}
+	done := map[what]bool{}
+	for i := len(writes) - 1; i >= 0; i-- {
+		w := &writes[i]
+		of := what{w.Verb, w.Object, w.DryRun}
+		if w.failed() {
+			w.Again = done[of]
+		} else {
+			done[of] = true
+		}
+	}
 }
 
 // ErrorOf describes an error for people. reason is the word for it.
@@ -123,6 +144,7 @@ func (l *Log) Add(r Run) {
 		causes[i] = kube.Printable(c, maxText)
 	}
 	r.Causes = causes
+	settle(r.Writes)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++

@@ -108,3 +108,20 @@ func TestAFullHistoryOfTheLargestRunsTakesFourMegabytes(t *testing.T) {
 	}
 	runtime.KeepAlive(l)
 }
+
+func TestAWriteThatWasSentAgainAndDoneIsNotRefusedInTheEnd(t *testing.T) {
+	l := new(Log)
+	l.Add(Run{Writes: []Write{{Verb: "apply", Object: "deployments.apps default/d", Code: 500},
+		{Verb: "apply", Object: "deployments.apps default/e", Code: 500},
+		{Verb: "apply", Object: "deployments.apps default/d", Code: 200},
+		{Verb: "patch", Object: "deployments.apps default/e", Code: 200},
+		{Verb: "apply", Object: "deployments.apps default/d", Code: 409}}})
+	runs, _, _ := l.Runs(1, every)
+	var refused []bool
+	for _, w := range runs[0].Writes {
+		refused = append(refused, w.Refused())
+	}
+	if fmt.Sprint(refused) != "[false true false false true]" {
+		t.Errorf("refused: %v", refused)
+	}
+}

@@ -30,6 +30,7 @@ import (
 // a pod's service account.
 type Config struct {
 	Server      string      // https://host:port, with or without a path below which the API is
+	Context     string      // of the kubeconfig, by which people know the cluster; "": none
 	TLS         *tls.Config // nil: the system's roots, no client certificate
 	Credentials Credentials // nil: no Authorization header
 	Credential  Credential  // what is said of the credential when the server refuses it

@@ -66,9 +66,12 @@ type DecodeError struct {
 	Key             Key
 	UID             string
 	ResourceVersion string
-	Size            int64 // where Err is ErrTooLarge: how many bytes would have been kept
-	Meta            *Meta // the same: what was decoded of its metadata, nil if that was not reached
 	Err             error
+
+	// Where Err is ErrTooLarge:
+	Size  int64          // how many bytes would have been kept
+	Head  *MetaAnnotated // what was decoded of its metadata, nil if that was not reached
+	Whole bool           // Head is all that its reader has declared of that
 }
 
 // ErrTooLarge says that more would have to be kept of an object than MaxObject of a ListOptions or WatchOptions
@@ -95,22 +98,22 @@ func object[T Object](s *scanner) (T, error) {
 		}
 		return obj, &DecodeError{Err: errors.New("want a JSON object")}
 	}
-	s.top, s.kind, s.skimmed = len(s.open)+1, "", false
+	s.top, s.kind, s.skimmed, s.headed = len(s.open)+1, "", false, false
 	err := decodeInto(s, &obj)
 	s.top = 0
 	if bad := (*misfit)(nil); s.beyond > 0 && errors.As(err, &bad) {
-		return obj, tooLarge(obj, int64(s.kept+s.beyond))
+		return obj, tooLarge(obj, int64(s.kept+s.beyond), s.headed)
 	}
 	return checked(obj, s.kind, s.want, err)
 }
 
-// tooLarge is the error for an object of which all was decoded that may be kept.
-func tooLarge[T Object](obj T, size int64) error {
-	e := &DecodeError{Size: size, Err: ErrTooLarge}
+// tooLarge is the error for an object of which all was decoded that may be kept; whole says that its metadata was.
+func tooLarge[T Object](obj T, size int64, whole bool) error {
+	e := &DecodeError{Size: size, Whole: whole, Err: ErrTooLarge}
 	m := metaOf(obj)
 	if e.about(m); m != nil {
-		meta := *m // without the rest of the object
-		e.Meta = &meta
+		head := *HeadOf(obj) // without the rest of the object
+		e.Head = &head
 	}
 	return e
 }
@@ -152,6 +155,7 @@ type expected struct {
 type Part struct {
 	Size    int  // of the object as it came, in bytes
 	Large   bool // it is larger than MaxObject of ListOptions: a caller's mark, for what it makes of the DecodeError
+	Whole   bool // with Large: all its metadata was read
 	Skimmed bool // its reader wanted no more than its metadata: all else of it was passed over, and not decoded
 }
 

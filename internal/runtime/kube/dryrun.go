@@ -79,6 +79,7 @@ func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, 
 	if body, ok := c.instead(&w); ok && standIn == nil {
 		req.body, req.contentType = body, string(MergePatch)
 		req.query.Del("force")
+		req.query.Set("fieldValidation", "Strict") // as an apply is
 	}
 	anyway := req.query.Get("dryRun") != ""
 	if req.query == nil {

@@ -44,6 +44,26 @@ type MetaAnnotated struct {
 	Annotations Labels `json:"annotations"`
 }
 
+// ObjectHead returns m itself: see HeadOf.
+func (m *MetaAnnotated) ObjectHead() *MetaAnnotated { return m }
+
+// HeadOf returns the metadata of an object, with the annotations if its struct declares them. It may be shared.
+func HeadOf(obj Object) *MetaAnnotated {
+	if annotated, ok := obj.(interface{ ObjectHead() *MetaAnnotated }); ok {
+		return annotated.ObjectHead()
+	}
+	return &MetaAnnotated{Meta: *obj.ObjectMeta()}
+}
+
+// SetHead makes head the metadata of an object, as far as its struct declares it.
+func SetHead(obj Object, head MetaAnnotated) {
+	if annotated, ok := obj.(interface{ ObjectHead() *MetaAnnotated }); ok {
+		*annotated.ObjectHead() = head
+		return
+	}
+	*obj.ObjectMeta() = head.Meta
+}
+
 // MetaWhole is all of the metadata but managedFields, for kinds of which whole objects are passed on.
 type MetaWhole struct {
 	MetaAnnotated

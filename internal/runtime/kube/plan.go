@@ -207,7 +207,11 @@ func structPlan(fields []field, rest []int) plan {
 			case err != nil:
 				bad, err = keep(bad, cmp.Or(s.skip(), err), "")
 			case f != nil:
-				if err = f.plan(s, v.FieldByIndex(f.index)); err != nil {
+				err = f.plan(s, v.FieldByIndex(f.index))
+				if atTop && f.name == "metadata" {
+					s.headed = err == nil
+				}
+				if err != nil {
 					bad, err = keep(bad, err, "."+f.name)
 				}
 				if atTop && f.name == "metadata" {

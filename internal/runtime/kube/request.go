@@ -201,6 +201,7 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 		return resp, nil
 	}
 	status := readStatus(resp)
+	status.fields = fieldErrors(status, r.body)
 	switch {
 	case outage(status):
 		c.contact.fail(w, status)

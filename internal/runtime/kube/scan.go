@@ -33,6 +33,7 @@ type scanner struct {
 	top  int    // how many brackets are open among the members of the object; 0 outside of one
 	// skimmed says that the metadata of the object was decoded and that its reader wants no more of it.
 	skimmed bool
+	headed  bool // the metadata of the object was decoded, all of it
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }

@@ -51,6 +51,7 @@ type Status struct {
 	foreign    bool          // the body was no Status
 	auditID    string        // from the Audit-Id header
 	credential Credential    // that was refused (401)
+	fields     []FieldError  // read with what was sent; nil: there are none, or it was not at hand
 }
 
 // StatusDetails names the object at fault and the causes of a refusal.
@@ -70,15 +71,19 @@ type StatusCause struct {
 	Field   string `json:"field"`
 }
 
-// Error returns the server's message, fit for a terminal, or the code and reason where it sent none.
+// Error returns the server's message, fit for a terminal, or the code and reason where it sent none. Where it speaks
+// about fields in the words of its libraries, it is said in plain ones.
 func (s *Status) Error() string {
+	if fields := s.fieldErrors(); len(fields) > 0 {
+		return Text(errorText(fields))
+	}
 	if s.Message != "" {
 		return Text(s.Message)
 	}
 	if s.Reason != "" {
 		return fmt.Sprintf("%d %s", s.Code, Text(s.Reason))
 	}
-	return fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))
+	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))) // some codes have no text
 }
 
 // MaxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one request a minute is no

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -40,6 +41,23 @@ func Printable(s string, limit int) string {
 			out.WriteRune(r)
 		case r < 0x80:
 			fmt.Fprintf(&out, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}
+
+// PrintableJSON escapes the characters that JSON allows in its strings and a terminal acts upon.
+func PrintableJSON(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == ' ' || r < 0x7f || unicode.IsGraphic(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
 		default:
 			fmt.Fprintf(&out, `\u%04x`, r)
 		}

@@ -81,7 +81,27 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 	if errors.As(err, &header) && string(header.RecordHeader[:]) == "HTTP/" {
 		err = http.ErrSchemeMismatch
 	}
-	return resp, err
+	if err == nil {
+		err = RefuseSwitch(resp)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+var errSwitched = errors.New("the answer is status 101, Switching Protocols, which skiff did not ask for: check " +
+	"what is behind the address, and the proxies on the way")
+
+// RefuseSwitch closes the connection of an answer 101 unread, and returns the error that it is. Package net/http makes
+// such a connection the body of the answer: a read of it waits for as long as the peer likes, because the end of the
+// request's context, which closes the connection of any other answer, has no effect on it.
+func RefuseSwitch(resp *http.Response) error {
+	if resp.StatusCode >= 200 {
+		return nil
+	}
+	_ = resp.Body.Close()
+	return errSwitched
 }
 
 // sendStream sends a list or a watch, which has no body. Each has its own connection over HTTP/1.1, which the

@@ -16,6 +16,9 @@ func (u *user) credential(p *plugin) kube.Credential {
 		return kube.Credential{Name: "the token of this pod's service account",
 			Next: "where the ServiceAccount was deleted and created again, delete the pod: the next one gets a new " +
 				"token"}
+	case field == "" && u.AuthProvider != nil:
+		return kube.Credential{Name: "the id-token at " + u.origin.at("auth-provider"),
+			Next: "run a kubectl command, which refreshes it" + again}
 	case u.TokenFile != "":
 		return kube.Credential{Name: "the token in " + u.TokenFile,
 			Next: "write a new token to that file; skiff reads it again"}

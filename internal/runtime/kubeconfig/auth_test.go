@@ -1,6 +1,8 @@
 package kubeconfig
 
 import (
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,7 @@ func TestAUserNameAndPasswordAreSentAsBasicAuthentication(t *testing.T) {
 	for _, tt := range []struct{ user, header, err string }{
 		{user: "username: bob, password: hush", header: "Basic Ym9iOmh1c2g="},
 		{user: "username: bob", header: "Basic Ym9iOg=="},
+		{user: "token: 't  '", header: "Bearer t"},
 		{user: "password: hush", header: "Basic Omh1c2g="},
 		{user: `username: bob, password: "hush: \"1\" €"`, header: "Basic Ym9iOmh1c2g6ICIxIiDigqw="},
 		{user: `username: "b:ob", password: hush`, err: `user "c": username: holds a colon, which basic authentication ` +
@@ -62,7 +65,7 @@ func TestTheServerSeesTheBasicHeaderBesideAClientCertificate(t *testing.T) {
 // Rules: AUTH-19
 func TestAnAuthProviderIsAnErrorThatNamesThePluginThatReplacedIt(t *testing.T) {
 	for name, instead := range map[string]string{
-		"gcp": "gke-gcloud-auth-plugin", "azure": "kubelogin", "oidc": "kubelogin (kubectl oidc-login)", "x": "the " +
+		"gcp": "gke-gcloud-auth-plugin", "azure": "kubelogin", "x": "the " +
 			"plugin of your provider",
 	} {
 		b := newBox(t)
@@ -72,6 +75,48 @@ func TestAnAuthProviderIsAnErrorThatNamesThePluginThatReplacedIt(t *testing.T) {
 			`" was removed from Kubernetes: use an exec plugin instead: `+instead)
 		if _, _, err := b.load(Flags{Kubeconfig: path, Token: NewSecret("mine")}); err != nil {
 			t.Errorf("--token replaces the user's credentials, got %v", err)
+		}
+	}
+}
+
+// jwt returns a token that says when it expires.
+func jwt(claims string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// Rules: AUTH-19
+func TestTheTokenOfTheAuthProviderOIDCIsUsedUntilItExpires(t *testing.T) {
+	valid := jwt(fmt.Sprintf(`{"exp":%d}`, time.Now().Add(time.Hour).Unix()))
+	load := func(values map[string]string) (kube.Config, error) {
+		b := newBox(t)
+		var fields []string
+		for name, value := range values {
+			fields = append(fields, name+": \""+value+"\"")
+		}
+		path := b.write("config", config("c", "https://h", "auth-provider: {name: oidc, config: {"+
+			strings.Join(fields, ", ")+"}}"))
+		cfg, _, err := b.load(Flags{Kubeconfig: path})
+		return cfg, err
+	}
+	cfg, err := load(map[string]string{"id-token": valid, "client-id": "kubectl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header, err := cfg.Credentials.Authorization(t.Context()); err != nil || header != "Bearer "+valid {
+		t.Errorf("header %q, %v", header, err)
+	}
+	for token, want := range map[string]string{
+		"":                          "it has no id-token",
+		jwt(`{"exp":1000}`):         "expired at 1970-01-01T00:16:40Z, and skiff does not refresh it",
+		jwt(`{}`):                   "is not a JWT that says when it expires",
+		"a.b":                       "is not a JWT of three parts",
+		"a.!.c":                     "its second part is not base64",
+		jwt(`{"exp":1e300}`) + " x": "is not a token",
+	} {
+		if _, err := load(map[string]string{"id-token": token}); err == nil || !strings.Contains(err.Error(), want) ||
+			token != "" && strings.Contains(err.Error(), token) {
+			t.Errorf("%q: %v, want %q", token, err, want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (t *target) config(env Env) (kube.Config, error) {
 	if err := t.checkPlainHTTP(server); err != nil {
 		return kube.Config{}, err
 	}
-	cfg := kube.Config{Server: server.String()}
+	cfg := kube.Config{Server: server.String(), Context: t.context}
 	if cfg.Proxy, err = t.cluster.proxy(); err != nil {
 		return kube.Config{}, err
 	}
@@ -91,8 +91,12 @@ func (t *target) config(env Env) (kube.Config, error) {
 // drops them silently instead, and the server then answers to "anonymous".
 func (t *target) checkPlainHTTP(server *url.URL) error {
 	field := t.user.credentialField()
-	if field == "" && t.user.Exec != nil {
+	switch {
+	case field != "":
+	case t.user.Exec != nil:
 		field = "exec"
+	case t.user.AuthProvider != nil:
+		field = "auth-provider"
 	}
 	if server.Scheme != "http" || field == "" {
 		return nil
@@ -225,7 +229,6 @@ func (u *user) credentialField() string {
 var authProviders = map[string]string{
 	"gcp":   "gke-gcloud-auth-plugin",
 	"azure": "kubelogin",
-	"oidc":  "kubelogin (kubectl oidc-login)",
 }
 
 // check refuses credentials that contradict each other, and the ones that Kubernetes has dropped.
@@ -240,6 +243,9 @@ func (u *user) check() error {
 	}
 	if u.AuthProvider == nil || u.credentialField() != "" || u.Exec != nil {
 		return nil
+	}
+	if u.AuthProvider.Name == oidc {
+		return nil // authorization reads its token
 	}
 	instead := authProviders[u.AuthProvider.Name]
 	if instead == "" {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"skiff/internal/runtime/kube"
 )
 
 // cluster, user and kubeContext are the entries of a kubeconfig, with kubectl's field names. Fields that skiff has no
@@ -45,7 +47,8 @@ type user struct {
 	Password       Secret              `yaml:"password"`
 	Exec           *execConfig         `yaml:"exec"`
 	AuthProvider   *struct {
-		Name string `yaml:"name"`
+		Name   string            `yaml:"name"`
+		Config map[string]Secret `yaml:"config"`
 	} `yaml:"auth-provider"`
 	ofPod  bool // the service account of the pod that skiff runs in
 	origin origin
@@ -163,7 +166,15 @@ func (m *merged) add(path string, env Env) error {
 		}
 	}
 	var doc document
-	if err := yaml.Unmarshal(data, &doc); err != nil {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return fmt.Errorf("read kubeconfig %s: %w", path, yamlError(err))
+	}
+	lastCounts(&root, func(key *yaml.Node) {
+		env.warnf("kubeconfig %s:%d: key %q is there again: the last one counts, as for kubectl; remove the others",
+			path, key.Line, kube.Printable(key.Value, maxShownKey))
+	})
+	if err := root.Decode(&doc); err != nil {
 		return fmt.Errorf("read kubeconfig %s: %w", path, yamlError(err))
 	}
 	if doc.Kind != "" && doc.Kind != "Config" || doc.APIVersion != "" && doc.APIVersion != "v1" {
@@ -179,6 +190,35 @@ func (m *merged) add(path string, env Env) error {
 		m.CurrentContext = doc.CurrentContext
 	}
 	return m.addEntries(path, dir, doc)
+}
+
+// maxShownKey is how much of a key a warning quotes: those of a kubeconfig have at most 30 characters.
+const maxShownKey = 60
+
+// lastCounts drops each member of a mapping whose key is there again later, as kubectl's reader does.
+func lastCounts(node *yaml.Node, again func(key *yaml.Node)) {
+	for _, child := range node.Content { // an alias has none: its anchor is visited where it stands
+		lastCounts(child, again)
+	}
+	if node.Kind != yaml.MappingNode {
+		return
+	}
+	last := map[string]int{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key := node.Content[i]; key.Kind == yaml.ScalarNode {
+			if _, ok := last[key.Value]; ok {
+				again(key)
+			}
+			last[key.Value] = i
+		}
+	}
+	kept := node.Content[:0:0]
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key := node.Content[i]; key.Kind != yaml.ScalarNode || last[key.Value] == i {
+			kept = append(kept, key, node.Content[i+1])
+		}
+	}
+	node.Content = kept
 }
 
 func (m *merged) addEntries(path, dir string, doc document) error {
@@ -267,7 +307,7 @@ func (m *merged) target(context string) (*target, error) {
 	if !ok && c.User != "" {
 		return nil, fmt.Errorf("%s: no user of the name %q", c.origin.at("user"), c.User)
 	}
-	return &target{cluster: cl, user: u, namespace: c.Namespace}, nil
+	return &target{cluster: cl, user: u, namespace: c.Namespace, context: context}, nil
 }
 
 // yamlQuoted matches the start of a value that yaml.v3 quotes in type errors; here it may be the start of a token.

@@ -197,11 +197,10 @@ contexts:
 		}
 	})
 	for say, text := range map[string]string{
-		`line 2: mapping key "users" already defined at line 1`: "users: []\nusers: []\n",
-		`user "u" is there twice`:                               "users:\n- {name: u, user: {}}\n- {name: u, user: {}}\n",
-		"a cluster without a name":                              "clusters: [{cluster: {server: s}}]",
-		`kind "Pod", not a v1 Config`:                           "apiVersion: v1\nkind: Pod\n",
-		"line 1: cannot unmarshal":                              "[]",
+		`user "u" is there twice`:     "users:\n- {name: u, user: {}}\n- {name: u, user: {}}\n",
+		"a cluster without a name":    "clusters: [{cluster: {server: s}}]",
+		`kind "Pod", not a v1 Config`: "apiVersion: v1\nkind: Pod\n",
+		"line 1: cannot unmarshal":    "[]",
 		`config:2: context "c": cluster: no cluster`: "contexts:\n- {name: c, context: {cluster: " +
 			"x}}\ncurrent-context: c\n",
 		`config:2: context "c": user: no user`: "contexts:\n- {name: c, context: {cluster: k, user: " +

@@ -130,7 +130,8 @@ type target struct {
 	cluster      cluster
 	user         user
 	namespace    string
-	loopbackHTTP bool // credentials may go to this machine over plain http
+	context      string // "": none says which cluster it is
+	loopbackHTTP bool   // credentials may go to this machine over plain http
 }
 
 func loadBase(f Flags, env Env) (*target, error) {
@@ -164,7 +165,7 @@ func (t *target) override(f Flags) error {
 	c, u := &t.cluster, &t.user
 	if f.Server != "" {
 		c.Server, c.origin = f.Server, c.origin.with("server", "--server")
-		c.TLSServerName = "" // it belonged to the other server
+		c.TLSServerName, t.context = "", "" // they belonged to the other server
 	}
 	if f.TLSServerName != "" {
 		c.TLSServerName, c.origin = f.TLSServerName, c.origin.with("tls-server-name", "--tls-server-name")

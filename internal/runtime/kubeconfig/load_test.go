@@ -145,9 +145,9 @@ func TestTheDefaultNamespaceIsTheNearestThatIsSet(t *testing.T) {
 			b.write("home/.kube/config", strings.Replace(config("c", "https://h", "token: t"),
 				"user: c}", fmt.Sprintf("user: c, namespace: %q}", tt.context), 1))
 		}
-		_, ns, err := b.load(Flags{Namespace: tt.flag})
-		if err != nil || ns != tt.want {
-			t.Errorf("%+v: namespace %q, error %v", tt, ns, err)
+		cfg, ns, err := b.load(Flags{Namespace: tt.flag})
+		if err != nil || ns != tt.want || (cfg.Context == "c") != (tt.context != "-") {
+			t.Errorf("%+v: context %q, namespace %q, error %v", tt, cfg.Context, ns, err)
 		}
 	}
 }
@@ -195,6 +195,9 @@ func TestFlagsOverrideFieldByField(t *testing.T) {
 		Token: NewSecret("mine"), RequestTimeout: 7})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.Context != "" { // which is that of the other server
+		t.Errorf("the context is %q", cfg.Context)
 	}
 	if cfg.Server != "https://other:1" || cfg.TLS.ServerName != "" || token(t, cfg) != "mine" ||
 		cfg.Impersonate.User != "a" || cfg.Timeout != 7 {

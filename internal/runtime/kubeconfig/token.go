@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,10 +31,13 @@ func (u *user) authorization(env Env) (kube.Credentials, error) {
 	case u.TokenFile != "":
 		return u.tokenFile(env)
 	case u.Token.isSet():
-		if err := validToken(u.Token.reveal()); err != nil {
+		token := strings.TrimRight(u.Token.reveal(), " \t") // net/http drops them, too
+		if err := validToken(token); err != nil {
 			return nil, fmt.Errorf("%s: %w", u.origin.at("token"), err)
 		}
-		return &fixedAuth{NewSecret("Bearer " + u.Token.reveal())}, nil
+		return &fixedAuth{NewSecret("Bearer " + token)}, nil
+	case u.AuthProvider != nil && u.AuthProvider.Name == oidc && u.credentialField() == "" && u.Exec == nil:
+		return u.oidcAuth()
 	}
 	return nil, nil
 }
@@ -64,6 +68,74 @@ type fixedAuth struct{ header Secret }
 
 func (a *fixedAuth) Authorization(context.Context) (string, error) { return a.header.reveal(), nil }
 func (a *fixedAuth) Invalidate(time.Time)                          {} // there is no other
+
+// oidc is the one auth provider that kubectl still has. It refreshes its token and writes the new one into the
+// kubeconfig; skiff uses the token that it finds there.
+const oidc = "oidc"
+
+// oidcToken is the token of the auth provider oidc, until it expires.
+type oidcToken struct {
+	fixedAuth
+	where   string
+	expires time.Time
+}
+
+func (u *user) oidcAuth() (kube.Credentials, error) {
+	where := u.origin.at("auth-provider")
+	token := u.AuthProvider.Config["id-token"].reveal()
+	if token == "" {
+		return nil, fmt.Errorf("%s: it has no id-token: run a kubectl command, which gets one, or use an exec "+
+			"plugin: kubelogin (kubectl oidc-login)", where)
+	}
+	if err := validToken(token); err != nil {
+		return nil, fmt.Errorf("%s: id-token: %w", where, err)
+	}
+	expires, err := expiryOf(token)
+	if err != nil {
+		return nil, fmt.Errorf("%s: id-token: %w", where, err)
+	}
+	t := &oidcToken{fixedAuth{NewSecret("Bearer " + token)}, where, expires}
+	return t, t.expired()
+}
+
+func (t *oidcToken) expired() error {
+	if time.Now().Before(t.expires) {
+		return nil
+	}
+	return fmt.Errorf("%s: the id-token expired at %s, and skiff does not refresh it: run a kubectl command, which "+
+		"does, and start skiff again, or use an exec plugin: kubelogin (kubectl oidc-login)", t.where,
+		t.expires.Format(time.RFC3339))
+}
+
+// Authorization implements kube.Credentials.
+func (t *oidcToken) Authorization(ctx context.Context) (string, error) {
+	if err := t.expired(); err != nil {
+		return "", err
+	}
+	return t.fixedAuth.Authorization(ctx)
+}
+
+// expiryOf reads when a JWT expires. Its signature is the server's to check.
+func expiryOf(token string) (time.Time, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}, errors.New("is not a JWT of three parts")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}, errors.New("is not a JWT: its second part is not base64")
+	}
+	var claims struct {
+		Expires float64 `json:"exp"`
+	}
+	if err := json.Unmarshal(text, &claims); err != nil || claims.Expires <= 0 {
+		return time.Time{}, errors.New("is not a JWT that says when it expires (exp)")
+	}
+	return time.Unix(int64(min(claims.Expires, maxExpiry)), 0), nil
+}
+
+// maxExpiry is the end of the year 9999, the last that RFC 3339 has.
+const maxExpiry = 253402300799
 
 // tokenFile is a token that another program rotates on disk.
 type tokenFile struct{ rotated[Secret] }

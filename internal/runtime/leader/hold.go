@@ -16,6 +16,7 @@ var (
 	errTaken     = errors.New("another process holds the lease")
 	errNotWanted = errors.New("the lease names another process as its preferredHolder")
 	errPanic     = errors.New("panic")
+	errGivenUp   = errors.New("this process has given up the lease")
 )
 
 // contained calls f. A panic in it is counted, logged and returned as an errPanic: it costs a leadership, not the
@@ -40,8 +41,8 @@ func (e *Elector) contained(what string, f func() error) (err error) {
 func (e *Elector) hold(ctx context.Context, lead func(ctx, leaseCtx context.Context)) error {
 	leaseCtx, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer lose(nil)
-	e.setLeading(true)
-	defer e.setLeading(false)
+	e.setLeading(lose)
+	defer e.setLeading(nil)
 	e.log.Info("leading")
 	ended := make(chan struct{})
 	var failed error
@@ -55,13 +56,15 @@ func (e *Elector) hold(ctx context.Context, lead func(ctx, leaseCtx context.Cont
 	return cmp.Or(lost, failed)
 }
 
-func (e *Elector) setLeading(on bool) {
+// setLeading notes that led work runs, and what cuts it short; nil: it has ended.
+func (e *Elector) setLeading(lose context.CancelCauseFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	on := lose != nil
 	if e.leading && !on {
 		e.lost = e.overdueLocked()
 	}
-	e.leading = on
+	e.leading, e.lose, e.gaveUp = on, lose, false
 }
 
 // left returns how much longer the leader may work.
@@ -163,7 +166,7 @@ func (e *Elector) Standing() Standing {
 	}
 	if e.leading {
 		s.Lost = e.overdueLocked()
-		s.Leading = s.Lost.IsZero()
+		s.Leading = s.Lost.IsZero() && !e.gaveUp
 	}
 	return s
 }

@@ -90,16 +90,18 @@ type Elector struct {
 	o   Options
 	log logr.Logger
 
-	mu      sync.Mutex // guards the rest
-	last    record     // the lease when it was seen last
-	seen    time.Time  // when last was seen to change, by the local clock; zero: never seen
-	version string     // the lease's resourceVersion; "": there was none
-	uid     string     // the lease's
-	sent    time.Time  // when the last successful renewal was sent
-	leading bool       // led work runs
-	lost    time.Time  // see Standing
-	renewed time.Time  // see Standing
-	slow    uint64     // renewals that had to read the lease first
+	mu      sync.Mutex              // guards the rest
+	last    record                  // the lease when it was seen last
+	seen    time.Time               // when last was seen to change, by the local clock; zero: never seen
+	version string                  // the lease's resourceVersion; "": there was none
+	uid     string                  // the lease's
+	sent    time.Time               // when the last successful renewal was sent
+	leading bool                    // led work runs
+	lose    context.CancelCauseFunc // ends a leadership; nil while this process does not lead
+	gaveUp  bool                    // GiveUp has ended this leadership
+	lost    time.Time               // see Standing
+	renewed time.Time               // see Standing
+	slow    uint64                  // renewals that had to read the lease first
 	panics  uint64
 }
 
@@ -212,8 +214,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx, leaseCtx context.Conte
 				e.log.Info("cannot release the lease", kube.Warn("problem", err.Error())...)
 			}
 		}
-		if errors.Is(lost, errPanic) {
-			pause(ctx, spread(e.o.LeaseDuration)) // what panicked may do so at once again: others lead first
+		if errors.Is(lost, errPanic) || errors.Is(lost, errGivenUp) {
+			pause(ctx, spread(e.o.LeaseDuration)) // the same may happen at once again: others lead first
 		}
 	}
 }
@@ -240,10 +242,24 @@ func (e *Elector) Held() error {
 	if !e.leading {
 		return errors.New("this process does not lead")
 	}
+	if e.gaveUp {
+		return errGivenUp
+	}
 	if age := time.Since(e.sent); age >= e.o.RenewDeadline {
 		return fmt.Errorf("this process does not lead any more: it renewed the lease %s ago", age.Round(time.Second))
 	}
 	return nil
+}
+
+// GiveUp ends a leadership whose work does not get on: its context ends, Held fails from now on, and the lease is left
+// to expire, because what still runs may not be waited for. This process contends again once that has ended.
+func (e *Elector) GiveUp(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lose != nil {
+		e.gaveUp = true
+		e.lose(fmt.Errorf("%w: %w", errGivenUp, why))
+	}
 }
 
 // Check fails when led work has not ended although the lease expired long ago: only a restart helps then.

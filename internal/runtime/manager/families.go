@@ -54,6 +54,8 @@ var (
 	parked = gauge("skiff_parked",
 		"1 where a controller does not work on a namespace for this reason; the namespace is empty for all.")
 
+	noProgress = gauge("skiff_no_progress_seconds",
+		"For how long the workers of a controller have begun and ended nothing although keys were due.")
 	lastAnswer = gauge("skiff_last_answer_timestamp_seconds",
 		"When the API server last sent anything, in seconds since 1970; 0: never.")
 	unanswered = gauge("skiff_unanswered_seconds",
@@ -79,6 +81,7 @@ var (
 		"Objects that are not worked on because they take too much memory, for the namespaces of a mirror that "+
 			"take most; the others share one series.")
 	shedBytes     = gauge("skiff_shed_bytes", "Memory that these objects would take, estimated.")
+	logDropped    = counter("skiff_log_lines_dropped_total", "Lines of the log that stderr did not take in time.")
 	eventsDropped = counter("skiff_events_dropped_total",
 		"Kubernetes Events that were not sent: too many, or refused.")
 )

@@ -16,11 +16,12 @@ import (
 // livePage serves the live page.
 func (m *Manager) livePage() http.Handler {
 	version, _ := kube.Version()
-	return page.New(page.Options{Version: version, Started: m.started, Controllers: m.controllers,
+	return page.New(page.Options{Version: version, Place: m.o.Place, Started: m.started, Controllers: m.controllers,
 		Standby: m.standsBy,
 		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
-		Hooks: m.o.Hooks, Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken}).Handler()
+		Hooks: m.o.Hooks, Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken,
+		Open: m.o.PageOpen}).Handler()
 }
 
 // standsBy says whether the controllers of this process wait until it leads.
@@ -44,6 +45,10 @@ func (m *Manager) troubles() (out []page.Trouble) {
 			out = append(out, page.Trouble{Reason: "lost the lease", Since: s.Lost,
 				Step: "who leads now is unknown; the controllers work again when this process holds the lease"})
 		}
+	}
+	out = append(out, m.stuckTroubles()...)
+	if blocked := m.logBlocked(); blocked != "" {
+		out = append(out, page.Trouble{Reason: blocked, Since: m.o.LogState().Blocked, Step: logStep})
 	}
 	if m.o.Attention != nil {
 		for _, line := range m.o.Attention() {

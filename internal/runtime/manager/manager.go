@@ -7,8 +7,9 @@
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
 //
-// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller, one for the elector and
-// one that sees whether the API server answers, and returns when all have ended. It is not on the way of an event.
+// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller, one for the elector, and
+// two that see whether the API server answers and whether the workers get on. It returns when all have ended. It is
+// not on the way of an event.
 package manager
 
 import (
@@ -55,27 +56,31 @@ type Options struct {
 	Client       *kube.Client           // of the controllers, to log when the server does not answer; nil: not logged
 	Requests     *Requests              // what the clients of the process have sent; nil: not counted
 	DebugAddr    string                 // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	Place        page.Place             // where the process is, for the live page
 	PageAddr     string                 // host:port of the live page, which shows History; "" or "0" = none
 	PageOpened   func(url string)       // called once it is served; nil: nothing is
 	PageHosts    []string               // names by which it may be asked for, beside localhost and addresses
 	PageToken    func() (string, error) // that its readers need; nil: none
+	PageOpen     bool                   // also readers without a token may see what others have said
 	History      *history.Log           // of the controllers' runs; nil without a page
 	WatchTimeout time.Duration          // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
 	Attention    func() []string        // what else needs attention, for /readyz?verbose; nil: nothing
 	About        func() []string        // what else there is to say there; nil: nothing
 	Hooks        func() []page.Hook     // that the controllers call, for the live page; nil: none
 	Scrape       func(*metrics.Page)    // adds what else is counted; nil: nothing
+	LogState     func() LogState        // of what Log writes to; nil: it writes at once
 	Log          logr.Logger
 }
 
 // Manager runs controllers and answers their probes.
 type Manager struct {
 	o        Options
-	started  time.Time              // of Run
-	stopping atomic.Bool            // the context of Run has ended, or a part has failed
-	panics   atomic.Uint64          // of HTTP handlers
-	crashes  atomic.Uint64          // panics of the parts that the manager runs
-	outage   atomic.Int64           // nanoseconds from started until contact was last seen to be lost; 0: never
+	started  time.Time     // of Run
+	stopping atomic.Bool   // the context of Run has ended, or a part has failed
+	panics   atomic.Uint64 // of HTTP handlers
+	crashes  atomic.Uint64 // panics of the parts that the manager runs
+	outage   atomic.Int64  // nanoseconds from started until contact was last seen to be lost; 0: never
+	progress progress
 	page     atomic.Pointer[string] // the URL of the live page; nil: it is not served
 	asked    time.Time              // when the last ping was sent; only watchContact's goroutine has it
 	listen   func(network, address string) (net.Listener, error)
@@ -138,10 +143,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.o.Client != nil {
 		watching.Go(func() { m.watchContact(running) })
 	}
+	watching.Go(func() { m.watchProgress(running) })
 	if m.o.History != nil {
 		watching.Go(func() { _ = m.contain("samples", func() error { m.sample(running); return nil }) })
 	}
-	defer watching.Wait() // stop comes before it
+	defer m.await("contact with the server", watching.Wait) // stop comes before it
 	parts := make(chan ended, len(m.o.Controllers)+2)
 	waiting := map[string]bool{}
 	var controllers sync.WaitGroup
@@ -208,7 +214,36 @@ func (m *Manager) record(ctx context.Context) (flush func()) {
 	}
 	return func() {
 		stop()
-		running.Wait()
+		m.await("events", running.Wait)
+	}
+}
+
+// lastTimeout is how long one part may take to end that has no drain timeout: the last Events have three seconds.
+const lastTimeout = 5 * time.Second
+
+// await calls wait, which returns when a part that was stopped has ended. One that does not end in time is named and
+// left to the end of the process.
+func (m *Manager) await(part string, wait func()) {
+	if !EndsWithin(lastTimeout, wait) {
+		m.o.Log.Info("a part of the process does not stop, and is left",
+			kube.Warn("part", part, "after", lastTimeout)...)
+	}
+}
+
+// EndsWithin says whether wait returns within a time. Otherwise its goroutine goes on.
+func EndsWithin(d time.Duration, wait func()) bool {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait()
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 

@@ -44,6 +44,7 @@ func (m *Manager) scrape(p *metrics.Page) {
 		writeController(p, c)
 	}
 	m.writePanics(p)
+	m.writeProgress(p)
 	m.writeWatches(p)
 	if m.o.Scrape != nil {
 		m.o.Scrape(p)
@@ -59,6 +60,9 @@ func (m *Manager) scrape(p *metrics.Page) {
 	if e := m.o.Elector; e != nil {
 		p.Flag(masterStatus, e.Leading(), "name", e.Name())
 		p.Add(slowRenewals, float64(e.SlowRenewals()), "name", e.Name())
+	}
+	if m.o.LogState != nil {
+		p.Add(logDropped, float64(m.o.LogState().Dropped))
 	}
 	metrics.Runtime(p)
 	metrics.Process(p)
@@ -105,6 +109,18 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 	p.Histogram(queueWork, s.Worked, label...)
 	p.Add(queueUnfinished, s.Queue.RunTime.Seconds(), label...)
 	p.Add(queueLongest, s.Queue.Longest.Seconds(), label...)
+}
+
+// writeProgress adds for how long workers have been idle, where they have been looked at.
+func (m *Manager) writeProgress(p *metrics.Page) {
+	p.Declare(noProgress)
+	m.progress.mu.Lock()
+	defer m.progress.mu.Unlock()
+	for _, c := range m.controllers() {
+		if i := m.progress.of[c]; i != nil {
+			p.Add(noProgress, i.idle.Seconds(), "controller", c.Name())
+		}
+	}
 }
 
 // writePanics adds the panics that were contained, of reconciles and of all else.

@@ -3,13 +3,16 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/page"
 )
 
 // Names of checks that are the manager's own.
@@ -18,17 +21,20 @@ const (
 	shutdownCheck = "shutdown"
 	leaderCheck   = "leader-election"
 	watchCheck    = "watch"
+	workersCheck  = "workers"
 )
 
 func reserved(name string) bool {
-	return name == pingCheck || name == shutdownCheck || name == leaderCheck || name == ""
+	return name == pingCheck || name == shutdownCheck || name == leaderCheck || name == workersCheck || name == ""
 }
 
-// check is one line of a probe. Its error is what is wrong. ?verbose shows the lines of status below it.
+// check is one line of a probe. Its error is what is wrong. ?verbose shows the lines of status below it. An error of a
+// mirror, and lines that are quoted, may repeat parts of an object.
 type check struct {
 	name   string
 	run    func() error
-	status func() []string // nil: nothing
+	quotes bool                       // the error may repeat parts of an object
+	status func(quoted bool) []string // nil: nothing
 }
 
 // live answers whether the process is alive: an API server that is down must not get all its controllers restarted. A
@@ -79,29 +85,52 @@ func (m *Manager) ready() []check {
 		return nil
 	}, status: m.about}}
 	for _, c := range m.controllers() {
-		checks = append(checks, check{c.Name(), func() error {
+		checks = append(checks, check{name: c.Name(), quotes: true, run: func() error {
 			if m.excused() {
 				return c.Synced() // that no mirror is up to date concerns all replicas, and contact says it
 			}
 			return c.Ready()
-		}, c.Status})
+		}, status: func(quoted bool) []string {
+			if quoted {
+				return c.Status()
+			}
+			return c.BriefStatus()
+		}})
 	}
 	return checks
 }
 
-// about returns what there is to say about the process as a whole.
-func (m *Manager) about() []string {
-	lines := append(m.contactLines(), m.leads()...)
-	if m.o.Attention != nil {
-		for _, line := range m.o.Attention() {
-			lines = append(lines, controller.Attention+line)
+// hidden is the line for those from whom the texts of errors are kept.
+const hidden = "the texts of errors are shown on this machine, and on the live page with its token"
+
+// about returns what there is to say about the process as a whole, without the texts of errors unless quoted.
+func (m *Manager) about(quoted bool) []string {
+	lines := m.aboutProcess()
+	if !quoted {
+		for i := range lines {
+			lines[i] = page.Unquoted(lines[i])
 		}
+		lines = append(lines, hidden)
 	}
 	if at := m.page.Load(); at != nil {
 		lines = append(lines, PageLine+*at)
 	}
 	if m.o.About != nil {
 		lines = append(lines, m.o.About()...)
+	}
+	return lines
+}
+
+func (m *Manager) aboutProcess() []string {
+	lines := append(m.contactLines(), m.leads()...)
+	lines = append(lines, m.stuckLines()...)
+	if blocked := m.logBlocked(); blocked != "" {
+		lines = append(lines, controller.Attention+blocked+"; "+logStep)
+	}
+	if m.o.Attention != nil {
+		for _, line := range m.o.Attention() {
+			lines = append(lines, controller.Attention+line)
+		}
 	}
 	return lines
 }
@@ -149,7 +178,10 @@ func ago(t time.Time) string {
 func (m *Manager) probes() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready,
-		"/livez": func() []check { return append(m.live(), check{name: watchCheck, run: m.watching}) }} {
+		"/livez": func() []check {
+			return append(m.live(), check{name: watchCheck, run: m.watching},
+				check{name: workersCheck, run: m.working})
+		}} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 			answer(w, r, strings.TrimPrefix(path, "/"), checks())
 		})
@@ -167,11 +199,25 @@ func (m *Manager) probes() http.Handler {
 	return mux
 }
 
+// isLocal says whether a request comes from a program on this machine, and not through a browser from another site,
+// whose name may point to this machine (DNS rebinding).
+func isLocal(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if at := net.ParseIP(host); host != "localhost" && (at == nil || !at.IsLoopback()) {
+		return false
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err != nil || from.Addr().Unmap().IsLoopback() // without an address it is no network
+}
+
 // answer runs checks and writes "ok", or a line for each if one fails or ?verbose asks for it. ?exclude=NAME,
 // given any number of times, leaves one out.
 func answer(w http.ResponseWriter, r *http.Request, title string, checks []check) {
 	query := r.URL.Query()
-	excluded := query["exclude"]
+	excluded, quoted := query["exclude"], isLocal(r)
 	var lines strings.Builder
 	passed := true
 	for _, c := range checks {
@@ -180,12 +226,15 @@ func answer(w http.ResponseWriter, r *http.Request, title string, checks []check
 			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", c.name)
 		} else if err := c.run(); err != nil {
 			passed = false
+			if c.quotes && !quoted {
+				err = errors.New("reason withheld")
+			}
 			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, err)
 		} else {
 			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
 		}
 		if c.status != nil && query.Has("verbose") {
-			for _, line := range c.status() {
+			for _, line := range c.status(quoted) {
 				fmt.Fprintf(&lines, "    %s\n", line)
 			}
 		}

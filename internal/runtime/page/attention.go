@@ -22,14 +22,35 @@ const (
 	degraded  = "degraded"  // something is wrong
 	contested = "contested" // another writer changes the same fields
 	waiting   = "waiting"   // not ready for more than slowAfter
-	paused    = "paused"
-	// From here on nothing needs attention.
+	// From here on nothing needs attention: what is paused is so on purpose.
+	paused      = "paused"
+	unknown     = "unknown"     // a hook that fails has not been asked about it
 	progressing = "progressing" // not ready yet, and not for long
 	well        = "well"
 )
 
+// attention are all states that need it, in a filter.
+const attention = "attention"
+
+// healthy is the word for well, and another name of it in a filter.
+const healthy = "healthy"
+
+// Word is a state as people say it.
+func Word(state string) string {
+	if state == well {
+		return healthy
+	}
+	return state
+}
+
+// needsAttention says whether somebody should look at an object in a state.
+func needsAttention(state string) bool {
+	return slices.Index(order, state) < slices.Index(order, paused)
+}
+
 // order is that of the states.
-var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, progressing, well}
+var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, unknown, progressing,
+	well}
 
 const (
 	// slowAfter is for how long an object may become ready before somebody should look: longer than a rollout takes
@@ -38,6 +59,7 @@ const (
 	// maxTroubles and maxText bound an answer.
 	maxTroubles = 100
 	maxText     = 300
+	maxMessage  = 1024 // that of a condition that skiff writes
 )
 
 // Trouble is one thing that needs attention.
@@ -48,6 +70,7 @@ type Trouble struct {
 	Namespace  string    `json:"namespace,omitempty"`
 	Name       string    `json:"name,omitempty"`
 	Reason     string    `json:"reason"`
+	Message    string    `json:"message,omitempty"` // of the condition that Reason is of, for those who may see it
 	Since      time.Time `json:"since,omitzero"`
 	Failures   int       `json:"failures,omitempty"`
 	Next       time.Time `json:"next,omitzero"` // when it is tried again
@@ -98,8 +121,8 @@ func (f *first) add(t Trouble) {
 // with the token.
 func (p *Page) ofProcess(add func(Trouble)) {
 	say := func(text string) string {
-		if p.o.Token == nil {
-			text = unquoted(text)
+		if !p.open() {
+			text = Unquoted(text)
 		}
 		return kube.Printable(text, maxText)
 	}
@@ -113,13 +136,13 @@ func (p *Page) ofProcess(add func(Trouble)) {
 				continue
 			}
 			step := part.Brief
-			if p.o.Token != nil {
+			if p.open() {
 				step = part.Problem
 			}
 			add(Trouble{State: missing, Controller: c.Name(), Namespace: part.Namespace, Reason: reasonOf(part),
 				Step: kube.Printable(step, maxText)})
 		}
-		for _, f := range c.Faults(p.o.Token != nil) {
+		for _, f := range c.Faults(p.open()) {
 			add(Trouble{State: missing, Controller: c.Name(), Reason: f.Reason, Since: f.Since,
 				Step: kube.Printable(f.Text, maxText)})
 		}
@@ -132,8 +155,8 @@ func (p *Page) ofProcess(add func(Trouble)) {
 	}
 }
 
-// unquoted is a text without what is in parentheses in it.
-func unquoted(text string) string {
+// Unquoted is a text without what is in parentheses in it.
+func Unquoted(text string) string {
 	begin, end := strings.Index(text, " ("), strings.LastIndex(text, ")")
 	if begin < 0 {
 		return text
@@ -176,8 +199,20 @@ var steps = map[string]string{
 	degraded:  "its conditions say what is wrong",
 	contested: "another writer sets the same fields: stop that writer, or leave these fields to it",
 	waiting:   "its conditions say what it waits for",
+	unknown:   "its hook fails, and has not been asked about it since it changed or skiff started",
 	paused:    "skiff changes nothing for it until the pause is removed",
 }
+
+// message is the message of a condition of an object as the reader may see it.
+func (p *Page) message(o *controller.Owner, c conditions.Condition) string {
+	if !p.open() && !slices.Contains(o.Public, c.Reason) {
+		return ""
+	}
+	return kube.Printable(conditions.Message(o.Conditions, c.Type), maxMessage)
+}
+
+// open says that readers may see what others have said, and what may repeat an object.
+func (p *Page) open() bool { return p.o.Token != nil || p.o.Open }
 
 // failed is a trouble whose object fails.
 func failed(t Trouble, f controller.Failing) Trouble {
@@ -188,9 +223,39 @@ func failed(t Trouble, f controller.Failing) Trouble {
 	return t
 }
 
-// troubleOf says what state an object is in. The messages of its conditions are not shown: they may repeat what is in
-// the object.
-func troubleOf(c *controller.Controller, o *controller.Owner, now time.Time) Trouble {
+// glance is what all objects have in common that are looked at together.
+type glance struct {
+	now    time.Time
+	silent map[string][]string // of a controller: the namespaces in which a hook of it fails
+}
+
+func (p *Page) glance() glance {
+	g := glance{now: time.Now(), silent: map[string][]string{}}
+	for _, h := range p.hooks() {
+		if len(h.FailsIn) > 0 {
+			g.silent[h.Controller] = append(g.silent[h.Controller], h.FailsIn...)
+		}
+	}
+	return g
+}
+
+// unasked says that the state of an object is of a time before its hook failed: the run that asks waits for the hook.
+func (g glance) unasked(c *controller.Controller, o *controller.Owner) bool {
+	if o.Next.IsZero() || len(g.silent) == 0 {
+		return false
+	}
+	for hooks, namespaces := range g.silent { // one decorator is a controller for each kind: NAME.RESOURCE
+		of := hooks == c.Name() || strings.HasPrefix(c.Name(), hooks+".")
+		if of && slices.Contains(namespaces, o.Key.Namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// troubleOf says what state an object is in. The message of a condition may repeat what is in the object: without the
+// token, only messages with a reason that is public are shown.
+func (p *Page) troubleOf(c *controller.Controller, o *controller.Owner, g glance) Trouble {
 	t := Trouble{State: well, Controller: c.Name(), Kind: o.Kind, Namespace: kube.Printable(o.Key.Namespace, maxText),
 		Name: kube.Printable(o.Key.Name, maxText), Failures: o.Failing.Failures, Next: o.Next}
 	for _, sign := range signs {
@@ -198,16 +263,22 @@ func troubleOf(c *controller.Controller, o *controller.Owner, now time.Time) Tro
 			break
 		}
 		got, ok := conditions.Get(o.Conditions, sign.conditionType)
-		if ok && got.Status == sign.status && sign.applies(got, now) {
+		if ok && got.Status == sign.status && sign.applies(got, g.now) {
 			t.State, t.Reason, t.Since = sign.state, kube.Printable(got.Reason, maxText), got.LastTransitionTime
+			t.Message = p.message(o, got)
 			break
 		}
 	}
 	if o.Failing.Failures > 0 && t.State != stalled {
 		t = failed(t, o.Failing)
 	}
-	t.Step = steps[t.State]
-	if t.State != well && t.State != progressing && kube.ValidName(o.Key.Name) &&
+	if (t.State == well || t.State == progressing) && g.unasked(c, o) {
+		t.State, t.Reason, t.Message, t.Since = unknown, "HookFails", "", time.Time{}
+	}
+	if t.Message == "" {
+		t.Step = steps[t.State]
+	}
+	if (needsAttention(t.State) || t.State == paused) && kube.ValidName(o.Key.Name) &&
 		(o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {
 		// Not the kind alone, which another group may have.
 		t.Command = "kubectl describe " + o.Resource.GroupResource() + " " + o.Key.Name

@@ -70,7 +70,7 @@ func lastWrite(w *history.Write) string {
 	if w == nil {
 		return `<span class="dim">not lately</span>`
 	}
-	return fmt.Sprintf(`%s %s, %s`, text(w.Verb), codeWord(*w), moment(w.Sent))
+	return strings.TrimSpace(text(verbOf(*w))+" "+codeWord(*w)) + " " + moment(w.Sent)
 }
 
 // inTheWay says why a child is not as it is declared.

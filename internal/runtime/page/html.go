@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"skiff/internal/runtime/kube"
 )
 
 // style is that of the page: one column of tables, light or dark as the reader has it. State is a word, and its colour
@@ -84,18 +86,51 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 		return
 	}
 	var all writer
-	all.put(`<!doctype html><html lang="en" data-now="%d" data-page="%s"><head><meta charset="utf-8">`+
+	place := p.o.Place.short()
+	title := strings.TrimPrefix(place+": "+out.title, ": ")
+	if out.class != "" {
+		title = bannerSymbols[out.class] + " " + title
+	}
+	all.put(`<!doctype html><html lang="en" data-now="%d" data-page="%s" data-place="%s"><head><meta charset="utf-8">`+
 		`<meta name="viewport" content="width=device-width,initial-scale=1">`+
 		`<noscript><meta http-equiv="refresh" content="10"></noscript><title>%s</title>`, time.Now().UnixMilli(),
-		p.assets, text(out.title))
+		p.assets, text(place), text(title))
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
 	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` +
-		out.nav + `<span id="live">This page is of ` + time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
+		p.o.Place.html(p.role()) + out.nav + `<span id="live">This page is of ` + time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
 		out.String() + `</main>` + help + `<script>` +
 		script + `</script></body></html>`)
 	w.WriteHeader(code)
 	_, _ = w.Write([]byte(all.String())) // the reader has gone
+}
+
+// bannerSymbols are those of the classes of the banner.
+var bannerSymbols = map[string]string{"good": "✔", "bad": "✖"}
+
+// html says where the process is, for the head of each page. The script follows the role.
+func (l Place) html(role string) string {
+	var parts []string
+	if l.Context != "" {
+		parts = append(parts, `<b>`+text(kube.Printable(l.Context, maxText))+`</b>`)
+	}
+	if l.Server != "" {
+		parts = append(parts, text(kube.Printable(l.Server, maxText)))
+	}
+	if l.Process != "" {
+		parts = append(parts, text(kube.Printable(l.Process, maxText)))
+	}
+	if role != "" {
+		parts = append(parts, `<span id="role">`+role+`</span>`)
+	}
+	switch l.Namespaces {
+	case "":
+	case "all":
+		parts = append(parts, "all namespaces")
+	default:
+		parts = append(parts, "namespaces "+text(kube.Printable(l.Namespaces, maxText)))
+	}
+	return `<span class="place">` + strings.Join(parts, " · ") + `</span>`
 }
 
 // section is a part of a page that the script fetches anew, from src, when a version that it follows is another one.
@@ -140,8 +175,8 @@ func (p *Page) panel(out *writer, name string, r *http.Request) {
 
 // symbols stand before the words of states, for those who do not see colours.
 var symbols = map[string][2]string{process: {"bad", "✖"}, missing: {"bad", "✖"}, stalled: {"bad", "■"},
-	failing: {"bad", "✖"}, degraded: {"bad", "▲"}, contested: {"warn", "⇄"}, waiting: {"warn", "…"},
-	paused: {"dim", "‖"}, progressing: {"dim", "↻"}, well: {"good", "✔"}}
+	failing: {"bad", "✖"}, degraded: {"warn", "▲"}, contested: {"warn", "⇄"}, waiting: {"warn", "…"},
+	paused: {"dim", "‖"}, unknown: {"warn", "?"}, progressing: {"dim", "↻"}, well: {"good", "✔"}}
 
 // Look is how a state is shown beside its word: in a class of colours (bad, warn, good, dim), with a symbol.
 func Look(state string) (class, symbol string) { return symbols[state][0], symbols[state][1] }
@@ -149,7 +184,7 @@ func Look(state string) (class, symbol string) { return symbols[state][0], symbo
 // word is a state with its symbol.
 func word(state string) string {
 	s := symbols[state]
-	return `<span class="state ` + s[0] + `">` + s[1] + ` ` + state + `</span>`
+	return `<span class="state ` + s[0] + `">` + s[1] + ` ` + Word(state) + `</span>`
 }
 
 // moment is a time as it was before now, with the time itself for those who point at it. The script counts on.
@@ -197,6 +232,14 @@ func (w *writer) table(caption string, columns ...string) { w.tableIn("wide", ca
 func (w *writer) tallTable(caption string, columns ...string) {
 	w.tableIn("wide tall", caption, columns...)
 }
+
+// foldTable begins one whose rows have two lines on a narrow screen, and the rest when they are tapped.
+func (w *writer) foldTable(caption string, columns ...string) {
+	w.tableIn("wide folds", caption, columns...)
+}
+
+// tap is the button that shows the rest of a row of a foldTable.
+const tap = `<button type="button" class="tap" aria-label="more about it">⋯</button>`
 
 func (w *writer) tableIn(class, caption string, columns ...string) {
 	w.put(`<div class="%s"><table><caption>%s</caption><thead><tr>`, class, text(caption))

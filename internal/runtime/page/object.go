@@ -20,7 +20,7 @@ func showObject(w *writer, a ObjectAnswer) {
 	w.put(allObjects+`<h1>%s</h1>`, text(name))
 	owners := slices.Concat([]Owner{o}, a.Others)
 	for _, one := range owners {
-		w.put(`<p>%s %s`, word(one.State), text(one.Reason))
+		w.put(`<p>%s %s`, word(one.State), text(strings.TrimSuffix(one.Reason+": "+one.Message, ": ")))
 		if one.State == well && len(one.Conditions) > 0 {
 			w.put(` (%s)`, inWords(one.Conditions))
 		}
@@ -47,14 +47,15 @@ func showObject(w *writer, a ObjectAnswer) {
 		}
 		showDetails(w, one)
 	}
+	showPods(w, a.Pods)
 	w.put(`<h2>Conditions</h2>`)
 	if len(o.Conditions) == 0 {
 		w.put(`<p>None: its status has no conditions.</p>`)
 		return
 	}
-	w.table("As the status has them.", "Type", "Status", "Reason", "Since")
+	w.table("As the status has them.", "Type", "Status", "Reason", "Since", "Message")
 	for _, c := range o.Conditions {
-		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason), since(c.Since))
+		w.keyed(c.Type, text(c.Type), text(string(c.Status)), text(c.Reason), since(c.Since), text(c.Message))
 	}
 	w.end()
 }
@@ -68,7 +69,7 @@ func showPicture(w *writer, a ObjectAnswer) {
 		return
 	}
 	now := time.Now()
-	p := newPicture(a.Timeline.Runs, a.Owner.Conditions)
+	p := newPicture(a.Timeline, a.Owner.Conditions)
 	w.put(`<p class="dim">%s From %s UTC on; dotted times are shortened, and each says how long it was.</p>`, text(p.summary(now)),
 		clock(p.runs[0].Due))
 	p.drawStrip(w)
@@ -79,8 +80,8 @@ func showPicture(w *writer, a ObjectAnswer) {
 // summary is the picture in one sentence.
 func (p picture) summary(now time.Time) string {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
-	out := count(len(p.runs), "run", "runs") + ": "
-	switch failed := failuresOf(p.runs); {
+	out := count(p.pictured(), "run", "runs") + ": "
+	switch failed := p.failures(); {
 	case last.Error != nil:
 		out += fmt.Sprintf("%d failed, the last one %s ago.", failed, brief(now.Sub(last.Ended)))
 	case p.ready.shown && p.ready.until.IsZero():
@@ -96,10 +97,11 @@ func (p picture) summary(now time.Time) string {
 	return out
 }
 
-func failuresOf(runs []history.Run) (n int) {
-	for _, run := range runs {
+// failures is how many of the runs in the picture failed.
+func (p picture) failures() (n int) {
+	for _, run := range p.runs {
 		if run.Error != nil {
-			n++
+			n += p.retries[run.ID].times
 		}
 	}
 	return n
@@ -116,28 +118,36 @@ func (p picture) table(w *writer, several bool) {
 			`<span class="warn">… not ready: `+text(r.why)+`</span>`)
 		r.shown = false
 	}
-	for _, run := range slices.Backward(slices.Concat(p.earlier, p.runs)) {
+	updates := 0
+	for i, run := range slices.Backward(slices.Concat(p.earlier, p.runs)) {
+		if i < len(p.earlier) && isUpdate(&run) {
+			updates++
+			continue
+		}
+		w.folded(updates)
+		updates = 0
 		if r.shown && !run.Began.After(r.until) {
 			w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+brief(r.until.Sub(r.from)), "",
 				`<span class="good">✔ ready</span>`)
 			r.shown = false
 		}
-		why := causes(run)
+		why := causes(run) + p.often(run)
 		if several {
 			why += `<br><span class="dim">controller ` + text(run.Controller) + `</span>`
 		}
 		w.keyed(fmt.Sprint(run.ID), moment(run.Began), why, "#"+brief(run.Began.Sub(run.Due)),
-			"#"+brief(run.Ended.Sub(run.Began)), numbered(run), result(run))
+			"#"+brief(run.Ended.Sub(run.Began)), p.numbered(run), result(run))
 	}
+	w.folded(updates)
 	w.end()
 }
 
 // numbered are the writes of a run with the numbers of their marks.
-func numbered(run history.Run) string {
+func (p picture) numbered(run history.Run) string {
 	var out []string
 	for i, one := range run.Writes {
-		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s %s, %s`, i+1, text(asked(run, one)),
-			codeWord(one), brief(took(one))))
+		words := strings.TrimSpace(text(asked(p.kinds, run, one)) + " " + codeWord(one))
+		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s, %s`, i+1, words, brief(took(one))))
 	}
 	if run.MoreWrites > 0 {
 		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))

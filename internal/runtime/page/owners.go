@@ -15,7 +15,7 @@ import (
 )
 
 // perPage is how many objects an answer has.
-const perPage = 100
+const perPage = 25
 
 // Owner is a row of /debug/owners.
 type Owner struct {
@@ -53,12 +53,13 @@ type Fact struct {
 	At    time.Time `json:"at,omitzero"`
 }
 
-// ConditionWord is a condition without its message.
+// ConditionWord is a condition, with its message for those who may see it.
 type ConditionWord struct {
-	Type   string            `json:"type"`
-	Status conditions.Status `json:"status"`
-	Reason string            `json:"reason"`
-	Since  time.Time         `json:"since,omitzero"`
+	Type    string            `json:"type"`
+	Status  conditions.Status `json:"status"`
+	Reason  string            `json:"reason"`
+	Message string            `json:"message,omitempty"`
+	Since   time.Time         `json:"since,omitzero"`
 }
 
 // maxChildren and maxFields of each are shown of an object. Few objects have more, and the page of one says how many.
@@ -72,12 +73,16 @@ type filter struct {
 	Search, Kind, Namespace, State string
 	Open                           string   // the object that is unfolded, KIND/NAMESPACE/NAME; "": none
 	After                          *Trouble // the last one of the page before; nil: the first page
+	brokenFirst                    bool     // without another filter, take what needs attention, if there is any
 }
 
 // readFilter takes the filter from a query. The form of "after" is that of [Trouble.place].
 func readFilter(q url.Values) filter {
 	f := filter{Search: q.Get("q"), Kind: q.Get("kind"), Namespace: q.Get("namespace"), State: q.Get("state"),
 		Open: q.Get("open")}
+	if f.State == healthy {
+		f.State = well
+	}
 	if parts := strings.Split(q.Get("after"), "/"); len(parts) == 5 && slices.Contains(order, parts[0]) {
 		f.After = &Trouble{State: parts[0], Kind: parts[1], Namespace: parts[2], Name: parts[3], Controller: parts[4]}
 	}
@@ -110,31 +115,102 @@ func (f filter) next(t Trouble) string {
 	return f.query("")
 }
 
-func (f filter) takes(t Trouble) bool {
-	return (f.Search == "" || strings.Contains(t.Object(), f.Search)) && (f.Kind == "" || t.Kind == f.Kind) &&
-		(f.Namespace == "" || t.Namespace == f.Namespace) && (f.State == "" || t.State == f.State)
+// none says that all objects are asked for, from the first one on.
+func (f filter) none() bool {
+	return f.Search == "" && f.Kind == "" && f.Namespace == "" && f.State == "" && f.After == nil
 }
 
-// Owners is what /debug/owners answers.
-type Owners struct {
-	Format string  `json:"format"`
-	All    int     `json:"all"` // that the filter takes
-	Owners []Owner `json:"owners"`
-	Next   string  `json:"next,omitempty"` // the query of the next page
+// takesState says whether objects in a state are asked for.
+func (f filter) takesState(state string) bool {
+	return f.State == "" || f.State == everything || f.State == state || f.State == attention && needsAttention(state)
 }
+
+// everything is any state, in a filter.
+const everything = "all"
+
+// Owners is what /debug/owners answers. Of each way to choose objects, it says how many there would be.
+type Owners struct {
+	Format     string  `json:"format"`
+	All        int     `json:"all"` // that the filter takes
+	Owners     []Owner `json:"owners"`
+	Next       string  `json:"next,omitempty"`   // the query of the next page
+	States     []Count `json:"states,omitempty"` // the worst first
+	Kinds      []Count `json:"kinds,omitempty"`
+	Namespaces []Count `json:"namespaces,omitempty"`
+
+	example      string // an object to begin with, where there is none
+	shown, asked filter // asked is without the state that a page opens with
+}
+
+// Count is how many objects there are of a state, a kind or a namespace.
+type Count struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// counts counts objects by a name.
+type counts map[string]int
+
+// most returns the largest counts, by name. Of namespaces there may be thousands.
+func (c counts) most() (out []Count) {
+	for name, n := range c {
+		out = append(out, Count{name, n})
+	}
+	slices.SortFunc(out, func(a, b Count) int {
+		return cmp.Or(-cmp.Compare(a.Count, b.Count), cmp.Compare(a.Name, b.Name))
+	})
+	out = out[:min(len(out), maxCounts)]
+	slices.SortFunc(out, func(a, b Count) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// maxCounts bounds a list to choose from.
+const maxCounts = 100
 
 // owners returns a page of them, the worst first. Only that page is held, however many there are.
 func (p *Page) owners(f filter) Owners {
-	now := time.Now()
+	g := p.glance()
 	found := first{limit: perPage + 1, after: f.After}
+	states, kinds, namespaces := counts{}, counts{}, counts{}
 	for _, c := range p.o.Controllers() {
+		kind := f.Kind == "" || c.IsCalled(f.Kind)
 		c.Owners(func(o *controller.Owner) {
-			if t := troubleOf(c, o, now); f.takes(t) {
-				found.add(t)
+			t := p.troubleOf(c, o, g)
+			if f.Search != "" && !strings.Contains(t.Object(), f.Search) {
+				return
+			}
+			state, namespace := f.takesState(t.State), f.Namespace == "" || t.Namespace == f.Namespace
+			if state && namespace {
+				kinds[t.Kind]++
+			}
+			if state && kind && t.Namespace != "" {
+				namespaces[t.Namespace]++
+			}
+			if kind && namespace {
+				states[t.State]++
+				if state {
+					found.add(t)
+				}
 			}
 		})
 	}
-	out := Owners{Format: Format, All: found.all, Owners: []Owner{}}
+	out := Owners{Format: Format, Owners: []Owner{}, Kinds: kinds.most(), Namespaces: namespaces.most(), asked: f}
+	broken := 0
+	for _, state := range order {
+		if n := states[state]; n > 0 {
+			out.States = append(out.States, Count{state, n})
+			if needsAttention(state) {
+				broken += n
+			}
+		}
+	}
+	if f.brokenFirst && f.none() && broken > 0 { // these come first
+		f.State, found.all = attention, broken
+		found.list = found.list[:min(len(found.list), broken)]
+	}
+	if out.All, out.shown = found.all, f; len(out.States) == 0 {
+		out.example = p.example()
+	}
 	if len(found.list) > perPage {
 		found.list = found.list[:perPage]
 		out.Next = f.next(found.list[perPage-1])
@@ -152,15 +228,25 @@ func (p *Page) owners(f filter) Owners {
 	return out
 }
 
+// example is an object to begin with.
+func (p *Page) example() string {
+	for _, c := range p.o.Controllers() {
+		if text := c.Example(); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // path names an object: KIND/NAMESPACE/NAME.
 func (t Trouble) path() string { return t.Kind + "/" + t.Namespace + "/" + t.Name }
 
 // row is an object with what is shown of it beside its state.
-func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
+func (p *Page) row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	out := Owner{Trouble: t, Created: o.Created, Deleting: o.Deleting, Conditions: []ConditionWord{}}
 	for _, one := range o.Conditions[:min(len(o.Conditions), maxConditions)] {
 		out.Conditions = append(out.Conditions, ConditionWord{kube.Printable(one.Type, maxText), one.Status,
-			kube.Printable(one.Reason, maxText), one.LastTransitionTime})
+			kube.Printable(one.Reason, maxText), p.own(&o, one), one.LastTransitionTime})
 	}
 	children, facts := c.Details(o.Key)
 	for _, fact := range facts {
@@ -180,6 +266,14 @@ func row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	}
 	out.Omitted = len(children) - len(out.Children)
 	return out
+}
+
+// own is the message of a condition, unless that refers to another one.
+func (p *Page) own(o *controller.Owner, c conditions.Condition) string {
+	if o.Foreign || strings.HasPrefix(c.Message, conditions.See) {
+		return ""
+	}
+	return p.message(o, c)
 }
 
 // childOrder is that of the states of children, what is missing first.
@@ -224,12 +318,13 @@ func (p *Page) addWrites(owners []Owner) {
 // find returns the object of a kind under a key, once for each controller that works for it, the worst first. Of these
 // one has the name; "": any.
 func (p *Page) find(kind string, k kube.Key, name string) (rows []Owner) {
+	g := p.glance()
 	for _, c := range p.o.Controllers() {
 		if name != "" && name != c.Name() {
 			continue
 		}
-		if o, ok := c.Owner(k); ok && o.Kind == kind {
-			rows = append(rows, row(troubleOf(c, &o, time.Now()), c, o))
+		if o, ok := c.Owner(k); ok && c.IsCalled(kind) {
+			rows = append(rows, p.row(p.troubleOf(c, &o, g), c, o))
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b Owner) int { return a.compare(b.Trouble) })

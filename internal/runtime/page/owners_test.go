@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestARowSaysHowManyChildrenAreReadyAndUnfoldsWithoutAScript(t *testing.T) {
 			}
 		}
 		for _, want := range []string{`<a href="/debug/?#owners" aria-expanded="true">▾ 2 of 3 ready</a>`, "✖ missing",
-			"ConfigMap child-0", `taken\x1b[31m`, "create 201, "} {
+			"ConfigMap child-0", `taken\x1b[31m`, "created <time"} {
 			if strings.Contains(folded, want) || !strings.Contains(unfolded, want) {
 				t.Errorf("%s is not only in the unfolded row: %s", want, unfolded)
 			}
@@ -75,6 +76,43 @@ func TestARowSaysHowManyChildrenAreReadyAndUnfoldsWithoutAScript(t *testing.T) {
 			t.Errorf("the page of the object has no children: %s", body)
 		}
 	})
+}
+
+// The pods are read when the page of an object is opened, once for all tabs within ten seconds.
+//
+// Rules: LP-08, LP-12
+func TestThePageOfAnObjectGoesOnToItsPodsWithTheirReasons(t *testing.T) {
+	for _, token := range []func() (string, error){nil, func() (string, error) { return "hush", nil }} {
+		within(t, Options{Token: token}, fails, func(w *world) {
+			w.create("ok", nil)
+			w.create("denied", nil)
+			time.Sleep(time.Second)
+			password := func(r *http.Request) { r.SetBasicAuth("me", "hush") }
+			before := podLists.Load()
+			w.get("/debug/", password)
+			var body string
+			for range 3 {
+				body = w.get("/debug/object/ConfigMap/default/ok", password).Body.String()
+				time.Sleep(podsAge / 4)
+			}
+			if n := podLists.Load() - before; n != 1 {
+				t.Errorf("the pods were read %d times", n)
+			}
+			for _, want := range []string{"1 of 2 pods ready", "ok-2</td>", "ReplicaSet ok", "ImagePullBackOff"} {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s is not in %s", want, body)
+				}
+			}
+			if strings.Contains(body, "canary") != (token != nil) {
+				t.Errorf("what others say of a pod is shown without the token, or not with it: %s", body)
+			}
+			time.Sleep(podsAge)
+			denied := w.get("/debug/object/ConfigMap/default/denied", password).Body.String()
+			if !strings.Contains(denied, "Forbidden") || strings.Contains(denied, "canary") {
+				t.Errorf("of pods that may not be read: %s", denied)
+			}
+		})
+	}
 }
 
 // Rules: LP-12, LP-15
@@ -92,12 +130,12 @@ func TestAnObjectOfThreeControllersIsThereForEachAndItsPageBeginsWithTheWorst(t 
 		w.read("/debug/owners?format=json", &list)
 		var got []string
 		for _, o := range list.Owners {
-			got = append(got, o.Controller+" "+o.State)
+			got = append(got, o.Controller+" "+Word(o.State))
 		}
-		if fmt.Sprint(got) != "[second stalled first well third well]" {
+		if fmt.Sprint(got) != "[second stalled first healthy third healthy]" {
 			t.Errorf("the rows are %s", got)
 		}
-		body := w.get("/debug/owners").Body.String()
+		body := w.get("/debug/owners?state=all").Body.String()
 		for _, name := range []string{"first", "second", "third"} {
 			if strings.Count(body, `<tr data-key="ConfigMap/default/ok/`+name+`">`) != 1 ||
 				!strings.Contains(body, "controller "+name+"<") {
@@ -112,6 +150,46 @@ func TestAnObjectOfThreeControllersIsThereForEachAndItsPageBeginsWithTheWorst(t 
 		body = w.get("/debug/object/ConfigMap/default/ok").Body.String()
 		if !strings.Contains(body, "controller second</p>") || !strings.Contains(body, "controller third</p>") {
 			t.Error(body)
+		}
+	})
+}
+
+// A hook that fails for all in a namespace has not been asked about the objects there whose runs wait for it.
+//
+// Rules: LP-10, LP-12
+func TestAnObjectThatAFailingHookHasNotBeenAskedAboutIsUnknown(t *testing.T) {
+	hook := Hook{Controller: "things", Hook: "sync", Parked: true}
+	f := func(_ context.Context, k kube.Key) (controller.Outcome, error) {
+		if k.Name == "waits" {
+			return controller.After(time.Hour), nil
+		}
+		return controller.Done, nil
+	}
+	within(t, Options{Hooks: func() []Hook { return []Hook{hook} }}, f, func(w *world) {
+		for _, name := range []string{"waits", "asked"} {
+			w.create(name, map[string]string{"Ready": "True/Complete"})
+		}
+		time.Sleep(time.Second)
+		for _, row := range []struct {
+			failsIn []string
+			want    string
+		}{{nil, "asked well waits well"}, {[]string{"other"}, "asked well waits well"},
+			{[]string{"default"}, "waits unknown asked well"}} {
+			hook.FailsIn = row.failsIn
+			var list Owners
+			w.read("/debug/owners?format=json", &list)
+			var got []string
+			for _, o := range list.Owners {
+				got = append(got, o.Name, o.State)
+			}
+			if strings.Join(got, " ") != row.want {
+				t.Errorf("while the hook fails in %v: %v, want %s", row.failsIn, got, row.want)
+			}
+		}
+		var s State
+		w.read("/debug/state?format=json", &s)
+		if s.Unknown != 1 || !strings.Contains(s.Banner.Text, " 1 other is not known.") || len(s.Attention) > 0 {
+			t.Errorf("the state is %+v", s)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/controller"
@@ -23,6 +24,7 @@ const Format = "skiff-state/1"
 // Options are what the page shows. All functions may be called from any goroutine.
 type Options struct {
 	Version     string
+	Place       Place
 	Started     time.Time
 	Controllers func() []*controller.Controller
 	Leader      func() string    // who leads, in words; "": there is no election
@@ -34,13 +36,32 @@ type Options struct {
 	Panicked    func(where string, problem any) // logs and counts what a panel did
 	Hosts       []string                        // names of the page, beside localhost and addresses
 	Token       func() (string, error)          // that readers need; nil: none
+	Open        bool                            // also readers without a token may see all: nothing here is secret
+}
+
+// Place says which of many clusters and processes a page is about.
+type Place struct {
+	Context    string `json:"context,omitempty"` // of the kubeconfig
+	Server     string `json:"server,omitempty"`
+	Process    string `json:"process,omitempty"`    // the pod, or the machine
+	Namespaces string `json:"namespaces,omitempty"` // in which it works, separated by commas, or "all"
+}
+
+// short names the place where there is little room, as in the title of a tab; "": it is not known.
+func (l Place) short() string {
+	name := cmp.Or(l.Context, strings.TrimPrefix(strings.TrimPrefix(l.Server, "https://"), "http://"))
+	if pod, ok := strings.CutPrefix(l.Process, "pod "); ok && l.Context == "" {
+		name = pod // within a cluster, all API servers have the same address
+	}
+	return kube.Printable(name, maxText)
 }
 
 // Page serves the live page.
 type Page struct {
-	o      Options
-	assets string // a version of style and script
-	feed   feed
+	o        Options
+	assets   string // a version of style and script
+	feed     feed
+	podReads podReads
 }
 
 // New returns a page.
@@ -51,6 +72,7 @@ type State struct {
 	Format    string    `json:"format"`
 	Time      time.Time `json:"time"`
 	Banner    Banner    `json:"banner"`
+	Place     Place     `json:"place"`
 	Version   string    `json:"version"`
 	Started   time.Time `json:"started"`
 	Leader    string    `json:"leader,omitempty"`
@@ -61,10 +83,14 @@ type State struct {
 	Attention []Trouble `json:"attention"`
 	Omitted   int       `json:"attentionOmitted,omitempty"`
 	Owners    int       `json:"owners"`
-	// Of these are paused, or have become not ready only lately.
+	// Of these are paused, or not known, or have become not ready only lately.
 	Paused      int     `json:"paused,omitempty"`
+	Unknown     int     `json:"unknown,omitempty"`
 	Progressing int     `json:"progressing,omitempty"`
 	Queue       []Queue `json:"queue"`
+
+	general     []Trouble // of Attention, without those of objects that are listed
+	moreGeneral int
 }
 
 // Banner is the answer in one sentence.
@@ -76,17 +102,21 @@ type Banner struct {
 // State returns the present state.
 func (p *Page) State() State {
 	now := time.Now()
-	s := State{Format: Format, Time: now, Version: p.o.Version, Started: p.o.Started, Leader: p.o.Leader(),
-		Contact: p.o.Contact(), Queue: p.queues()}
+	s := State{Format: Format, Time: now, Version: p.o.Version, Place: p.o.Place, Started: p.o.Started,
+		Leader: p.o.Leader(), Contact: p.o.Contact(), Queue: p.queues()}
 	s.Standby = p.standby()
-	troubles := first{limit: maxTroubles}
-	p.ofProcess(troubles.add)
+	troubles, general := first{limit: maxTroubles}, first{limit: maxTroubles}
+	p.ofProcess(func(t Trouble) { troubles.add(t); general.add(t) })
+	g := p.glance()
 	for _, c := range p.o.Controllers() {
 		c.Owners(func(o *controller.Owner) {
 			s.Owners++
-			t := troubleOf(c, o, now)
+			t := p.troubleOf(c, o, g)
 			switch t.State {
 			case well:
+				return
+			case unknown:
+				s.Unknown++
 				return
 			case progressing:
 				s.Progressing++
@@ -98,6 +128,7 @@ func (p *Page) State() State {
 		})
 	}
 	s.Attention, s.Omitted = troubles.list, troubles.all-len(troubles.list)
+	s.general, s.moreGeneral = general.list, general.all-len(general.list)
 	if s.Attention == nil {
 		s.Attention = []Trouble{}
 	}
@@ -110,15 +141,29 @@ func (p *Page) State() State {
 	return s
 }
 
+// role is what the process is in the election of a leader; "": there is none.
+func (p *Page) role() string {
+	switch {
+	case p.o.Leader() == "":
+		return ""
+	case p.standby():
+		return "standby"
+	}
+	return "leader"
+}
+
 func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 
 // banner says it in one sentence. What is paused on purpose needs no attention.
 func banner(s State, troubles int) Banner {
 	if troubles == 0 {
 		text := fmt.Sprintf("All is well. %s as declared.",
-			count(s.Owners-s.Paused-s.Progressing, "object is", "objects are"))
+			count(s.Owners-s.Paused-s.Unknown-s.Progressing, "object is", "objects are"))
 		if s.Progressing > 0 {
 			text += fmt.Sprintf(" %s not ready yet.", count(s.Progressing, "other is", "others are"))
+		}
+		if s.Unknown > 0 {
+			text += fmt.Sprintf(" %s not known.", count(s.Unknown, "other is", "others are"))
 		}
 		if s.Paused > 0 {
 			text += fmt.Sprintf(" %s paused.", count(s.Paused, "other is", "others are"))
@@ -196,6 +241,7 @@ type Hook struct {
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	Failing     bool      `json:"failing,omitempty"` // its last call failed
 	Parked      bool      `json:"parked,omitempty"`  // it fails for all, and gets one call at a time
+	FailsIn     []string  `json:"failsIn,omitempty"` // the namespaces in which that is so; "": of parents without one
 }
 
 // maxHooks bounds an answer.

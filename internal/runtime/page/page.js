@@ -2,6 +2,7 @@
 // Keeps the page up to date. Without this script the page works, too, and is loaded anew every ten seconds.
 // What comes as HTML has been escaped by skiff; JSON is shown as text alone.
 const root = document.documentElement, ownTitle = document.title.replace(/^[✔✖] /, '')
+const place = root.dataset.place && root.dataset.place + ': ' // which cluster
 const byId = id => document.getElementById(id)
 root.classList.add('js')
 
@@ -36,7 +37,7 @@ function morph(old, now) {
     return
   }
   for (const name of old.getAttributeNames()) {
-    if (!now.hasAttribute(name) && name !== 'open') old.removeAttribute(name)
+    if (!now.hasAttribute(name) && name !== 'open' && name !== 'aria-expanded') old.removeAttribute(name)
   }
   for (const { name, value } of now.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value)
@@ -75,7 +76,7 @@ function morphChildren(old, now) {
 
 // Panels: those on screen are fetched anew when a version that they follow is another one.
 const sections = [...document.querySelectorAll('section[data-src]')], shown = new Map(), onScreen = new Set()
-let news = null, fetching = false
+let news = null, fetching = false, again = false
 
 const observer = new IntersectionObserver(entries => {
   for (const e of entries) e.isIntersecting ? onScreen.add(e.target) : onScreen.delete(e.target)
@@ -102,8 +103,9 @@ function steady(change) {
 const lengthOf = node => node.length ?? node.childNodes.length
 
 async function refresh() {
-  if (fetching || !news) return
+  if (fetching || !news) return again = true
   fetching = true
+  again = false
   for (const section of sections) {
     const version = section.dataset.follows.split(' ').map(name => news.versions[name]).join(' ')
     if (document.hidden || !onScreen.has(section) || shown.get(section) === version) continue
@@ -111,6 +113,7 @@ async function refresh() {
     try {
       const answer = await fetch(src + (src.includes('?') ? '&' : '?') + 'fragment=1')
       if (!answer.ok && answer.status !== 404) continue
+      if (!src.endsWith(section.dataset.src)) continue // another filter has been chosen
       const now = new DOMParser().parseFromString(await answer.text(), 'text/html').body
       steady(() => morphChildren(section, now))
       shown.set(section, version)
@@ -120,7 +123,26 @@ async function refresh() {
   fetching = false
   setState()
   setTimes()
+  if (again) refresh()
 }
+
+// The filter works as one types, and the URL is that of what is shown.
+let typing = 0
+
+function choose() {
+  const form = byId('filter'), section = form.closest('section')
+  const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value))
+  history.replaceState(null, '', location.origin + '/debug/?' + query + '#owners')
+  section.dataset.src = '/debug/owners?' + query
+  shown.delete(section)
+  refresh()
+}
+
+addEventListener('input', event => {
+  if (event.target.form !== byId('filter')) return
+  clearTimeout(typing)
+  typing = setTimeout(choose, event.target.nodeName === 'SELECT' ? 0 : 150)
+})
 
 // What the page says of itself: live, or since when it is not.
 let heard = Date.now(), problem = '' // why there are no news
@@ -138,7 +160,8 @@ function setState() {
     news.banner.text
   if (banner && banner.textContent !== symbol + text) steady(() => banner.replaceChildren(symbol + text))
   if (banner) banner.className = kind
-  document.title = symbol + (banner || problem ? text : ownTitle)
+  document.title = symbol + (banner || problem ? place + text : ownTitle)
+  if (news && !problem) setText(byId('role'), news.role || '')
   if (byId('icon').href !== byId('icon').dataset[kind]) byId('icon').href = byId('icon').dataset[kind]
 }
 
@@ -247,7 +270,7 @@ setInterval(() => {
 
 // Keys.
 function step(by) {
-  const rows = [...document.querySelectorAll('main tbody tr')].map(row => row.querySelector('summary,a,button'))
+  const rows = [...document.querySelectorAll('main tbody tr')].map(row => row.querySelector('summary,a,button:not(.tap)'))
     .filter(Boolean)
   const at = rows.findIndex(handle => handle.closest('tr').contains(document.activeElement))
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus()
@@ -272,6 +295,7 @@ addEventListener('keydown', event => {
 addEventListener('click', async event => {
   const button = event.target
   if (button.className === 'keys') return keys['?']()
+  if (button.className === 'tap') return button.setAttribute('aria-expanded', button.closest('tr').toggleAttribute('open'))
   if (button.className !== 'copy') return
   const code = button.previousElementSibling
   getSelection().selectAllChildren(code) // to be seen, and for pages that may not use the clipboard

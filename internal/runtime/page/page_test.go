@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -130,6 +131,22 @@ var shown = controller.Shows{
 		}
 		return []controller.Fact{{Name: "Watches", Value: "app=web"}, {Name: "Last restart", At: time.Now()}}
 	},
+	Pods: podsOfThings,
+}
+
+// podLists counts how often pods were read.
+var podLists atomic.Int64
+
+// podsOfThings are the pods of the thing named ok.
+func podsOfThings(_ context.Context, owner kube.Object) (out controller.Pods, err error) {
+	podLists.Add(1)
+	if owner.ObjectMeta().Name == "ok" {
+		out.List = []controller.Pod{{Name: "ok-1", Of: "ReplicaSet ok", Ready: true, Created: time.Now()},
+			{Name: "ok-2", Of: "ReplicaSet ok", Reason: "ImagePullBackOff", Message: "canary", Created: time.Now()}}
+	} else {
+		err = &kube.Status{Code: http.StatusForbidden, Reason: "Forbidden", Message: "canary"}
+	}
+	return out, err
 }
 
 // create creates a thing; conditions are pairs of a type and its STATUS/REASON.
@@ -188,8 +205,14 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 		if want := "All is well. 0 objects are as declared."; !s.Banner.Well || s.Banner.Text != want {
 			t.Errorf("at first: %+v", s.Banner)
 		}
-		if body := w.get("/debug/state").Body.String(); !strings.Contains(body, "Nothing. Checked ") {
+		if body := w.get("/debug/state").Body.String(); !strings.Contains(body, "; checked ") ||
+			strings.Contains(body, "<caption>") {
 			t.Errorf("at first: %s", body)
+		}
+		const example = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: example}\nspec: {}\nEND</code>"
+		if body := w.get("/debug/").Body.String(); !strings.Contains(body, "No objects yet. Create one:") ||
+			!strings.Contains(body, example) {
+			t.Errorf("without an object: %s", body)
 		}
 		w.create("ok", map[string]string{"Ready": "True/Complete"})
 		w.create("paused", map[string]string{"Paused": "True/Annotated", "Ready": "False/X"})
@@ -218,6 +241,7 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 		if c := s.Attention[0].Command; c != "kubectl describe configmaps refused -n default" {
 			t.Errorf("the command is %q", c)
 		}
+		w.opensWithWhatIsBroken()
 		if strings.Contains(body, "canary") {
 			t.Errorf("texts of errors or conditions are in %s", body)
 		}
@@ -235,6 +259,38 @@ func TestWhatNeedsAttentionIsThereWorstFirstAndGoesAgain(t *testing.T) {
 			t.Errorf("in the end: %+v", s.Banner)
 		}
 	})
+}
+
+// opensWithWhatIsBroken says that each broken object is on the page once, and that others are there when asked for.
+func (w *world) opensWithWhatIsBroken() {
+	w.Helper()
+	body := w.get("/debug/").Body.String()
+	for name, want := range map[string]int{"stalled": 1, "contested": 1, "degraded": 1, "refused": 1, "fails": 1,
+		"slow": 1, "ok": 0, "paused": 0} {
+		if n := strings.Count(body, `<tr data-key="ConfigMap/default/`+name+`/`); n != want {
+			w.Errorf("%s is in %d rows, want %d: %s", name, n, want, body)
+		}
+	}
+	for _, chip := range []string{"6 need attention", "■ 2 stalled", "✖ 1 failing", "▲ 1 degraded", "‖ 1 paused",
+		"✔ 1 healthy", "all 8 objects"} {
+		if !strings.Contains(body, ">"+chip+"</a>") {
+			w.Errorf("there is no chip %q in %s", chip, body)
+		}
+	}
+	for query, want := range map[string]string{"state=healthy": "ok", "state=all": "ok paused slow", "q=pau": "paused",
+		"kind=ConfigMap": "ok slow", "namespace=default": "ok slow"} {
+		body := w.get("/debug/?" + query).Body.String()
+		for _, name := range strings.Fields(want) {
+			if !strings.Contains(body, `<tr data-key="ConfigMap/default/`+name+`/`) {
+				w.Errorf("%s is not there with %s: %s", name, query, body)
+			}
+		}
+	}
+	var all Owners // a program gets what it asks for
+	w.read("/debug/owners?format=json", &all)
+	if all.All != 8 || fmt.Sprint(all.Kinds, all.Namespaces) != "[{ConfigMap 8}] [{default 8}]" {
+		w.Errorf("as JSON: %+v", all)
+	}
 }
 
 // Rules: LP-06, LP-08, LP-14, LP-23
@@ -296,6 +352,44 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 			}
 		})
 	}
+}
+
+// Rules: LP-14
+func TestRunsThatWroteOnlyAStatusAreFoldedAndWritesAreSaidInWords(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		w.create("web", nil)
+		time.Sleep(time.Second)
+		update := history.Write{Verb: "patch status", Object: "configmaps default/web", Code: 200}
+		add := func(writes ...history.Write) {
+			w.log.Add(history.Run{Kind: "ConfigMap", Namespace: "default", Name: "web", Causes: []string{"x"},
+				Began: time.Now(), Ended: time.Now(), Writes: writes})
+		}
+		add(update)
+		add(update, history.Write{Verb: "create", Object: "configmaps default/child", Code: 201})
+		for range 9 {
+			add(update)
+		}
+		refused := update
+		refused.Code = 500
+		add(refused)
+		body := w.get("/debug/timeline").Body.String()
+		for _, want := range []string{">+ 1 status update<", ">+ 9 status updates<",
+			"updated status<br>created ConfigMap child<", `update status <span class="bad">✖ 500</span>`} {
+			if strings.Count(body, want) != 1 {
+				t.Errorf("%q is not there once: %s", want, body)
+			}
+		}
+		if strings.Contains(body, " 200<") {
+			t.Errorf("a code that says nothing is there: %s", body)
+		}
+		if body := w.get("/debug/timeline?updates=1").Body.String(); strings.Count(body, "updated status") != 11 {
+			t.Errorf("unfolded: %s", body)
+		}
+		var all Timeline
+		if w.read("/debug/timeline?format=json", &all); len(all.Runs) != 12 {
+			t.Errorf("a program gets %d runs", len(all.Runs))
+		}
+	})
 }
 
 // Rules: LP-13
@@ -376,6 +470,12 @@ func TestManyObjectsAreShownAPageAtATime(t *testing.T) {
 		w.read("/debug/owners?format=json&state=degraded&namespace=default&kind=ConfigMap", &page)
 		if page.All != 1 {
 			t.Errorf("%d degraded objects", page.All)
+		}
+		for kind, want := range map[string]int{"configmap": page.All, "configmaps": page.All, "ConfigMaps": page.All,
+			"configmaps.": 0, "pods": 0} {
+			if w.read("/debug/owners?format=json&state=degraded&kind="+kind, &page); page.All != want {
+				t.Errorf("%d objects of kind %s, want %d", page.All, kind, want)
+			}
 		}
 	})
 }

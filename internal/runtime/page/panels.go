@@ -15,12 +15,13 @@ import (
 
 func showState(w *writer, data any, _ *http.Request) {
 	s := data.(State)
-	class, symbol := "good", "✔"
+	class := "good"
 	if !s.Banner.Well {
-		class, symbol = "bad", "✖"
+		class = "bad"
 	}
-	w.title, w.class = symbol+" "+s.Banner.Text, class
-	w.put(`<h1 id="banner" role="status" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class, text(w.title),
+	w.title, w.class = s.Banner.Text, class
+	w.put(`<h1 id="banner" role="status" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class,
+		bannerSymbols[class]+" "+text(w.title),
 		text(s.Version), moment(s.Started))
 	if s.Leader != "" {
 		w.put(`; %s`, text(s.Leader))
@@ -29,71 +30,82 @@ func showState(w *writer, data any, _ *http.Request) {
 	if !s.OldestAt.IsZero() {
 		w.put(`; oldest watch contact %s (%s)`, momentOf("oldestWatch", s.OldestAt), text(s.OldestOf))
 	}
-	w.put(`.</p><h2>Needs attention</h2>`)
-	if len(s.Attention) == 0 {
-		w.put(`<p>Nothing. Checked %s.</p>`, momentOf("time", s.Time))
+	w.put(`; checked %s.</p>`, momentOf("time", s.Time))
+	if len(s.general) == 0 {
 		return
 	}
-	w.table("The worst first.", "State", "What", "Reason", "Since", "#Failures", "Next try", "Next step")
-	for _, t := range s.Attention {
+	w.foldTable("Beside the objects below, the worst first.", "State", "What", "Reason", "Since", "Next try",
+		"What to do")
+	for _, t := range s.general {
 		what := text(t.Object())
 		if t.Name != "" {
 			what = ref(t.Kind, t.Namespace, t.Name)
 		}
-		step := text(t.Step)
-		if t.Command != "" {
-			step += `<br>` + command(t.Command)
-		}
-		since, next, failures := "", "", "#"
-		if t.Failures > 0 {
-			failures = number(t.Failures)
-		}
-		if !t.Since.IsZero() {
-			since = moment(t.Since)
-		}
-		if !t.Next.IsZero() {
-			next = planned(t.Next)
-		}
-		w.keyed(t.path()+"/"+t.Controller+t.Reason, word(t.State), what, text(t.Reason), since, failures, next, step)
+		w.keyed(t.path()+"/"+t.Controller+t.Reason, word(t.State)+tap, what, text(t.Reason), sinceOf(t), nextTry(t),
+			toDo(t))
 	}
 	w.end()
-	if s.Omitted > 0 {
-		w.put(`<p>and %d more: <a href="/debug/owners">all objects</a>, the worst first</p>`, s.Omitted)
+	if s.moreGeneral > 0 {
+		w.put(`<p>and %d more: <a href="/debug/state?format=json">all as JSON</a></p>`, s.moreGeneral)
 	}
 }
 
-func showOwners(w *writer, data any, r *http.Request) {
-	o, f := data.(Owners), readFilter(r.URL.Query())
-	w.put(`<h2 id="owners">Objects</h2><form action="/debug/#owners"><label>Search `+
-		`<input name="q" id="search" value="%s"></label> `+
-		`<label>Kind <input name="kind" value="%s" size="14"></label> `+
-		`<label>Namespace <input name="namespace" value="%s" size="14"></label> <label>State <select name="state">`+
-		`<option value="">all</option>`, text(f.Search), text(f.Kind), text(f.Namespace))
-	for _, state := range order[2:] {
-		chosen := ""
-		if state == f.State {
-			chosen = " selected"
-		}
-		w.put(`<option%s>%s</option>`, chosen, state)
+// sinceOf is since when an object, or a part of the process, is in its state.
+func sinceOf(t Trouble) string {
+	if t.Since.IsZero() {
+		return ""
 	}
-	w.put(`</select></label> <button>Show</button></form>`)
-	if o.All == 0 {
-		w.put(`<p>None: no object of a kind that skiff works for matches.</p>`)
+	return moment(t.Since)
+}
+
+// nextTry is when the next run may start, and how many have failed.
+func nextTry(t Trouble) string {
+	var out []string
+	if !t.Next.IsZero() {
+		out = append(out, planned(t.Next))
+	}
+	if t.Failures > 0 {
+		out = append(out, "after "+count(t.Failures, "failure", "failures"))
+	}
+	return strings.Join(out, ", ")
+}
+
+// toDo is what is wrong or, where that may not be said, what to do.
+func toDo(t Trouble) string {
+	if t.Message != "" {
+		return text(t.Message)
+	}
+	if t.Command == "" {
+		return text(t.Step)
+	}
+	return text(t.Step) + `<br>` + command(t.Command)
+}
+
+func showOwners(w *writer, data any, _ *http.Request) {
+	o := data.(Owners)
+	w.put(`<h2 id="owners">Objects</h2>`)
+	if len(o.States) == 0 && o.asked.none() {
+		showExample(w, o.example)
 		return
 	}
-	columns := []string{"State", "Object", "Conditions", "#Children", "#Last write", "#Age"}
-	w.table(count(o.All, "object", "objects")+", the worst first.", columns...)
+	showFilter(w, o)
+	if o.All == 0 {
+		w.put(`<p>None matches. <a href="/debug/?state=all#owners">All objects</a></p>`)
+		return
+	}
+	columns := []string{"State", "Object", "Children", "What it says", "Since", "Next try", "#Last write", "#Age"}
+	w.foldTable(count(o.All, "object", "objects")+", the worst first.", columns...)
 	times := map[string]int{} // an object is there once for each controller that works for it
 	for _, one := range o.Owners {
 		times[one.path()]++
 	}
 	for _, one := range o.Owners {
-		open, name := one.path() == f.Open, ref(one.Kind, one.Namespace, one.Name)
+		open, name := one.path() == o.asked.Open, ref(one.Kind, one.Namespace, one.Name)
 		if times[one.path()] > 1 {
 			name += `<br><span class="dim">controller ` + text(one.Controller) + `</span>`
 		}
-		w.keyed(one.path()+"/"+one.Controller, word(one.State), name, inWords(one.Conditions),
-			"#"+unfold(one, f, open), "#"+lately(one.LastWrite), "#"+age(one.Created))
+		w.keyed(one.path()+"/"+one.Controller, word(one.State)+tap, name, unfold(one, o.asked, open), says(one),
+			sinceOf(one.Trouble), nextTry(one.Trouble), "#"+lately(one.LastWrite), "#"+age(one.Created))
 		if open && one.hasDetails() {
 			var inner writer
 			showDetails(&inner, one)
@@ -104,6 +116,77 @@ func showOwners(w *writer, data any, r *http.Request) {
 	if o.Next != "" {
 		w.put(`<p><a href="/debug/?%s#owners">the next %d</a></p>`, text(o.Next), perPage)
 	}
+}
+
+// showExample is the list without an object: what to begin with.
+func showExample(w *writer, example string) {
+	if example == "" {
+		w.put(`<p>None: there is no object of a kind that skiff works for.</p>`)
+		return
+	}
+	w.put(`<p>No objects yet. Create one:</p>%s`, strings.Replace(command("kubectl apply -f - <<'END'\n"+example+"END"),
+		`<code>`, `<code class="block">`, 1))
+}
+
+// says is what there is to say about an object beside its state.
+func says(one Owner) string {
+	if one.Reason == "" || one.State == progressing {
+		return inWords(one.Conditions)
+	}
+	return `<b>` + text(one.Reason) + `</b><br><span class="says">` + toDo(one.Trouble) + `</span>`
+}
+
+// showFilter shows by what objects may be chosen, and how many there are of each.
+func showFilter(w *writer, o Owners) {
+	f := o.asked
+	all, broken := 0, 0
+	for _, one := range o.States {
+		all += one.Count
+		if needsAttention(one.Name) {
+			broken += one.Count
+		}
+	}
+	w.put(`<p class="chips">`)
+	chip := func(state, class, words string) {
+		to := f
+		to.State, to.After = state, nil
+		current := ""
+		if o.shown.State == state || state == everything && o.shown.State == "" {
+			current = ` aria-current="true"`
+		}
+		w.put(`<a class="state %s" data-key="state-%s" href="/debug/?%s#owners"%s>%s</a> `, class, state,
+			text(to.query("")), current, words)
+	}
+	if broken > 0 {
+		words := count(broken, "needs", "need") + " attention"
+		chip(attention, "", words)
+	}
+	for _, one := range o.States {
+		chip(one.Name, symbols[one.Name][0], symbols[one.Name][1]+" "+count(one.Count, Word(one.Name), Word(one.Name)))
+	}
+	chip(everything, "", "all "+count(all, "object", "objects"))
+	w.put(`</p><form id="filter" action="/debug/#owners"><input type="hidden" name="state" value="%s"><label>Search `+
+		`<input name="q" id="search" value="%s"></label> `, text(f.State), text(f.Search))
+	choice(w, "kind", "Kind", f.Kind, o.Kinds)
+	choice(w, "namespace", "Namespace", f.Namespace, o.Namespaces)
+	w.put(`<button>Show</button></form>`)
+}
+
+// choice is a list to choose from. What is chosen is in it, whatever there is.
+func choice(w *writer, name, label, chosen string, from []Count) {
+	w.put(`<label>%s <select name="%s" id="%s"><option value="" data-key="%s">all</option>`, label, name, name, name)
+	if i := slices.IndexFunc(from, func(c Count) bool { return c.Name == chosen }); i < 0 && chosen != "" {
+		from = append([]Count{{chosen, 0}}, from...)
+	}
+	for _, one := range from {
+		selected := ""
+		if one.Name == chosen {
+			selected = " selected"
+		}
+		w.put(`<option value="%s" data-key="%s %s"%s>%s (%d)</option>`, text(one.Name), name, text(one.Name), selected,
+			text(one.Name), one.Count)
+	}
+	w.put(`</select></label> `)
 }
 
 // unfold is how many children are ready, as a link that shows them below the row, or hides them again.

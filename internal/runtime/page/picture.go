@@ -160,16 +160,16 @@ func (p picture) drawWrites(w *writer, a *axis, run history.Run) {
 
 // drawStrip draws when the runs before these were, to scale, in one line.
 func (p picture) drawStrip(w *writer) {
-	if len(p.earlier) == 0 {
+	if len(p.all) == len(p.runs) {
 		return
 	}
-	first, last := p.earlier[0].Began, p.runs[len(p.runs)-1].Ended
+	first, last := p.all[0].Began, p.runs[len(p.runs)-1].Ended
 	x := func(t time.Time) string {
 		return percent(leftEdge + float64(t.Sub(first))/float64(max(last.Sub(first), 1))*(rightEdge-leftEdge))
 	}
 	w.put(`<div class="picture"><svg class="strip" role="img" aria-label="When all of the last %d runs were.">`+
-		`<text class="lane" x="0" y="17">all %d runs</text>`, len(p.earlier)+len(p.runs), len(p.earlier)+len(p.runs))
-	for _, run := range slices.Concat(p.earlier, p.runs) {
+		`<text class="lane" x="0" y="17">all %d runs</text>`, len(p.all), len(p.all))
+	for _, run := range p.all {
 		at := x(run.Began)
 		if run.Error != nil {
 			w.put(`<text class="bad middle" x="%s" y="17">✖</text>`, at)
@@ -180,7 +180,7 @@ func (p picture) drawStrip(w *writer) {
 	from := x(p.runs[0].Due)
 	w.put(`<line class="axis" x1="%s" x2="%s" y1="24" y2="24"/><text class="dim" x="%s" y="40">%s</text>`+
 		`<text class="dim end" x="%s" y="40">%s, below in detail: the last %d</text></svg></div>`, from, percent(rightEdge),
-		percent(leftEdge), clock(first), percent(rightEdge), clock(last), len(p.runs))
+		percent(leftEdge), clock(first), percent(rightEdge), clock(last), p.pictured())
 }
 
 // clock is a time of the day, and the day if that was another one.

@@ -84,7 +84,7 @@ func TestThePictureOfAnObjectSaysWhatHappenedAndHowLongItTook(t *testing.T) {
 		"hours between": {newest(runAt(0, false, creates), runAt(2*time.Hour, false, creates)), ready,
 			[]string{">3.0 s</text>", ">119 min</text>"}, "all 2 runs"},
 		"failures": {newest(waits...), not, []string{"6 runs: 5 failed, the last one did not.", ">15 s</text>",
-			"✖ 20 ms", "none of these runs has changed anything"}, ""},
+			"✖ 20 ms", "MODIFIED ×5, every 3.8 s", "none of these runs has changed anything"}, "✖2"},
 	} {
 		page := pictured(row.runs, row.condition)
 		for _, want := range row.want {

@@ -74,11 +74,13 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 	const evil = `<img src=x onerror=alert(1)>"'`
 	var w writer
 	showState(&w, State{Banner: Banner{Text: evil}, Leader: evil, Version: evil, OldestAt: time.Now(), OldestOf: evil,
-		Attention: []Trouble{{State: failing, Kind: evil, Namespace: evil, Name: evil, Reason: evil, Step: evil},
+		general: []Trouble{{State: failing, Kind: evil, Namespace: evil, Name: evil, Reason: evil, Step: evil},
 			{State: missing, Controller: evil, Namespace: evil, Reason: evil, Step: evil}}}, nil)
 	r := httptest.NewRequest(http.MethodGet, "/?q="+url.QueryEscape(evil)+"&kind="+url.QueryEscape(evil), nil)
-	showOwners(&w, Owners{All: 1, Owners: []Owner{{Trouble: Trouble{Kind: evil, Namespace: evil, Name: evil},
-		Conditions: []ConditionWord{{Type: evil, Status: conditions.Status(evil), Reason: evil}}}}, Next: evil}, r)
+	showOwners(&w, Owners{All: 1, States: []Count{{degraded, 1}}, Kinds: []Count{{evil, 1}},
+		Namespaces: []Count{{evil, 1}}, asked: readFilter(r.URL.Query()), Owners: []Owner{{Trouble: Trouble{
+			State: degraded, Kind: evil, Namespace: evil, Name: evil, Reason: evil, Message: evil},
+			Conditions: []ConditionWord{{Type: evil, Status: conditions.Status(evil), Reason: evil}}}}, Next: evil}, r)
 	run := history.Run{Kind: evil, Namespace: evil, Name: evil, Causes: []string{evil}, Outcome: evil,
 		Error:  &history.Error{Reason: evil, Code: 422, Kind: evil, Fields: []string{evil}, Text: evil},
 		Writes: []history.Write{{Verb: evil, Object: evil}}}
@@ -91,6 +93,33 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 	}
 	if strings.Count(w.String(), `"`)%2 != 0 {
 		t.Error("a quotation mark of the name ends an attribute")
+	}
+}
+
+// Rules: LP-10
+func TestTheHeadAndTheTitleOfEachPageSayWhichClusterItIs(t *testing.T) {
+	const server = "https://10.0.0.1:6443"
+	pod := Place{Server: server, Process: "pod skiff-7d9", Namespaces: "a,b"}
+	for _, row := range []struct {
+		place       Place
+		title, head string
+	}{
+		{Place{"prod-eu", server, "process 7 on box", "all"}, "prod-eu",
+			"<b>prod-eu</b> · " + server + " · process 7 on box · all namespaces<"},
+		{Place{Server: server}, "10.0.0.1:6443", server},
+		{pod, "skiff-7d9", "pod skiff-7d9 · namespaces a,b<"},
+	} {
+		within(t, Options{Place: row.place}, fails, func(w *world) {
+			w.create("ok", nil)
+			time.Sleep(time.Second)
+			for path, title := range map[string]string{"": "✔ " + row.title + ": All is well.",
+				"object/ConfigMap/default/ok": row.title + ": ConfigMap default/ok<"} {
+				body := w.get("/debug/" + path).Body.String()
+				if !strings.Contains(body, "<title>"+title) || !strings.Contains(body, row.head) {
+					t.Errorf("/debug/%s: %q or %q is missing in %s", path, title, row.head, body)
+				}
+			}
+		})
 	}
 }
 
@@ -134,6 +163,25 @@ func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
 				if ratio := (a + 0.05) / (b + 0.05); ratio < 4.5 {
 					t.Errorf("scheme %d: %s has a contrast of %.2f on %s", i, name, ratio, background)
 				}
+			}
+		}
+	}
+}
+
+// Rules: LP-27
+func TestWhatIsTypedIntoHasAnEdgeThatIsSeen(t *testing.T) {
+	schemes := regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1)
+	if len(schemes) != 2 {
+		t.Fatalf("%d schemes", len(schemes))
+	}
+	for i, scheme := range schemes {
+		of := func(name string) float64 {
+			return luminance(t, regexp.MustCompile(`--` + name + `:#([0-9a-f]{3,6})`).FindStringSubmatch(scheme[1])[1]) + 0.05
+		}
+		for _, background := range []string{"card", "bg"} {
+			a, b := of("edge"), of(background)
+			if ratio := max(a, b) / min(a, b); ratio < 3 {
+				t.Errorf("scheme %d: the edge has a contrast of %.2f on %s", i, ratio, background)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
@@ -37,10 +38,16 @@ type panel struct {
 }
 
 var panels = map[string]panel{
-	"state":  {func(p *Page, _ *http.Request) any { return p.State() }, showState},
-	"owners": {func(p *Page, r *http.Request) any { return p.owners(readFilter(r.URL.Query())) }, showOwners},
-	"timeline": {func(p *Page, r *http.Request) any { return p.timeline(r, r.URL.Query().Get("object")) },
-		showTimeline},
+	"state": {func(p *Page, _ *http.Request) any { return p.State() }, showState},
+	"owners": {func(p *Page, r *http.Request) any {
+		f := readFilter(r.URL.Query())
+		f.brokenFirst = !wantsJSON(r) // a program gets what it asks for
+		return p.owners(f)
+	}, showOwners},
+	"timeline": {func(p *Page, r *http.Request) any {
+		fold := !wantsJSON(r) && r.URL.Query().Get("updates") == "" // a program gets all
+		return p.timeline(r, r.URL.Query().Get("object"), fold)
+	}, showTimeline},
 	"queue":   {func(p *Page, _ *http.Request) any { return p.queueAnswer() }, showQueue},
 	"watches": {func(p *Page, _ *http.Request) any { return p.watchAnswer() }, showWatches},
 }
@@ -151,23 +158,47 @@ type Timeline struct {
 	Quiet  uint64        `json:"quietRuns"` // that found all as it should be
 	Failed bool          `json:"failedOnly,omitempty"`
 	Runs   []history.Run `json:"list"`
+
+	fold    bool
+	updates map[uint64]int    // how many runs that wrote only a status came directly after the run of an ID
+	kinds   map[string]string // of resources
 }
 
-// timeline returns the last runs, of one object (KIND/NAMESPACE/NAME) or of all.
-func (p *Page) timeline(r *http.Request, object string) Timeline {
+// timeline returns the last runs, of one object (KIND/NAMESPACE/NAME) or of all. With fold, those that wrote only a
+// status are counted.
+func (p *Page) timeline(r *http.Request, object string, fold bool) Timeline {
 	failed := r.URL.Query().Get("failed") != ""
+	updates, skipped := map[uint64]int{}, 0
 	runs, kept, quiet := p.o.History.Runs(maxShownRuns, func(run *history.Run) bool {
-		return (object == "" || object == run.Kind+"/"+run.Namespace+"/"+run.Name) && (!failed || run.Error != nil)
+		if object != "" && object != run.Kind+"/"+run.Namespace+"/"+run.Name || failed && run.Error == nil {
+			return false
+		}
+		if fold && isUpdate(run) {
+			skipped++
+			return false
+		}
+		updates[run.ID], skipped = skipped, 0
+		return true
 	})
+	updates[0] = skipped // before the first of the runs
 	out := Timeline{Format: Format, Object: kube.Printable(object, maxText), Kept: kept, Quiet: quiet, Failed: failed,
-		Runs: []history.Run{}}
+		Runs: []history.Run{}, fold: fold, updates: updates, kinds: p.kinds()}
 	for _, run := range runs {
-		if run.Error != nil && p.o.Token == nil {
+		if run.Error != nil && !p.open() {
 			without := *run.Error
 			without.Text = ""
 			run.Error = &without
 		}
 		out.Runs = append(out.Runs, run)
+	}
+	return out
+}
+
+// kinds are those of the resources that are watched.
+func (p *Page) kinds() map[string]string {
+	out := map[string]string{}
+	for _, w := range controller.WatchStates(p.o.Controllers()...) {
+		out[w.Resource.GroupResource()] = w.Resource.Kind
 	}
 	return out
 }
@@ -239,6 +270,7 @@ type ObjectAnswer struct {
 	Started  time.Time `json:"started"` // of the process
 	Owner    Owner     `json:"object"`
 	Others   []Owner   `json:"otherControllers,omitempty"` // the same object, as other controllers have it
+	Pods     *Pods     `json:"pods,omitempty"`
 	Timeline Timeline  `json:"timeline"`
 }
 
@@ -250,6 +282,12 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	}
 	rows := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
 	src, follows := link(kind, namespace, name), "owners timeline"
+	if len(rows) == 0 && wantsJSON(r) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		writeJSON(w, map[string]string{"format": Format})
+		return
+	}
 	if len(rows) == 0 {
 		const none = "There is no such object, or no controller of skiff works for it."
 		p.write(w, r, http.StatusNotFound, func(out *writer) {
@@ -259,7 +297,8 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.addWrites(rows)
-	data := ObjectAnswer{Format, p.o.Started, rows[0], rows[1:], p.timeline(r, rows[0].path())}
+	data := ObjectAnswer{Format, p.o.Started, rows[0], rows[1:], p.pods(r.Context(), rows[0]),
+		p.timeline(r, rows[0].path(), false)}
 	if wantsJSON(r) {
 		writeJSON(w, data)
 		return

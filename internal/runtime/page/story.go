@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,58 @@ const maxPictured = 6
 
 // picture is what happened for an object lately, as it is drawn and as the table says it.
 type picture struct {
-	runs    []history.Run // the oldest first
+	runs    []history.Run // the oldest first; of those that failed alike, the last one
 	earlier []history.Run // the same, before these
+	all     []history.Run
+	retries map[uint64]retries // by the ID of the run that stands for them
+	kinds   map[string]string  // of resources
 	ready   readiness
+}
+
+// retries are runs that failed alike, one after another.
+type retries struct {
+	times int
+	first time.Time // when the first of them began
+}
+
+// alike says that two runs had the same cause, tried the same and failed in the same way.
+func alike(a, b history.Run) bool {
+	same := func(a, b history.Write) bool { return a.Verb == b.Verb && a.Object == b.Object && a.Code == b.Code }
+	return a.Error != nil && b.Error != nil && a.Error.Reason == b.Error.Reason && a.Error.Code == b.Error.Code &&
+		a.Controller == b.Controller && slices.Equal(a.Causes, b.Causes) && slices.EqualFunc(a.Writes, b.Writes, same)
+}
+
+// foldRetries keeps the last one of runs that failed alike.
+func (p *picture) foldRetries() (out []history.Run) {
+	p.retries = map[uint64]retries{}
+	for i, run := range p.all {
+		r := retries{1, run.Began}
+		if i > 0 && alike(p.all[i-1], run) {
+			r = p.retries[p.all[i-1].ID]
+			r.times++
+			out = out[:len(out)-1]
+		}
+		p.retries[run.ID] = r
+		out = append(out, run)
+	}
+	return out
+}
+
+// often says how often a run failed alike; "": once.
+func (p picture) often(run history.Run) string {
+	r := p.retries[run.ID]
+	if r.times < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" ×%d, every %s", r.times, brief(run.Began.Sub(r.first)/time.Duration(r.times-1)))
+}
+
+// pictured is how many runs the picture is about.
+func (p picture) pictured() (n int) {
+	for _, run := range p.runs {
+		n += p.retries[run.ID].times
+	}
+	return n
 }
 
 // readiness is how long the cluster took after the last write, until the object was ready.
@@ -30,11 +80,12 @@ type readiness struct {
 }
 
 // newPicture orders runs, the newest of which comes first.
-func newPicture(runs []history.Run, all []ConditionWord) picture {
-	runs = slices.Clone(runs)
-	slices.Reverse(runs)
+func newPicture(t Timeline, all []ConditionWord) picture {
+	p := picture{all: slices.Clone(t.Runs), kinds: t.kinds}
+	slices.Reverse(p.all)
+	runs := p.foldRetries()
 	split := max(0, len(runs)-maxPictured)
-	p := picture{runs: runs[split:], earlier: runs[:split]}
+	p.runs, p.earlier = runs[split:], runs[:split]
 	at := slices.IndexFunc(all, func(c ConditionWord) bool { return c.Type == conditions.Ready })
 	if p.ready.known = at >= 0; p.ready.known {
 		p.findReady(all[at])
@@ -89,7 +140,7 @@ func (p picture) cause(run history.Run) string {
 	if more := len(run.Causes) - 1 + run.MoreCauses; more > 0 {
 		why += fmt.Sprintf(" +%d", more)
 	}
-	return why
+	return why + p.often(run)
 }
 
 // words say what a run was, for those who point at it.
@@ -97,7 +148,10 @@ func (p picture) words(run history.Run) string {
 	out := fmt.Sprintf("run %d: %s; waited %s, took %s", run.ID, strings.Join(run.Causes, ", "),
 		brief(run.Began.Sub(run.Due)), brief(run.Ended.Sub(run.Began)))
 	for i, one := range run.Writes {
-		out += fmt.Sprintf("\n%d %s: %d", i+1, asked(run, one), one.Code)
+		out += fmt.Sprintf("\n%d %s", i+1, asked(p.kinds, run, one))
+		if one.Code >= http.StatusBadRequest {
+			out += fmt.Sprint(": ", one.Code)
+		}
 	}
 	return out
 }

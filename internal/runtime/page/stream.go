@@ -42,6 +42,7 @@ type News struct {
 	Time     time.Time         `json:"time"`
 	Page     string            `json:"page"` // another one: style or script have changed
 	Banner   Banner            `json:"banner"`
+	Role     string            `json:"role,omitempty"` // leader, standby
 	Contact  time.Time         `json:"lastContact,omitzero"`
 	OldestAt time.Time         `json:"oldestWatch,omitzero"`
 	Versions map[string]string `json:"versions"` // of panels: another one, another content
@@ -104,7 +105,8 @@ func (p *Page) latest() (News, time.Time) {
 	if !maps.Equal(versions, f.moved) || began.Sub(f.stateAt) >= stateAge {
 		s := p.State()
 		f.stateAt = began
-		f.news = News{Format: Format, Page: p.assets, Banner: s.Banner, Contact: s.Contact, OldestAt: s.OldestAt}
+		f.news = News{Format: Format, Page: p.assets, Banner: s.Banner, Role: p.role(), Contact: s.Contact,
+			OldestAt: s.OldestAt}
 		state = s.version()
 	}
 	f.moved, f.news.Versions = versions, maps.Clone(versions)
@@ -240,7 +242,7 @@ func retry(first bool) string {
 
 // same says whether there is nothing new in other.
 func (n News) same(other News) bool {
-	return n.Banner == other.Banner && maps.Equal(n.Versions, other.Versions)
+	return n.Banner == other.Banner && n.Role == other.Role && maps.Equal(n.Versions, other.Versions)
 }
 
 func (n News) text() []byte {

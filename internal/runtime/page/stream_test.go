@@ -212,7 +212,7 @@ func TestAPanelIsMadeOnceForTheTabsThatFetchItAfterTheSameNews(t *testing.T) {
 		feed := &w.page.feed
 		first := w.get(path).Body.String()
 		feed.mu.Lock()
-		if len(feed.parts) != 1 || !strings.Contains(first, "None: no object") {
+		if len(feed.parts) != 1 || !strings.Contains(first, "None matches.") {
 			w.Errorf("%d parts are kept; %s", len(feed.parts), first)
 		}
 		feed.parts[path] = part{feed.parts[path].version, "kept"}

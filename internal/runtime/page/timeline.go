@@ -1,9 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"skiff/internal/runtime/history"
@@ -23,19 +25,39 @@ func showTimeline(w *writer, data any, r *http.Request) {
 	if t.Failed {
 		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
 	}
-	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s</p>`,
+	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s`,
 		count(int(t.Kept), "run", "runs"), t.Quiet, link)
-	if len(t.Runs) == 0 {
+	if t.fold && !t.Failed {
+		w.put(`; <a href="/debug/timeline?updates=1">with status updates</a>`)
+	}
+	w.put(`</p>`)
+	if len(t.Runs) == 0 && t.updates[0] == 0 {
 		w.put(`<p>None: since the start no such run has written or failed.</p>`)
 		return
 	}
 	w.tallTable("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
 		"Result")
 	for _, run := range t.Runs {
+		w.folded(t.updates[run.ID])
 		w.keyed(fmt.Sprint(run.ID), moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
-			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), writes(run), result(run))
+			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), t.writes(run), result(run))
 	}
+	w.folded(t.updates[0])
 	w.end()
+}
+
+// folded is a row for runs that wrote only a status.
+func (w *writer) folded(updates int) {
+	if updates > 0 {
+		w.put(`<tr class="fold"><td colspan="%d">+ %s</td></tr>`, len(w.columns),
+			count(updates, "status update", "status updates"))
+	}
+}
+
+// isUpdate says that a run has written a status, or an Event, and nothing else.
+func isUpdate(run *history.Run) bool {
+	changed := func(w history.Write) bool { return !isStatus(w) || w.Refused() }
+	return run.Error == nil && len(run.Writes) > 0 && run.MoreWrites == 0 && !slices.ContainsFunc(run.Writes, changed)
 }
 
 func causes(run history.Run) string {
@@ -54,10 +76,10 @@ func local(run history.Run, s string) string {
 	return strings.ReplaceAll(s, " "+run.Namespace+"/", " ")
 }
 
-func writes(run history.Run) string {
+func (t Timeline) writes(run history.Run) string {
 	var out []string
 	for _, one := range run.Writes {
-		out = append(out, text(asked(run, one))+" "+codeWord(one))
+		out = append(out, strings.TrimSpace(text(asked(t.kinds, run, one))+" "+codeWord(one)))
 	}
 	if run.MoreWrites > 0 {
 		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
@@ -71,7 +93,7 @@ func result(run history.Run) string {
 	}
 	out := `<span class="result"><span class="bad">✖ ` + text(run.Error.Reason) + `</span>`
 	if run.Error.Code != 0 {
-		out += fmt.Sprintf(" (%d %s)", run.Error.Code, text(run.Error.Kind))
+		out += " (" + strings.TrimSpace(fmt.Sprintf("%d %s", run.Error.Code, text(run.Error.Kind))) + ")"
 	}
 	if len(run.Error.Fields) > 0 {
 		out += ": " + text(strings.Join(run.Error.Fields, ", "))
@@ -82,22 +104,52 @@ func result(run history.Run) string {
 	return out + "<br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
 }
 
-// asked is what a write asked the server for.
-func asked(run history.Run, w history.Write) string {
-	out := w.Verb + " " + local(run, w.Object)
-	if w.DryRun {
-		return "dry run: " + out
+// verbs are what a write does, and what it has done.
+var verbs = map[string][2]string{"create": {"create", "created"}, "patch": {"change", "changed"},
+	"delete": {"delete", "deleted"}, "patch status": {"update", "updated"}}
+
+// verbOf is the word for a write: whether it was done, or only tried.
+func verbOf(w history.Write) string {
+	words, ok := verbs[w.Verb]
+	switch {
+	case !ok:
+		return w.Verb
+	case w.DryRun || w.Code == 0 || w.Code >= http.StatusBadRequest:
+		return words[0]
 	}
-	return out
+	return words[1]
 }
 
-// codeWord is a code of HTTP as a word: what was refused is marked.
+// asked is what a write has done, or was to do.
+func asked(kinds map[string]string, run history.Run, w history.Write) string {
+	resource, key, _ := strings.Cut(w.Object, " ")
+	name, kind := strings.TrimPrefix(key, run.Namespace+"/"), cmp.Or(kinds[resource], resource)
+	what := kind + " " + name
+	switch {
+	case strings.HasSuffix(w.Verb, " status") && kind == run.Kind && name == run.Name:
+		what = "status"
+	case strings.HasSuffix(w.Verb, " status"):
+		what = "status of " + what
+	case resource == "events" || strings.HasPrefix(resource, "events."):
+		what = "an Event"
+	}
+	if w.DryRun {
+		return "dry run: " + verbOf(w) + " " + what
+	}
+	return verbOf(w) + " " + what
+}
+
+// codeWord is a code of HTTP where something was refused, or is to be noted.
 func codeWord(w history.Write) string {
 	switch {
 	case w.Code == 0:
 		return `<span class="bad">✖ no answer</span>`
 	case w.Refused():
 		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, w.Code)
+	case w.Again:
+		return fmt.Sprintf("%d, sent again", w.Code)
+	case w.Code >= http.StatusBadRequest:
+		return fmt.Sprint(w.Code)
 	}
-	return fmt.Sprint(w.Code)
+	return ""
 }

@@ -50,12 +50,23 @@ func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 
 // DecodeWithin is DecodeLenient with other bounds for the estimated memory, and for how deep the value is nested.
 func DecodeWithin(data []byte, memory, depth int) (v any, duplicates []string, err error) {
-	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, limit: memory, depth: depth}
+	return decodeBy(reader{data: data}, memory, depth)
+}
+
+// DecodeReplacing is DecodeWithin for a server that takes strings that are no UTF-8, or have half of a surrogate pair:
+// what is wrong in them becomes the replacement character.
+func DecodeReplacing(data []byte, memory, depth int) (v any, duplicates []string, err error) {
+	return decodeBy(reader{data: data, replace: true}, memory, depth)
+}
+
+func decodeBy(r reader, memory, depth int) (v any, duplicates []string, err error) {
+	r.seen = recently.Get().(*seen)
+	d := decoder{reader: r, limit: memory, depth: depth}
 	defer recently.Put(d.seen)
 	if v, err = d.value(); err != nil {
 		return nil, nil, fmt.Errorf("decode JSON: %w", err)
 	}
-	if d.peek() != 0 || d.pos < len(data) {
+	if d.peek() != 0 || d.pos < len(d.data) {
 		return nil, nil, errors.New("decode JSON: data after the value")
 	}
 	return v, d.duplicates, nil

@@ -1,6 +1,8 @@
 package patch
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"testing"
 )
@@ -59,5 +61,27 @@ func TestEqualComparesNumbersByValue(t *testing.T) {
 		if got := Equal(c.a, c.b); got != c.want {
 			t.Errorf("Equal(%#v, %#v) = %v", c.a, c.b, got)
 		}
+	}
+}
+
+// What encoding/json makes of text that is no UTF-8, a server that is compared with Go's makes of it, too; others
+// refuse the text.
+func TestTextThatIsNoUTF8IsReplacedWhereThatIsWanted(t *testing.T) {
+	for _, text := range []string{"\"a\xffb\"", "\"\xc3\x28\xe2\x82\"", `"\ud800"`, `"\udc00\ud800x"`, `"\ud800A"`,
+		"{\"a\xff\":1}", "\"\xed\xa0\x80\""} {
+		var want any
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		v, _, err := DecodeReplacing([]byte(text), maxMemory, MaxDepth)
+		if err != nil || fmt.Sprint(v) != fmt.Sprint(want) {
+			t.Errorf("%q: %q, %v, want %q", text, v, err, want)
+		}
+		if v, _, err := DecodeLenient([]byte(text)); err == nil {
+			t.Errorf("%q is read as %q", text, v)
+		}
+	}
+	if v, _, err := DecodeReplacing([]byte(`"\uzzzz"`), maxMemory, MaxDepth); err == nil {
+		t.Errorf("no code is read as %q", v)
 	}
 }

@@ -10,11 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads JSON as RFC 8259 has it. A string that is not UTF-8, or has half of a surrogate pair, is an error.
+// reader reads JSON as RFC 8259 has it. A string that is not UTF-8, or has half of a surrogate pair, is an error,
+// unless what is wrong is replaced.
 type reader struct {
-	data []byte
-	pos  int
-	seen *seen // nil: strings are made anew
+	data    []byte
+	pos     int
+	seen    *seen // nil: strings are made anew
+	replace bool  // by U+FFFD, each byte that is no UTF-8, as encoding/json does
 }
 
 // seen has strings that were read before, by a hash of three of their bytes and their length: names of fields and
@@ -135,13 +137,20 @@ func (r *reader) text() (string, error) {
 			if escaped != nil {
 				text = append(escaped, text...)
 			}
-			if !utf8.Valid(text) {
+			switch {
+			case utf8.Valid(text):
+			case r.replace:
+				text = []byte(string([]rune(string(text))))
+			default:
 				return "", fmt.Errorf("a string that is not UTF-8, before byte %d", r.pos)
 			}
 			r.pos++
 			return r.seen.of(text), nil
 		case c == '\\':
 			char, n := unescape(r.data[r.pos:])
+			if n == 0 && r.replace && hex(r.data[r.pos:]) >= 0 {
+				char, n = utf8.RuneError, len(`\ud800`)
+			}
 			if n == 0 {
 				return "", r.unexpected("that escapes no character")
 			}

@@ -3,6 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"io"
+
+	"skiff/internal/runtime/kube"
 )
 
 // Format names the form of the JSON lines.
@@ -22,9 +24,19 @@ type jsonLine struct {
 	Next      string  `json:"next,omitempty"`
 }
 
+// printable is a writer of JSON for a terminal: an encoder writes a whole value at once.
+type printable struct{ io.Writer }
+
+func (p printable) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, kube.PrintableJSON(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 // JSON writes a plan as lines of JSON: one about the two programs, one for each write, and a summary.
 func (out *Plan) JSON(w io.Writer, skiff, server string) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printable{w})
 	e.SetEscapeHTML(false)
 	head := struct {
 		Format string `json:"format"`

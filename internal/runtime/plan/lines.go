@@ -64,6 +64,10 @@ func (b *builder) children(all []told) (out []*child) {
 		if t.report.Held != "" {
 			b.owner.Lines = append(b.owner.Lines, Line{Op: Held, Note: t.report.Held})
 		}
+		for _, note := range t.report.LeftOut {
+			b.owner.Lines = append(b.owner.Lines, Line{Op: Blocked, Error: note,
+				Next: "correct the hook, or the definition"})
+		}
 		t.report.Pruned = slices.DeleteFunc(slices.Clone(t.report.Pruned),
 			func(r apply.Result) bool { return book(r.Resource) })
 		b.owner.deleting = b.owner.deleting || t.want == nil && len(t.report.Pruned) > 0

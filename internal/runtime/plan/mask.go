@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // placeholder is printed in the place of a value, without quotes.
@@ -25,40 +26,107 @@ func (p placeholder) String() string { return string(p) }
 // hidden is that of a secret of some bytes.
 func hidden(bytes int) placeholder { return placeholder(fmt.Sprintf("(hidden, %d bytes)", bytes)) }
 
-// credential matches the name of a variable, a flag or an annotation whose value is one.
-var credential = regexp.MustCompile(
-	`(?i)pass(wd|phrase)?$|password|secret|token|credential|[-_.]key$|api-?key|^key$|auth$`)
-
 // lastApplied is how the annotations end in which a client keeps what it applied last, with all values.
 const lastApplied = "last-applied-configuration"
 
 // restartedAt is the annotation of a pod template by which a workload is restarted; its value is the time.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// shown returns a value as it may be printed, and whether it is hidden.
+// shown returns a value as it may be printed, and whether something of it is hidden.
 func shown(r kube.Resource, at *place, v any) (any, bool) {
-	if v == nil {
-		return nil, false
+	m := mask{kind: r.Kind}
+	if r.Group != "" {
+		m.kind = ""
 	}
-	path := at.names()
-	last := path[len(path)-1]
-	secret := r.Group == "" && r.Kind == "Secret"
-	annotation := len(path) > 1 && path[len(path)-2] == "annotations"
-	list, isList := v.([]any)
+	item := ""
+	if at != nil && at.up != nil && at.up.item != nil {
+		item = at.up.name
+	}
+	return m.value(at.names(), item, v), m.hides
+}
+
+// mask hides what is secret in a value and below, by one set of rules for all kinds.
+type mask struct {
+	kind  string // of the object, "" if its group is another than the core group
+	hides bool
+}
+
+// value returns a value as it may be printed. item is the name of the object that the value is a field of, "" if that
+// has none.
+func (m *mask) value(path []string, item string, v any) any {
+	last := ""
+	if len(path) > 0 {
+		last = path[len(path)-1]
+	}
+	switch v := v.(type) {
+	case nil, bool:
+		return v
+	case map[string]any:
+		name, _ := v["name"].(string)
+		out := make(map[string]any, len(v))
+		for key, field := range v {
+			out[key] = m.value(append(path[:len(path):len(path)], key), name, field)
+		}
+		return out
+	case []any:
+		if !slices.ContainsFunc(v, func(item any) bool { _, text := item.(string); return !text }) {
+			return m.texts(last, v)
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = m.value(append(path[:len(path):len(path)], last), "", item)
+		}
+		return out
+	}
 	switch {
 	case last == restartedAt:
-		return restartTime, false
-	case secret && (path[0] == "data" || path[0] == "stringData"):
-		return hidden(secretSize(path[0], v)), true
-	case annotation && (secret && strings.HasSuffix(last, lastApplied) || credential.MatchString(last)),
-		last == "value" && at.up != nil && at.up.item != nil && credential.MatchString(at.up.name),
-		// a list that could not be taken apart:
-		isList && slices.Contains([]string{"env", "containers", "initContainers"}, last):
-		return hidden(size(v)), true
-	case isList && (last == "args" || last == "command"):
-		return shownArgs(list)
+		return restartTime
+	case m.kind == "Secret" && len(path) > 1 && (path[0] == "data" || path[0] == "stringData"):
+		m.hides = true
+		return hidden(secretSize(path[0], v))
+	case m.isSecret(path, last, item):
+		return m.hide(v)
 	}
-	return v, false
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	redact := process.RedactNamed
+	if last == "value" && item != "" { // of a variable
+		redact = func(text string) string { return process.Redact(text, nil) }
+	}
+	return m.redacted(text, redact(text))
+}
+
+// isSecret says of the place of a value that it is that of a credential.
+func (m *mask) isSecret(path []string, last, item string) bool {
+	if last == "value" && process.IsSecretName(item) { // of a variable, or a header
+		return true
+	}
+	if n := len(path); n > 1 {
+		annotation := path[n-2] == "annotations"
+		if annotation && strings.HasSuffix(last, lastApplied) {
+			return true
+		}
+		if annotation || m.kind == "ConfigMap" && n == 2 && (path[0] == "data" || path[0] == "binaryData") {
+			return process.IsSecretName(last)
+		}
+	}
+	return process.IsSecretField(last)
+}
+
+func (m *mask) hide(v any) any {
+	m.hides = true
+	return hidden(size(v))
+}
+
+// redacted returns a text of which something was replaced.
+func (m *mask) redacted(before, after string) any {
+	if before == after {
+		return before
+	}
+	m.hides = true
+	return placeholder(after)
 }
 
 func size(v any) int {
@@ -78,24 +146,39 @@ func secretSize(field string, v any) int {
 	return size(v)
 }
 
-// shownArgs hides the values of flags whose names are those of credentials: --password=x and --password x.
-func shownArgs(list []any) (shown any, hides bool) {
+// texts hides what is secret in a list of texts, which may be arguments: --password=x, --password x, a.password=x.
+func (m *mask) texts(field string, list []any) any {
 	out, next := slices.Clone(list), false
 	for i, item := range list {
 		text, _ := item.(string)
 		name, value, assigned := strings.Cut(text, "=")
 		word, rest, several := strings.Cut(text, " ")
 		switch {
-		case next:
-			out[i], hides = hidden(len(text)), true
-		case assigned && strings.HasPrefix(name, "-") && credential.MatchString(name):
-			out[i], hides = placeholder(name+"=")+hidden(len(value)), true
-		case several && credential.MatchString(word): // as redis.conf has it: requirepass x
-			out[i], hides = placeholder(word+" ")+hidden(len(rest)), true
+		case next, process.IsSecretField(field):
+			out[i] = m.hide(text)
+		case assigned && !strings.Contains(name, " ") && process.IsSecretName(name):
+			out[i], m.hides = placeholder(name+"=")+hidden(len(value)), true
+		case several && !assigned && !strings.Contains(word, ":") && process.IsSecretName(word):
+			out[i], m.hides = placeholder(word+" ")+hidden(len(rest)), true // as redis.conf has it: requirepass x
+		case shortPassword.MatchString(text):
+			out[i], m.hides = placeholder("-p")+hidden(len(text)-len("-p")), true
+		default:
+			out[i] = m.redacted(text, process.RedactNamed(text))
 		}
-		next = !next && strings.HasPrefix(text, "-") && !assigned && !several && credential.MatchString(text)
+		flag := strings.HasPrefix(text, "-") && !assigned && !several
+		next = !next && flag && (process.IsSecretName(text) || text == "-p" && i+1 < len(list) && !isPort(list[i+1]))
 	}
-	return out, hides
+	return out
+}
+
+// shortPassword is the flag -p with a password behind it, as clients of databases have it. One of letters alone may be
+// another flag.
+var shortPassword = regexp.MustCompile(`^-p[^-=\s]*[0-9][^=\s]*[^-=\s0-9][^=\s]*$`)
+
+// isPort says that what follows -p is a number, and so no password.
+func isPort(v any) bool {
+	text, _ := v.(string)
+	return strings.Trim(text, "0123456789:") == ""
 }
 
 // secrets are the values of the Secrets that were met. They are cut out of what a server or a hook says.

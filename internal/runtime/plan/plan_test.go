@@ -23,7 +23,7 @@ func TestValuesOfFlagsThatLookLikeCredentialsAreHiddenAndNoOthers(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown, _ := shownArgs(list.([]any))
+		shown := new(mask).texts("args", list.([]any))
 		if text, err := json.Marshal(shown); err != nil || string(text) != want {
 			t.Errorf("%s is shown as %s (%v), want %s", args, text, err, want)
 		}

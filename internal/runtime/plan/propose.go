@@ -13,6 +13,9 @@ type Proposal struct {
 	Resource kube.Resource
 	Key      kube.Key
 	Object   kube.Raw
+	// Refused says which fields of it the server has refused, each with its place in a file; none: err is about
+	// something else. nil: the places are not known.
+	Refused func(ctx context.Context, c *kube.Client, err error) []string
 }
 
 // userManager is the field manager of `kubectl apply --server-side`, who most likely applies a file.
@@ -31,7 +34,7 @@ func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[st
 			out.Objects++
 			o := ownerOf(one.Resource, one.Key)
 			o.New, o.Failed = fresh, kube.AsStatus(err) == nil
-			o.Lines = []Line{{Op: Blocked, Error: kube.Text(kube.Explain(err)), Next: "correct the file of -f"}}
+			o.Lines = p.refusedLines(ctx, one, err)
 			out.add(o)
 			continue
 		}
@@ -42,6 +45,19 @@ func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[st
 		proposed[one.Resource.GroupResource()] = append(proposed[one.Resource.GroupResource()], answer)
 	}
 	return proposed
+}
+
+// refusedLines say why a proposal is refused: where and what is wrong, or what the server says.
+func (p *Planner) refusedLines(ctx context.Context, one Proposal, err error) (lines []Line) {
+	if one.Refused != nil {
+		for _, text := range one.Refused(ctx, p.o.Client, err) {
+			lines = append(lines, Line{Op: Blocked, Error: kube.Text(text)})
+		}
+	}
+	if len(lines) > 0 {
+		return lines
+	}
+	return []Line{{Op: Blocked, Error: kube.Text(kube.Explain(err)), Next: "correct the file of -f"}}
 }
 
 // tryProposal returns what the server would make of a proposal, and whether it would be new.

@@ -45,8 +45,9 @@ func (o *Output) Write(p []byte) (int, error) {
 // Lines hands over what is written to it line by line, without control characters and empty lines.
 type Lines struct {
 	Say      func(line string)
-	MaxLine  int // bytes of one line; the rest of it is dropped
-	MaxTotal int // bytes of all lines; 0: any number
+	MaxLine  int  // bytes of one line; the rest of it is dropped
+	MaxTotal int  // bytes of all lines; 0: any number
+	Indented bool // blanks at the beginning of a line stay
 	part     []byte
 	said     int
 }
@@ -74,7 +75,11 @@ func (l *Lines) Write(p []byte) (n int, err error) {
 
 // Flush hands over the last line, which does not end with a line break.
 func (l *Lines) Flush() {
-	if text := strings.TrimSpace(string(l.part)); text != "" {
+	text := strings.TrimRight(string(l.part), " \t")
+	if !l.Indented {
+		text = strings.TrimLeft(text, " \t")
+	}
+	if text != "" {
 		l.Say(strings.ToValidUTF8(text, "?"))
 	}
 	l.part = l.part[:0]

@@ -107,8 +107,6 @@ func TestRequestsForFeaturesThatAreNotServedGetAnErrorAtOnce(t *testing.T) {
 		w.must(201, "POST", "/api/v1/namespaces/default/pods",
 			`{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"x"}]}}`, auth...)
 		for path, message := range map[string]string{
-			"log": "nothing runs in this pod: skiff's embedded API server answers with the annotation " +
-				"skiff.dev/log of the pod, if there is one",
 			"exec":        "nothing runs in this pod: skiff's embedded API server serves no exec",
 			"portforward": "nothing runs in this pod: skiff's embedded API server serves no portforward",
 		} {
@@ -193,6 +191,11 @@ func TestThePodsLogIsAnAnnotation(t *testing.T) {
 		w.must(201, "POST", pods, `{"metadata":{"name":"p","annotations":{"skiff.dev/log":"one\ntwo\nthree",
 			"skiff.dev/log.side":"aside"}},"spec":{"containers":[{"name":"main","image":"i"},
 			{"name":"side","image":"i"}]}}`)
+		w.must(201, "POST", pods, `{"metadata":{"name":"none"},"spec":{"containers":[{"name":"main","image":"i"}]}}`)
+		if a := w.must(200, "GET", pods+"/none/log?follow=true", ""); strings.Count(a.raw, "\n") != 1 ||
+			!strings.HasPrefix(a.raw, "Nothing runs in this pod") || !strings.Contains(a.raw, "skiff.dev/log") {
+			t.Errorf("without an annotation: %q", a.raw)
+		}
 		for query, want := range map[string]string{
 			"container=main":                "one\ntwo\nthree\n",
 			"container=side":                "aside\n",

@@ -106,6 +106,7 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 	if k.Author {
 		obj.Set(o, w.user.Name, "spec", "username")
 		obj.Set(o, obj.Anys(w.user.Groups), "spec", "groups")
+		obj.Remove(o, "spec", "extra")
 		if obj.Remove(o, "spec", "uid"); w.user.UID != "" {
 			obj.Set(o, w.user.UID, "spec", "uid")
 		}
@@ -119,6 +120,9 @@ func (s *Server) prepareNew(tx *store.Tx, w *write) error {
 		meta["finalizers"] = append(finalizers, f) // which no field manager owns
 	}
 	w.fillLimits(tx)
+	if !slices.Contains(s.opts.WithoutPlugins, defaultStorageClass) {
+		w.fillClass(tx)
+	}
 	return nil
 }
 

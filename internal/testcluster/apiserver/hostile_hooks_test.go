@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -10,8 +11,9 @@ import (
 	"time"
 )
 
-// A webhook that answers with a byte each second, without an end, by sending the server around, or with a patch that
-// doubles the object forty times fails within its timeout and with little memory. Others can write meanwhile.
+// A webhook that answers with a byte each second, without an end, by sending the server around, with a patch that
+// doubles the object forty times, or with a switch of protocols fails within its timeout and with little memory.
+// Others can write meanwhile.
 func TestAHostileWebhookCostsItsTimeoutAndLittleMemory(t *testing.T) {
 	withHooks(t, func(w *testServer, h *hooks) {
 		h.odd["/drip"] = func(to http.ResponseWriter, _ *http.Request) {
@@ -36,11 +38,22 @@ func TestAHostileWebhookCostsItsTimeoutAndLittleMemory(t *testing.T) {
 		h.odd["/around"] = func(to http.ResponseWriter, r *http.Request) {
 			http.Redirect(to, r, "/around", http.StatusTemporaryRedirect)
 		}
+		h.odd["/switch"] = func(to http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(to).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+			io.Copy(io.Discard, conn) // until the server closes it
+		}
 		h.always("/grow", change(`[{"op":"add","path":"/x","value":["0123456789"]}`+
 			strings.Repeat(`,{"op":"copy","from":"/x","path":"/x/-"}`, 40)+`]`))
 		for path, want := range map[string]string{"/drip": "context deadline exceeded",
 			"/flood": "longer than 3145728 bytes", "/around": "stopped after 10 redirects",
-			"/grow": "result too large"} {
+			"/switch": "the server responded with the status code 101",
+			"/grow":   "result too large"} {
 			h.configure("mutating", "c", `,"timeoutSeconds":5`, path)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

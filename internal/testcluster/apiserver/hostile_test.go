@@ -67,6 +67,9 @@ func freeWidgets(t *testing.T, test func(w *testServer)) {
 }
 
 func TestObjectsAreAsLargeAndDeepAsOnARealServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
 	var items, numbers, members []string
 	for i := range 40_000 {
 		items = append(items, fmt.Sprintf(`{"n":"item-%05d"}`, i))
@@ -100,6 +103,9 @@ func TestObjectsAreAsLargeAndDeepAsOnARealServer(t *testing.T) {
 
 // A JSON patch adds below what is there, so that an object can become deeper than any body.
 func TestPatchesCannotNestAnObjectWithoutLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	freeWidgets(t, func(w *testServer) {
 		w.must(201, "POST", widgetPath, widget("a", `{"image":"i","free":{}}`))
 		const levels = 4_000

@@ -137,6 +137,7 @@ func (s *Server) housekeep() {
 		if s.opts.RBAC {
 			s.aggregateRoles()
 		}
+		s.checkFlows()
 		next = sooner(next, s.expireEvents())
 		next = sooner(next, s.restoreService())
 		timer.Stop()

@@ -48,8 +48,11 @@ func (s *Server) get(r *request) error {
 
 // respond writes one object in the requested form.
 func (s *Server) respond(r *request, code int, o *store.Object) error {
+	if r.warner == nil && len(r.warnings) > 0 {
+		r.warner = httpd.NewWarner(r.writer)
+	}
 	for _, text := range r.warnings {
-		httpd.Warn(r.writer, text)
+		r.warner.Warn(text)
 	}
 	o, err := s.convertedOne(r.Context(), r.kind, o)
 	if err != nil {

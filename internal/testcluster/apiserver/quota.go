@@ -72,7 +72,7 @@ func (w *write) charged() bool {
 	switch w.kind.TableName() {
 	case "pods":
 		return w.sub == "resize" || w.sub == "" && before != deadline
-	case "services", "persistentvolumeclaims":
+	case "services", "persistentvolumeclaims", "resourceclaims.resource.k8s.io":
 		return w.sub == ""
 	}
 	return false
@@ -81,51 +81,6 @@ func (w *write) charged() bool {
 // forbidden is the answer of an admission plugin that refuses a write.
 func (w *write) forbidden(text string) error {
 	return httpd.Forbidden(w.kind.Group, w.kind.Plural, obj.String(w.next, "metadata", "name"), text)
-}
-
-// limitRanges returns the LimitRanges for a write: those of the namespace, of a new pod or claim or a change of what
-// these ask for.
-func (w *write) limitRanges(tx *store.Tx) []*store.Object {
-	switch {
-	case w.kind.TableName() == "pods" && (w.cur == nil || w.sub == "resize"),
-		w.kind.TableName() == "persistentvolumeclaims" && w.sub == "":
-		if w.cur == nil || !w.cur.Deleting {
-			return tx.List("limitranges", w.namespace)
-		}
-	}
-	return nil
-}
-
-// fillLimits gives a pod the defaults of the LimitRanges, which no field manager owns.
-func (w *write) fillLimits(tx *store.Tx) {
-	for _, o := range w.limitRanges(tx) {
-		if kinds.FillLimits(o.Value(), w.next); w.cur == nil && w.kind.NewStatus != nil {
-			w.next["status"] = w.kind.NewStatus(w.next)
-		}
-	}
-}
-
-// checkLimits refuses what is not within the LimitRanges, and the growth of a claim that cannot grow.
-func (w *write) checkLimits(tx *store.Tx) error {
-	for _, o := range w.limitRanges(tx) {
-		if text := kinds.OutOfLimits(o.Value(), w.kind.Resource, w.next); text != "" {
-			return w.forbidden(text)
-		}
-	}
-	if w.cur == nil || w.sub != "" || w.kind.TableName() != "persistentvolumeclaims" {
-		return nil
-	}
-	class := obj.String(w.next, "spec", "storageClassName")
-	expandable := tx.Get("storageclasses.storage.k8s.io", store.Key{Name: class})
-	switch {
-	case !kinds.Grows(w.next, w.cur.Value()):
-	case obj.String(w.cur.Value(), "status", "phase") != "Bound":
-		return w.forbidden("Only bound persistent volume claims can be expanded")
-	case expandable == nil || !obj.Bool(expandable.Value(), "allowVolumeExpansion"):
-		return w.forbidden("only dynamically provisioned pvc can be resized and the storageclass that provisions " +
-			"the pvc must support resize")
-	}
-	return nil
 }
 
 // used adds up what the objects of a namespace take of a quota.

@@ -1,9 +1,11 @@
 package apiserver
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 const quotas = "/api/v1/namespaces/default/resourcequotas"
@@ -100,5 +102,34 @@ func TestQuotasCountClaimsByClassAndPodsByTheirAffinity(t *testing.T) {
 		pod(201, "own", ``)
 		pod(403, "other", `,"namespaces":["other"]`)
 		pod(403, "any", `,"namespaceSelector":{}`)
+	})
+}
+
+func TestAClaimThatNamesNoClassGetsTheNewestDefault(t *testing.T) {
+	withServer(t, Options{}, func(w *testServer) {
+		class := func(name, annotations string) {
+			w.must(201, "POST", "/apis/storage.k8s.io/v1/storageclasses", `{"metadata":{"name":"`+name+
+				`","annotations":{`+annotations+`}},"provisioner":"a.b/c"}`)
+			time.Sleep(time.Second)
+		}
+		claim := func(name, spec string, want any) {
+			a := w.must(201, "POST", "/api/v1/namespaces/default/persistentvolumeclaims", `{"metadata":{"name":"`+name+
+				`"},"spec":{`+spec+`"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+			if have := a.at("spec.storageClassName"); have != want {
+				t.Errorf("claim %s has class %v, want %v", name, have, want)
+			}
+			if strings.Contains(fmt.Sprint(a.at("metadata.managedFields")), "storageClassName") != (spec != "") {
+				t.Errorf("claim %s: owners %v", name, a.at("metadata.managedFields"))
+			}
+		}
+		class("plain", "")
+		claim("early", "", nil)
+		class("z", `"storageclass.kubernetes.io/is-default-class":"true"`)
+		claim("one", "", "z")
+		class("a", `"storageclass.beta.kubernetes.io/is-default-class":"true"`)
+		class("no", `"storageclass.kubernetes.io/is-default-class":"false"`)
+		claim("two", "", "a")
+		claim("none", `"storageClassName":"",`, "")
+		claim("other", `"storageClassName":"plain",`, "plain")
 	})
 }

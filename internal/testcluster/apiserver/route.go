@@ -34,7 +34,7 @@ type request struct {
 	warnings        []string // to send with the answer
 	writer          http.ResponseWriter
 	accept          forms.Accept
-	warner          *httpd.Warner // made when admission needs it
+	warner          *httpd.Warner // made when something is to be warned of
 	keepBody        bool          // the body may be needed again, unchanged
 	bodies          *budget       // of the server
 	claimed         int           // of that

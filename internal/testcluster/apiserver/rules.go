@@ -84,12 +84,13 @@ func isRemovable(o map[string]any) bool {
 		len(obj.Slice(o, "spec", "finalizers")) == 0
 }
 
-// writeWarnings returns the warnings about the names of finalizers that are added to a custom resource.
-func writeWarnings(k *kinds.Kind, next, cur map[string]any) []string {
-	if k.Warn != nil {
-		return k.Warn(next)
+// writeWarnings returns the warnings of a built-in kind, but for a subresource, or those about the names of finalizers
+// that are added to a custom resource.
+func writeWarnings(w *write, next, cur map[string]any) []string {
+	if w.kind.Warn != nil && w.sub == "" {
+		return w.kind.Warn(next, cur)
 	}
-	if !k.Custom {
+	if !w.kind.Custom {
 		return nil
 	}
 	var out []string

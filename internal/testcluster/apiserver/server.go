@@ -86,9 +86,16 @@ type Options struct {
 	OnWrite func(Write)
 	// Features is the version of Kubernetes to be, and its feature gates: by default the newest one, Version.
 	Features features.Set
+	// WithoutPlugins are the names of admission plugins to do without, among OptionalPlugins; others have no effect.
+	WithoutPlugins []string
 	// Unserved are built-in kinds not to serve: GROUP/VERSION, or GROUP/VERSION/RESOURCE.
 	Unserved []string
 }
+
+const defaultStorageClass, podSecurity = "DefaultStorageClass", "PodSecurity"
+
+// OptionalPlugins are the admission plugins that the server has and can do without.
+var OptionalPlugins = []string{defaultStorageClass, podSecurity}
 
 const (
 	// historyAge is also how long a continue token is valid.

@@ -132,7 +132,11 @@ func scaleCauses(o map[string]any, sc *kinds.Scale) []kinds.Cause {
 	return out
 }
 
-// log answers GET pods/NAME/log with the text of an annotation, as nothing runs that could write one.
+// noLog is the log of a pod that has none: nothing runs that could write one.
+const noLog = "Nothing runs in this pod of skiff-dev. Its log is what its annotation " + kinds.LogAnnotation +
+	" says, which is not set.\n"
+
+// log answers GET pods/NAME/log with the text of an annotation, or else with noLog.
 func (s *Server) log(r *request) error {
 	o := s.store.Get(r.kind.TableName(), store.Key(r.key()))
 	if o == nil {
@@ -143,8 +147,7 @@ func (s *Server) log(r *request) error {
 	case why != "":
 		return httpd.BadRequest("%s", why)
 	case !ok:
-		return httpd.NotImplemented("nothing runs in this pod: skiff's embedded API server answers with the "+
-			"annotation "+kinds.LogAnnotation+" of the pod, if there is one", httpd.NoDetails)
+		text = noLog
 	}
 	if tail := r.query.Get("tailLines"); tail != "" {
 		n, err := strconv.ParseUint(tail, 10, 31)

@@ -144,21 +144,22 @@ func (s *Server) finish(tx *store.Tx, w *write) error {
 	if err := cmp.Or(w.checkLimits(tx), s.checkSigner(tx, w.request, next, old)); err != nil {
 		return err
 	}
-	w.warnings = append(w.warnings, writeWarnings(k, next, old)...)
 	if old == nil {
+		w.warnings = append(w.warnings, writeWarnings(w, next, nil)...)
 		w.changed = true
 		if v := obj.String(next, "metadata", "resourceVersion"); v != "" && v != "0" && !w.dryRun() {
 			return httpd.PlainError("resourceVersion should not be set on objects to be created")
 		}
-		return nil
+		return s.checkSecurity(tx, w)
 	}
 	if w.sub != "status" && k.Generation != nil && k.Generation(next, old) {
 		n, _ := obj.Int(old, "metadata", "generation")
 		obj.Set(next, n+1, "metadata", "generation")
 	}
+	w.warnings = append(w.warnings, writeWarnings(w, next, old)...)
 	w.next = ssa.KeepTimes(old, next)
 	w.changed = !patch.Equal(w.next, old)
-	return nil
+	return s.checkSecurity(tx, w)
 }
 
 // checkVersions checks the resourceVersion, if the client sent one, and refuses changes to fields that only the server

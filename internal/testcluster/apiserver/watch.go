@@ -228,7 +228,26 @@ func (wt *watcher) sendBookmark(first bool) error {
 	if first && wt.faults.Bookmarks(faults.BookmarksBehind) {
 		meta["resourceVersion"] = "1"
 	}
+	if first && wt.accept.Table {
+		body, err := wt.bookmarkRow(meta)
+		if err != nil {
+			return err
+		}
+		return wt.faults.Send("BOOKMARK", body)
+	}
 	return wt.faults.Send("BOOKMARK", wt.bookmarkObject(meta))
+}
+
+// bookmarkRow encodes the bookmark behind the initial events of a Table: a row like others, whose object has the mark.
+func (wt *watcher) bookmarkRow(meta map[string]any) ([]byte, error) {
+	a := wt.accept
+	if a.Include == "None" {
+		a.Include = "Metadata"
+	}
+	columns := !wt.header
+	wt.header = true
+	return encode(wt.kind, store.NewObject(store.Key{}, wt.sent, map[string]any{"metadata": meta}, wt.kind.Shape), a,
+		columns)
 }
 
 // bookmarkObject encodes the object of a bookmark in the requested form.

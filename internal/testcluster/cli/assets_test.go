@@ -77,7 +77,7 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		"kube-apiserver --kubernetes-version=1.29":               `--kubernetes-version: "1.29" is no version`,
 		"kube-apiserver --feature-gates=A=true":                  "--feature-gates: feature gate A: v1.36 has no such",
 		"kube-apiserver --feature-gates=HPAScaleToZero=true":     "skiff-dev does not have what it would change",
-		"kube-apiserver --enable-admission-plugins=PodSecurity":  "does not have the admission plugin PodSecurity",
+		"kube-apiserver --enable-admission-plugins=RuntimeClass": "does not have the admission plugin RuntimeClass",
 		"kube-apiserver --enable-admission-plugins=Pods":         `unknown admission plugin "Pods"`,
 		"kube-apiserver --disable-admission-plugins=LimitRanger": "cannot do without the admission plugin LimitRanger",
 		"kube-apiserver --runtime-config=api/all=true":           "api/all=true has no effect",
@@ -96,7 +96,7 @@ func TestTheNameOfALinkSelectsTheProgram(t *testing.T) {
 		t.Errorf("%v, %v, %v", err, o.api.Unserved, o.api.Features)
 	}
 	plugins := programFlags{"enable-admission-plugins": {"LimitRanger,Priority"},
-		"disable-admission-plugins": {"ServiceAccount"}} // what envtest disables
+		"disable-admission-plugins": {"ServiceAccount,PodSecurity"}} // envtest disables the first
 	if err := checkPlugins(plugins, nil); err != nil {
 		t.Error(err)
 	}

@@ -95,6 +95,9 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 	tls, err := d.api.ListenTLSWith(o.listen, cert, ca)
 	if err != nil {
 		d.api.Close()
+		if taken := cli.PortTaken(o.listen, err); taken != nil {
+			err = taken
+		}
 		return nil, fmt.Errorf("--listen: %w: choose another port, or 0 for a free one", err)
 	}
 	d.serving = tls
@@ -105,7 +108,7 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		}
 		d.replicas = append(d.replicas, alone)
 	}
-	d.o.simulate.RootCA = string(tls.CA)
+	d.o.simulate.RootCA, d.o.simulate.Version = string(tls.CA), o.api.Features.Version()
 	if o.api.CEL != nil {
 		d.o.simulate.TypeCheck = d.api.TypeCheck
 	}

@@ -39,7 +39,9 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 	skiffDev(t, "--bare", "--ready-file", t.TempDir(), "--", "true").Want(t, cli.ExitFailed,
 		"is a directory: choose a file that can be written")
 	skiffDev(t, "--bare", "--").Want(t, cli.ExitUsage, "no command after --")
-	skiffDev(t, "--bare", "sh").Want(t, cli.ExitUsage, `unknown command "sh" for skiff-dev (a command to run goes after --)`)
+	skiffDev(t, "--bare", "sh").Want(t, cli.ExitUsage, "choose from assets, completion, demo, "+
+		"hooks, rehearse, requests, version (a command to run goes after --)")
+	skiffDev(t, "--port", "1").Want(t, cli.ExitUsage, "unknown flag: --port: see --listen 127.0.0.1:PORT")
 }
 
 func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
@@ -95,6 +97,8 @@ type devRun struct {
 	*clitest.Follower
 	client *kube.Client
 	ready  string // the path of its ready file
+
+	kubeconfig string
 }
 
 // startDev runs skiff-dev and returns when its ready file is there.
@@ -116,6 +120,7 @@ func startDev(t *testing.T, args ...string) devRun {
 		t.Errorf("the ready file says %+v", ready)
 	}
 	r.replicas = ready.Replicas
+	r.kubeconfig = ready.Kubeconfig
 	r.client, r.config = connect(t, ready.Kubeconfig, kubeconfig.Flags{})
 	return r
 }

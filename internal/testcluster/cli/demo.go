@@ -40,8 +40,8 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show what the controllers do, step by step, on an embedded API server",
 		Long: `A tour in one process, with nothing to install: an embedded API server, simulated nodes and the controllers.
-Each step shows what was done, what skiff did and why, and what the cluster looks like then. Exits with 1 if a step
-fails.
+Each step shows in three lines what was done, what skiff did and why, and what the cluster then is like, which is
+compared with what it should be: exits with 1 if a step fails.
 
 With --page it serves the live page, prints its URL first, and waits for Enter where there is something to see in a
 browser.`,
@@ -53,7 +53,8 @@ browser.`,
 			if err != nil {
 				return err
 			}
-			t := tour{out: cmd.OutOrStdout(), patience: demoPatience, log: &actionLog{}}
+			out := cmd.OutOrStdout()
+			t := tour{out: out, colours: cli.Coloured(out), patience: demoPatience, log: &actionLog{}}
 			if page {
 				t.enter = linesOf(cmd.Context(), cmd.InOrStdin())
 			}
@@ -90,6 +91,7 @@ func linesOf(ctx context.Context, in io.Reader) <-chan struct{} {
 // tour runs steps on a cluster and prints what happened.
 type tour struct {
 	out      io.Writer
+	colours  bool
 	patience time.Duration // for each step
 	cluster  *devCluster
 	client   *kube.Client // the user's
@@ -104,7 +106,7 @@ type tour struct {
 func runDemo(ctx context.Context, d *devCluster, as tour, steps []step) error {
 	began, out := time.Now(), as.out
 	return onDemoCluster(ctx, d, as.log, func(ctx context.Context, t *tour) error {
-		t.out, t.patience, t.enter = out, as.patience, as.enter
+		t.out, t.colours, t.patience, t.enter = out, as.colours, as.patience, as.enter
 		if err := t.withControllers(ctx, func(ctx context.Context) error {
 			if err := t.pause(ctx, ""); err != nil {
 				return err
@@ -115,8 +117,8 @@ func runDemo(ctx context.Context, d *devCluster, as tour, steps []step) error {
 		}); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(out, "\nAll %d steps passed in %.1f s. Try it: skiff-dev\n", len(steps),
-			(time.Since(began) - t.looked).Seconds())
+		_, err := fmt.Fprintf(out, "\nAll %d steps passed in %.1f s. Now try it yourself, until Ctrl-C:\n\n  %s\n",
+			len(steps), (time.Since(began) - t.looked).Seconds(), os.Args[0])
 		return err
 	})
 }
@@ -148,7 +150,7 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 			flags.OnPage(func(url string) { t.page = url }) // before any controller has started
 		}
 		flags.Add(new(cobra.Command)) // the defaults of skiff run, the floors of a RestartTrigger among them
-		on := cli.Cluster{Client: client, Requests: &t.cluster.requests}
+		on := cli.Cluster{Client: client, Context: contextName, Requests: &t.cluster.requests}
 		return cli.RunControllers(ctx, on, flags, t.log.logger())
 	}, func(ctx context.Context) error {
 		patience := time.After(demoPatience)
@@ -171,7 +173,7 @@ func (t *tour) pause(ctx context.Context, path string) error {
 		return nil
 	}
 	began := time.Now()
-	if _, err := fmt.Fprintf(t.out, "   page   %s%s   (Enter goes on)\n", t.page, path); err != nil {
+	if _, err := fmt.Fprintf(t.out, "    look: open %s%s, then press Enter\n", t.page, path); err != nil {
 		return err
 	}
 	select {
@@ -185,9 +187,9 @@ func (t *tour) pause(ctx context.Context, path string) error {
 
 func (t *tour) walk(ctx context.Context, steps []step) error {
 	for i, s := range steps {
-		text := fmt.Sprintf("\n%d  %s\n%s", i+1, s.title, labelled("you", []string{s.you}))
+		text := fmt.Sprintf("\n%2d  %s\n", i+1, t.painted(bold, "$ "+s.you))
 		if s.part != "" {
-			text = "\n" + s.part + "\n" + text
+			text = "\n" + t.painted(bold, s.part) + "\n" + text
 		}
 		if _, err := fmt.Fprint(t.out, text); err != nil {
 			return err
@@ -219,12 +221,15 @@ func (t *tour) take(ctx context.Context, s step) error {
 		return err
 	}
 	now, missing, err := t.await(ctx, s, before)
-	text := labelled("skiff", now.logged) + labelled("now", now.lines) +
-		labelled("event", now.newEvents(before, s.event))
+	text := "    skiff: " + now.logged
+	if now.cause != "" {
+		text += t.painted(faint, "  because "+now.cause)
+	}
+	text += "\n"
 	switch {
 	case err != nil:
 	case missing == "":
-		text += labelled("true", []string{fmt.Sprintf("%s (%.1f s)", s.proof, time.Since(began).Seconds())})
+		text += fmt.Sprintf("    %s %s (%.1f s)\n", t.painted(green, "✔"), s.proof, time.Since(began).Seconds())
 	default:
 		if err = fmt.Errorf("%w: %s", context.Cause(ctx), missing); now.failure != "" {
 			err = fmt.Errorf("%w (the last error of a controller: %s)", err, now.failure)
@@ -255,12 +260,13 @@ func (t *tour) await(ctx context.Context, s step, before snapshot) (now snapshot
 	return now, missing, nil
 }
 
-// labelled puts lines under a label at the left margin. No lines give no text.
-func labelled(label string, lines []string) string {
-	var b strings.Builder
-	for _, line := range lines {
-		fmt.Fprintf(&b, "   %-7s%s\n", label, line)
-		label = ""
+// How the tour is painted.
+const green, bold, faint = "\x1b[32m", "\x1b[1m", "\x1b[2m"
+
+// painted is a text in a colour, where the reader sees colours.
+func (t *tour) painted(colour, text string) string {
+	if !t.colours {
+		return text
 	}
-	return b.String()
+	return colour + text + "\x1b[0m"
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +19,11 @@ import (
 func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 	r := skiffDev(t, "demo")
 	r.Want(t, cli.ExitDone)
-	for _, s := range demoSteps() {
-		if !strings.Contains(r.Stdout, s.title+"\n   you    "+s.you) ||
-			!strings.Contains(r.Stdout, "   true   "+s.proof) {
-			t.Errorf("the tour does not tell of %q", s.title)
+	for i, s := range demoSteps() {
+		_, rest, found := strings.Cut(r.Stdout, fmt.Sprintf("\n%2d  $ %s\n    skiff: ", i+1, s.you))
+		_, proof, _ := strings.Cut(rest, "\n")
+		if !found || !strings.HasPrefix(proof, "    ✔ "+s.proof+" (") {
+			t.Errorf("the tour does not tell of %q in three lines", s.title)
 		}
 		if s.part != "" && !strings.Contains(r.Stdout, "\n"+s.part+"\n") {
 			t.Errorf("the tour has no part %q", s.part)
@@ -28,25 +31,20 @@ func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 	}
 	rest := r.Stdout
 	for _, text := range []string{ // in this order
-		"created Deployment default/web\n          created Service default/web-service\n",
-		"because WebServer default/web ADDED\n",
-		"applied Deployment default/web: spec.replicas\n            because WebServer default/web MODIFIED",
+		"created Deployment default/web, Service default/web-service  because WebServer default/web ADDED\n",
+		"applied Deployment default/web: spec.replicas  because WebServer default/web MODIFIED\n",
 		"applied Deployment default/web: spec.template",
-		"Service default/web-service DELETED",
+		"Service default/web-service", "DELETED", // or the Deployment first
 		"applied Deployment default/web: spec.template",
-		"nothing is left",
-		"created Service default/cache\n          created pod cache-0",
-		"deleted pod cache-2: 2 are declared\n            because Redis default/cache MODIFIED",
-		"event  Redis/cache  DeletePod",
+		"created Service default/cache, pod cache-0, pod cache-1, pod cache-2: of revision",
+		"deleted pod cache-2: 2 are declared  because Redis default/cache MODIFIED\n",
 		"created pod cache-0: of revision", "because Pod default/cache-0 ",
-		"deleted pod cache-1", "created pod cache-1", "deleted pod cache-0", "created pod cache-0",
+		"deleted pod cache-1, created pod cache-1, deleted pod cache-0, created pod cache-0",
 		"no write was needed",
-		"restarted deployment/predixy: pod cache-0 replaced, new IP\n            because debounce over",
-		"restarts 1  last for NewPodRunning of pod cache-0",
-		"event  Deployment/predixy  Restarted  restarted by RestartTrigger predixy: pod cache-0 replaced, new IP",
-		"deleted pod cache-1", "deleted pod cache-0",
-		"event  Redis/cache  PodsDeleted",
+		"created pod cache-0, restarted deployment/predixy: pod cache-0 replaced, new IP  because Pod ",
+		"deleted pod cache-1, pod cache-0",
 		"All 13 steps passed",
+		"\n\n  " + os.Args[0] + "\n",
 	} {
 		var found bool
 		if _, rest, found = strings.Cut(rest, text); !found {
@@ -65,13 +63,13 @@ func TestDemoSucceedsAndSaysWhy(t *testing.T) {
 func TestDemoServesThePageAndPrintsItsURLFirst(t *testing.T) {
 	r := skiffDev(t, "demo", "--page") // whose input is empty: it waits for nothing
 	r.Want(t, cli.ExitDone)
-	url, _, ok := strings.Cut(strings.TrimPrefix(r.Stdout, "   page   "), "   (Enter goes on)\nAn API server")
+	url, _, ok := strings.Cut(strings.TrimPrefix(r.Stdout, "    look: open "), ", then press Enter\nAn API server")
 	if !ok || !strings.HasPrefix(url, "http://127.0.0.1:") {
 		t.Fatalf("it begins with %.200s", r.Stdout)
 	}
 	for _, path := range []string{"object/WebServer/default/web", "object/Redis/default/cache",
 		"object/RestartTrigger/default/predixy"} {
-		if !strings.Contains(r.Stdout, "\n   page   "+url+path+"   (Enter goes on)\n") {
+		if !strings.Contains(r.Stdout, "\n    look: open "+url+path+", then press Enter\n") {
 			t.Errorf("it does not show %s: %s", path, r.Stdout)
 		}
 	}
@@ -97,6 +95,14 @@ func TestTheTourWaitsForEnterForTheEndOfItsInputOrForItsOwnEnd(t *testing.T) {
 	<-lines // is closed
 	if err := tour.pause(t.Context(), ""); err != nil {
 		t.Errorf("after the end of its input: %v", err)
+	}
+}
+
+func TestTheTourHasColoursWhereTheyAreSeen(t *testing.T) {
+	for colours, want := range map[bool]string{true: "\x1b[32m✔\x1b[0m", false: "✔"} {
+		if got := (&tour{colours: colours}).painted(green, "✔"); got != want {
+			t.Errorf("colours %t: %q", colours, got)
+		}
 	}
 }
 

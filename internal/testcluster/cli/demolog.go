@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -15,19 +14,35 @@ import (
 // error.
 type actionLog struct {
 	mu      sync.Mutex // guards the rest
-	lines   []string   // each cause once, below what it led to
+	writes  []loggedWrite
 	failure string
 	started int // controllers, which follow the server from then on
 }
 
-// read returns the writes since the last forget, and the last error.
-func (l *actionLog) read() (lines []string, failure string) {
+// loggedWrite is one write of a controller.
+type loggedWrite struct{ verb, object, note, cause string }
+
+// read returns the writes since the last forget in one line, the cause of the first one, and the last error.
+func (l *actionLog) read() (text, cause, failure string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.lines) == 0 {
-		return []string{"no write was needed"}, l.failure
+	if len(l.writes) == 0 {
+		return "no write was needed", "", l.failure
 	}
-	return slices.Clone(l.lines), l.failure
+	verb := ""
+	for i, w := range l.writes {
+		if i > 0 {
+			text += ", "
+		}
+		if w.verb != verb {
+			text += w.verb + " "
+		}
+		text, verb = text+w.object, w.verb
+	}
+	if note := l.writes[len(l.writes)-1].note; note != "" {
+		text += ": " + note
+	}
+	return text, l.writes[0].cause, l.failure
 }
 
 func (l *actionLog) starts() int {
@@ -39,7 +54,7 @@ func (l *actionLog) starts() int {
 func (l *actionLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines = nil
+	l.writes = nil
 }
 
 // logger returns a log that writes to l. It reads lines as JSON: with the fields that any of the loggers has added.
@@ -67,13 +82,6 @@ func (l *actionLog) logger() logr.Logger {
 		if line.Cause == "" || written == "" {
 			return
 		}
-		what, cause := line.Msg+" "+written, "  because "+line.Cause
-		if why := cmp.Or(line.Differences, line.Note); why != "" {
-			what += ": " + why
-		}
-		if last := len(l.lines) - 1; last >= 0 && l.lines[last] == cause {
-			l.lines = l.lines[:last]
-		}
-		l.lines = append(l.lines, what, cause)
+		l.writes = append(l.writes, loggedWrite{line.Msg, written, cmp.Or(line.Differences, line.Note), line.Cause})
 	}, funcr.Options{Verbosity: 9})
 }

@@ -50,7 +50,8 @@ type snapshot struct {
 	lines   []string          // what there is, to be shown and to be compared
 	ids     map[string]string // uid by "pod/cache-0"
 	events  []string
-	logged  []string
+	logged  string // what skiff wrote
+	cause   string // of the first of these writes
 	failure string // the last error that skiff has logged
 }
 
@@ -78,7 +79,7 @@ func (t *tour) look(ctx context.Context) (snapshot, error) {
 	for _, e := range list {
 		s.events = append(s.events, fill("{regarding kind}/{regarding name}  {reason}  {note}", e))
 	}
-	s.logged, s.failure = t.log.read()
+	s.logged, s.cause, s.failure = t.log.read()
 	return s, err
 }
 

@@ -25,6 +25,7 @@ import (
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
+	"skiff/internal/testcluster/state"
 )
 
 // Main runs skiff-dev with a whole command line. A first element that names one of the programs of `skiff-dev assets`
@@ -36,7 +37,8 @@ func Main(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *api
 
 func newRoot(cel *apiserver.CEL) *cobra.Command {
 	root := newDev(cel)
-	root.AddCommand(newDemo(), newRehearse(cel), newAssets(), etcdProgram(), apiServerProgram(cel))
+	root.AddCommand(newHooks(cel), newDemo(), newRehearse(cel), newRequests(), newAssets(), etcdProgram(),
+		apiServerProgram(cel))
 	cli.Complete(root)
 	return root
 }
@@ -61,6 +63,7 @@ type devFlags struct {
 func newDev(cel *apiserver.CEL) *cobra.Command {
 	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
 	f.controllers.ServePage()
+	f.controllers.ServeProbes()
 	cmd := &cobra.Command{
 		Use:   "skiff-dev [flags] [-- COMMAND ARGS...]",
 		Short: "A Kubernetes test cluster on this machine, with simulated nodes and skiff's controllers",
@@ -69,9 +72,11 @@ simulated nodes (their pods run no containers), the custom resource definitions 
 kubeconfig for kubectl and skiff. Everything is kept in memory and lost when the process ends.
 
 With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
-envtest), stops when the command exits, and exits with its code.`,
+envtest), stops when the command exits, and exits with its code. Without one, 'skiff status' shows how the controllers
+are doing: the probes are served on 127.0.0.1:8081, or on the next port that is free.`,
 		Example: `  skiff-dev
   skiff-dev demo                                            # a tour of what the controllers do
+  skiff-dev requests -f                                     # what it is asked, in another terminal
   skiff-dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
   skiff-dev --bare --crds config/crd -- go test ./...       # an API server for tests, and nothing else
   skiff-dev --controllers none --load testdata -- pytest    # with the simulated cluster`,
@@ -86,6 +91,10 @@ envtest), stops when the command exits, and exits with its code.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.command = args
+			f.controllers.HeedProbesFlag(cmd)
+			if len(args) > 0 { // which may want these ports itself
+				f.controllers.NoProbes()
+			}
 			return f.run(cmd)
 		},
 	}
@@ -103,7 +112,7 @@ envtest), stops when the command exits, and exits with its code.`,
 		"without skiff's custom resource definitions")
 	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
 		"ones (kubectl --as), those of client certificates, and system:anonymous")
-	fs.StringSliceVar(&f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
+	cli.ListVar(cmd, &f.simulate, "simulate", []string{"all"}, "`parts` of the cluster to simulate, separated by "+
 		"commas: "+strings.Join(partNames(), ", ")+", all or none")
 	fs.StringArrayVar(&f.crds, "crds", nil,
 		"`path` of a file with custom resource definitions to install, or of a directory with some among other "+
@@ -120,6 +129,9 @@ envtest), stops when the command exits, and exits with its code.`,
 		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
 	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "kubernetes-version", "load", "rbac", "simulate")
 	cli.InGroup(cmd, cli.GroupServing, "listen", "kubeconfig-out")
+	cli.NoFlag(cmd, "port", "see --listen 127.0.0.1:PORT")
+	cli.NoFlag(cmd, "persist", "everything is kept in memory; --load FILE creates objects at the start")
+	cli.NoFlag(cmd, "kubeconfig", "see --kubeconfig-out FILE, which is written")
 	cli.InGroup(cmd, cli.GroupAdvanced, "faults", "feature-gates", "ready-file", "replicas")
 	return cmd
 }
@@ -147,8 +159,11 @@ func simulatedParts(value []string) ([]string, error) {
 	}
 	for _, part := range value {
 		if !slices.Contains(partNames(), part) {
-			return nil, cli.Usagef("--simulate: unknown part %q: choose from %s, or use all or none alone", part,
-				strings.Join(partNames(), ", "))
+			instead := cli.Instead(part, partNames())
+			if strings.HasPrefix(instead, "choose") {
+				instead += ", or use all or none alone"
+			}
+			return nil, cli.Usagef("--simulate: unknown part %q: %s", part, instead)
 		}
 	}
 	return value, nil
@@ -188,17 +203,9 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	crds, err := readCRDs(f.crds)
+	input, err := cli.Until(cmd.Context(), f.read)
 	if err != nil {
-		return err
-	}
-	copied, load, err := readState(f.load)
-	if err != nil {
-		return err
-	}
-	objects, err := readManifests("--load", load)
-	if err != nil {
-		return err
+		return cli.Ended(cmd.Context(), err)
 	}
 	remove, err := f.chooseKubeconfig()
 	if err != nil {
@@ -209,14 +216,14 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	o.copied = copied
-	d, err := newDevCluster(o)
+	o.copied = input.copied
+	d, err := cli.Until(cmd.Context(), func() (*devCluster, error) { return newDevCluster(o) })
 	if err != nil {
-		return err
+		return cli.Ended(cmd.Context(), err)
 	}
 	var commandErr error
 	err = d.run(cmd.Context(), "", func(ctx context.Context, client *kube.Client) (err error) {
-		if err := f.prepare(ctx, d, client, append(crds, objects...)); err != nil {
+		if err := f.prepare(ctx, d, client, input.objects); err != nil {
 			return cli.Ended(ctx, err)
 		}
 		commandErr, err = f.work(ctx, cmd, d, client, log)
@@ -226,6 +233,24 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return commandErr
 	}
 	return err
+}
+
+// input is what the files of --crds and --load have.
+type input struct {
+	copied  *state.State // nil: there is no copy of a cluster among them
+	objects []manifest   // definitions first
+}
+
+func (f *devFlags) read() (in input, err error) {
+	if in.objects, err = readCRDs(f.crds); err != nil {
+		return in, err
+	}
+	copied, load, err := readState(f.load)
+	if err != nil {
+		return in, err
+	}
+	objects, err := readManifests("--load", load)
+	return input{copied, append(in.objects, objects...)}, err
 }
 
 func (f *devFlags) options(log logr.Logger) (devOptions, error) {
@@ -240,6 +265,12 @@ func (f *devFlags) options(log logr.Logger) (devOptions, error) {
 func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Client, objects []manifest) error {
 	if !f.bare || len(f.controllers.Names) > 0 {
 		if err := definitions.Ensure(ctx, client, 30*time.Second); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(d.o.simulate.Without, simulate.Volumes) && d.o.copied == nil &&
+		!slices.ContainsFunc(objects, func(m manifest) bool { return simulate.IsDefaultClass(m.object) }) {
+		if err := d.cluster.CreateDefaultClass(ctx); err != nil {
 			return err
 		}
 	}
@@ -260,7 +291,8 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 			<-ctx.Done()
 			return nil
 		}
-		return cli.RunControllers(ctx, cli.Cluster{Client: client, Requests: &d.requests}, f.controllers, log)
+		on := cli.Cluster{Client: client, Context: contextName, Requests: &d.requests}
+		return cli.RunControllers(ctx, on, f.controllers, log)
 	}
 	if len(f.command) == 0 {
 		intro := func(page string) { printDevIntro(cmd.OutOrStdout(), d, f, page) }
@@ -270,7 +302,8 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 		return nil, controllers(ctx)
 	}
 	err = cli.During(ctx, controllers, func(ctx context.Context) error {
-		commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		commandErr = runCommand(ctx, f.command, f.kubeconfig, cmd.InOrStdin(), cmd.OutOrStdout(),
+			cli.Direct(cmd.ErrOrStderr()))
 		return nil
 	})
 	return commandErr, err

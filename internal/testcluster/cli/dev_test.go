@@ -141,7 +141,7 @@ func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 	}
 	defer taken.Close()
 	skiffDev(t, "--kubeconfig-out", out, "--listen", taken.Addr().String()).Want(t, cli.ExitFailed, "--listen",
-		"in use")
+		"is taken")
 	if err := os.WriteFile(out, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +170,30 @@ func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 	for _, expert := range []string{"faults ", "ready-file ", "replicas "} {
 		if !strings.Contains(groups["Advanced flags"], expert) {
 			t.Errorf("advanced are %s, want also %s", groups["Advanced flags"], expert)
+		}
+	}
+}
+
+// 'skiff status' after skiff-dev works without a flag. A port that is taken stops nothing.
+func TestDevServesItsProbesWhereStatusFindsThem(t *testing.T) {
+	all := []devRun{startDev(t, "--controllers", "redis", "--simulate", "gc"),
+		startDev(t, "--controllers", "webserver", "--simulate", "gc"), startDev(t, "--bare")}
+	program := clitest.Program{Name: "skiff", Main: cli.Main}
+	shows := func(status string) bool {
+		return strings.Contains(status, "redis") && strings.Contains(status, "webserver")
+	}
+	deadline := time.After(20 * time.Second)
+	for status := ""; !shows(status); { // the ready file does not wait for the controllers
+		status = program.Run(t.Context(), t, "status", "--all").Stdout
+		select {
+		case <-deadline:
+			t.Fatalf("skiff status does not know both: %s", status)
+		default:
+		}
+	}
+	for _, r := range all {
+		if code := r.Stop(); code != cli.ExitDone {
+			t.Errorf("exit code %d: %s", code, r.Stderr)
 		}
 	}
 }

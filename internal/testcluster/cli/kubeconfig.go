@@ -67,8 +67,11 @@ func (d *devCluster) writeKubeconfig(tls *apiserver.TLS) error {
 	return replaceFile("--kubeconfig-out", d.o.kubeconfig, d.file)
 }
 
+// contextName is that of the context in a kubeconfig of this program.
+const contextName = "skiff-dev"
+
 func kubeconfigOf(url string, ca []byte, token string) ([]byte, error) {
-	const name = "skiff-dev"
+	const name = contextName
 	type object = map[string]any
 	return yaml.Marshal(object{
 		"apiVersion": "v1", "kind": "Config", "current-context": name,

@@ -71,7 +71,7 @@ func loadManifests(ctx context.Context, c *kube.Client, all []manifest) error {
 	for i, m := range all {
 		name, err := loadManifest(ctx, c, known, m)
 		if err != nil {
-			return fmt.Errorf("load %s: %w", m, err)
+			return err
 		}
 		if m.isCRD() {
 			crds = append(crds, name)
@@ -96,7 +96,7 @@ func loadManifest(ctx context.Context, c *kube.Client, known map[string]kube.Res
 	if !ok {
 		var err error
 		if r, err = resourceOf(ctx, c, version, kind); err != nil {
-			return "", err
+			return "", fmt.Errorf("load %s: %w", m.place().At("kind"), err)
 		}
 		known[version+" "+kind] = r
 	}
@@ -108,11 +108,19 @@ func loadManifest(ctx context.Context, c *kube.Client, known map[string]kube.Res
 	case namespace == "":
 		namespace = "default"
 	}
+	var err error
 	if name == "" { // metadata.generateName, which only a POST understands
-		return "", c.Create(ctx, r, namespace, m.object, nil, kube.WriteOptions{FieldManager: cli.FieldManager})
+		err = c.Create(ctx, r, namespace, m.object, nil, kube.WriteOptions{FieldManager: cli.FieldManager})
+	} else {
+		err = c.Patch(ctx, r, kube.Key{Namespace: namespace, Name: name}, kube.ApplyPatch, m.object, nil,
+			kube.WriteOptions{FieldManager: cli.FieldManager, Force: true})
 	}
-	return name, c.Patch(ctx, r, kube.Key{Namespace: namespace, Name: name}, kube.ApplyPatch, m.object, nil,
-		kube.WriteOptions{FieldManager: cli.FieldManager, Force: true})
+	if fields := cli.FieldErrors(ctx, c, r, m.place(), err); len(fields) > 0 {
+		return "", fmt.Errorf("load %s", strings.Join(fields, "; "))
+	} else if err != nil {
+		return "", fmt.Errorf("load %s: %w", m, err)
+	}
+	return name, nil
 }
 
 // resourceOf finds the resource of a kind by the discovery document of its group and version.
@@ -123,6 +131,9 @@ func resourceOf(ctx context.Context, c *kube.Client, apiVersion, kind string) (k
 	}
 	r, found, err := discovery.Find(ctx, c, group, version, strings.ToLower(kind))
 	if err == nil && (!found || r.Kind != kind) {
+		if near := discovery.NearestKind(ctx, c, group, version, kind); near != "" {
+			return kube.Resource{}, fmt.Errorf("%s has no kind %s: did you mean %s?", apiVersion, kind, near)
+		}
 		return kube.Resource{}, fmt.Errorf("the server has no kind %s in %s: if it is a custom resource, pass its "+
 			"definition with --crds", kind, apiVersion)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
@@ -115,9 +116,14 @@ items:
 
 func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
-		"empty/x.txt":  "",
-		"broken.yaml":  "a: [",
-		"text.yaml":    "only text",
+		"empty/x.txt": "",
+		"broken.yaml": "a: [",
+		"text.yaml":   "only text",
+		"README.md":   "# A title\n\nkey: words: that are no YAML\n",
+		"field.yaml":  "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndat: {x: y}\n",
+		"kind.yaml":   "apiVersion: v1\nkind: ConfgMap\nmetadata: {name: a}\n",
+		"number.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  ports:\n  - port: 80\n" +
+			"  - name: admin\n    port: high\n",
 		"kindless.yml": "metadata: {name: a}",
 		"widget.yaml":  "{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}}",
 		"map.yaml":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
@@ -132,6 +138,10 @@ func TestDevNamesTheFileThatItCannotLoad(t *testing.T) {
 		{"--load", "empty", "the directory has no .yaml, .yml or .json file"},
 		{"--load", "broken.yaml", "broken.yaml"},
 		{"--load", "text.yaml", "text.yaml: line 1"},
+		{"--crds", "README.md", "README.md:3: is not YAML"},
+		{"--load", "field.yaml", "field.yaml:4: dat: unknown field, did you mean data?"},
+		{"--load", "kind.yaml", "kind.yaml:2: v1 has no kind ConfgMap: did you mean ConfigMap?"},
+		{"--load", "number.yaml", `number.yaml:8: spec.ports[admin].port: want a number, got "high"`},
 		{"--load", "kindless.yml", "no apiVersion or no kind"},
 		{"--load", "widget.yaml", "the server has no kind Widget in example.com/v1"},
 		{"--load", "typo.yaml", "ConfigMap A_B"},
@@ -211,5 +221,51 @@ func TestAFileWithoutAnEndIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "larger than 4 MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestDevHasAStorageClassUnlessOneIsLoadedAndNodesOfTheServersVersion(t *testing.T) {
+	own := writeFile(t, "{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: standard}, "+
+		"provisioner: a.b/c}")
+	for want, args := range map[string][]string{
+		"standard simulate.skiff.dev/volumes": {"--controllers", "none", "--kubernetes-version", "1.35"},
+		"standard a.b/c":                      {"--controllers", "none", "--load", own},
+		"":                                    {"--bare"},
+	} {
+		r := startDev(t, args...)
+		var classes, nodes struct {
+			Items []struct {
+				kube.Meta   `json:"metadata"`
+				Provisioner string `json:"provisioner"`
+				Status      struct {
+					NodeInfo struct {
+						KubeletVersion string `json:"kubeletVersion"`
+					} `json:"nodeInfo"`
+				} `json:"status"`
+			} `json:"items"`
+		}
+		for path, into := range map[string]any{"/apis/storage.k8s.io/v1/storageclasses": &classes,
+			"/api/v1/nodes": &nodes} {
+			body, err := r.client.Raw(t.Context(), "GET", path, nil)
+			if err == nil {
+				err = json.Unmarshal(body, into)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		have := ""
+		for _, c := range classes.Items {
+			have += c.Name + " " + c.Provisioner
+		}
+		if have != want {
+			t.Errorf("%v: classes %q, want %q", args, have, want)
+		}
+		for _, n := range nodes.Items {
+			if version := n.Status.NodeInfo.KubeletVersion; !strings.HasPrefix(version, "v1.3") {
+				t.Errorf("%v: node %s says %s", args, n.Name, version)
+			}
+		}
+		r.Stop()
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"skiff/internal/cli"
+	"skiff/internal/runtime/kube"
 )
 
 // maxManifest bounds a file of --crds and --load. The largest CRDs are around 1 MB.
@@ -20,7 +23,11 @@ const maxManifest = 64 << 20
 type manifest struct {
 	file   string
 	object map[string]any
+	node   *yaml.Node // with the lines of its fields; nil: they are not known
 }
+
+// place is where it was read.
+func (m manifest) place() cli.Place { return cli.Place{File: m.file, Node: m.node} }
 
 // String names the manifest in errors.
 func (m manifest) String() string {
@@ -125,19 +132,32 @@ func parseManifests(file string, text []byte) ([]manifest, error) {
 		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
+			return nil, notYAML(file, err)
 		}
 		timestampsAreStrings(&doc)
 		var object map[string]any
 		if err := doc.Decode(&object); err != nil {
 			return nil, fmt.Errorf("read %s: line %d: %w", file, doc.Line, err)
 		}
-		found, err := flatten(file, object)
+		found, err := flatten(file, object, &doc)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, found...)
 	}
+}
+
+// maxYAMLError is how much of an error of the YAML parser is shown.
+const maxYAMLError = 300
+
+// notYAML says where a file is not what it should be.
+func notYAML(file string, err error) error {
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if n, _ := fmt.Sscanf(text, "line %d:", &line); n == 1 {
+		_, text, _ = strings.Cut(text, ": ")
+		return fmt.Errorf("%s:%d: is not YAML: %s", file, line, kube.Printable(text, maxYAMLError))
+	}
+	return fmt.Errorf("%s: is not YAML: %s", file, kube.Printable(text, maxYAMLError))
 }
 
 // timestampsAreStrings keeps a date without quotes as it is written. JSON has no other form of it.
@@ -151,11 +171,11 @@ func timestampsAreStrings(n *yaml.Node) {
 }
 
 // flatten returns the objects of a document: none of an empty one, the items of a List.
-func flatten(file string, object map[string]any) ([]manifest, error) {
+func flatten(file string, object map[string]any, node *yaml.Node) ([]manifest, error) {
 	if len(object) == 0 {
 		return nil, nil
 	}
-	m := manifest{file, object}
+	m := manifest{file, object, node}
 	kind, _ := object["kind"].(string)
 	if version, _ := object["apiVersion"].(string); kind == "" || version == "" {
 		return nil, fmt.Errorf("%s: the object has no apiVersion or no kind", m)
@@ -170,7 +190,7 @@ func flatten(file string, object map[string]any) ([]manifest, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: items[%d] is not an object", m, i)
 		}
-		found, err := flatten(file, o)
+		found, err := flatten(file, o, cli.NodeAt(node, fmt.Sprintf("items[%d]", i)))
 		if err != nil {
 			return nil, err
 		}

@@ -59,12 +59,13 @@ func apiServerProgram(cel *apiserver.CEL) *cobra.Command {
 	return newProgram(program{
 		name: "kube-apiserver",
 		used: map[string]string{
-			"bind-address":                     "address to serve on (default 127.0.0.1)",
-			"secure-port":                      "port to serve on (default 6443)",
-			"cert-dir":                         "directory of apiserver.crt and apiserver.key, made if missing",
-			"tls-cert-file":                    "certificate of the server, instead of the one in --cert-dir",
-			"tls-private-key-file":             "key of that certificate",
-			"disable-admission-plugins":        "plugins to do without: none of those that there are",
+			"bind-address":         "address to serve on (default 127.0.0.1)",
+			"secure-port":          "port to serve on (default 6443)",
+			"cert-dir":             "directory of apiserver.crt and apiserver.key, made if missing",
+			"tls-cert-file":        "certificate of the server, instead of the one in --cert-dir",
+			"tls-private-key-file": "key of that certificate",
+			"disable-admission-plugins": "plugins to do without, among " +
+				strings.Join(apiserver.OptionalPlugins, ", "),
 			"enable-admission-plugins":         "plugins that have to be there",
 			"feature-gates":                    gatesHelp,
 			"kubernetes-version":               versionHelp + " (default that in the name of the program's directory)",
@@ -230,6 +231,7 @@ func apiServerOptions(f programFlags, dir string) (o devOptions, err error) {
 	}
 	o.api.Issuer = f.get("service-account-issuer")
 	o.api.RBAC = strings.Contains(f.get("authorization-mode"), "RBAC")
+	o.api.WithoutPlugins = f.words("disable-admission-plugins")
 	parts, err := simulatedParts(f.words("simulate"))
 	o.simulateParts(parts)
 	return o, err

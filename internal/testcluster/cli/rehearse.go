@@ -31,12 +31,14 @@ func newRehearse(cel *apiserver.CEL) *cobra.Command {
 		Use:   "rehearse [flags]",
 		Short: "Show what the controllers would do to a cluster, on a copy of it in this process",
 		Long: `Copies what the controllers see of a cluster into an embedded API server: custom resources, their
-children, the pods and what makes them, and nodes; no Secrets and ConfigMaps but those that a hook controller declares.
-The cluster is only read. Then it simulates the rest of the cluster, runs the controllers until nothing is left to do,
-and prints what they wrote, in order of time. Hooks are told that it is a dry run, as by 'skiff plan'.
+children, the pods and what makes them, nodes, quotas and limit ranges; no Secrets and ConfigMaps but those that a hook
+controller declares. The cluster is only read. Then it simulates the rest of the cluster, runs the controllers until
+nothing is left to do but to wait, and prints what they wrote, in order of time; stderr says how far it is. Hooks
+are told that it is a dry run, as by 'skiff plan'.
 
-Exits with 0 if they wrote nothing, with 3 if they did, with 4 if something is in the way of a write, and with 1 if
-there was no end to it within --timeout.`,
+Exits with 0 if they wrote nothing, with 3 if they did, with 4 if something is in the way of a write or a controller
+of --from-cluster cannot run (the others are rehearsed), and with 1 if there was no end to it within --timeout, or it
+was stopped: what was found until then is printed.`,
 		Example: `  skiff-dev rehearse                                            # the cluster of the kubeconfig
   skiff-dev rehearse --controllers webserver --watch-namespaces shop
   skiff-dev rehearse -f my-controller                           # a hook controller
@@ -62,9 +64,9 @@ there was no end to it within --timeout.`,
 				return cli.Usagef("--save: what hooks decide depends on values that would be replaced: " +
 					"add --plain to keep all values, Secrets included")
 			case f.save != "":
-				return f.write(cmd)
+				return f.Exit(f.write(cmd))
 			}
-			return f.run(cmd)
+			return f.Exit(f.run(cmd))
 		},
 	}
 	f.Add(cmd, "-f")
@@ -89,9 +91,13 @@ func (f *rehearseFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if copied == nil {
+		return errors.New("stopped while the cluster was copied: nothing was rehearsed")
+	}
 	// What the controllers did is printed: one level below skiff run, the log has what failed.
 	code, err := rehearse.Run(cmd.Context(), cmd.OutOrStdout(), rehearse.Options{State: copied, Start: f.Start,
-		Rights: f.Rights(), CEL: f.cel, Timeout: f.timeout, ByOwner: f.byOwner, Log: log.V(1)})
+		Rights: f.Rights(), CEL: f.cel, Timeout: f.timeout, ByOwner: f.byOwner, Log: log.V(1),
+		Progress: cmd.ErrOrStderr()})
 	if err != nil || code == cli.ExitDone {
 		return err
 	}
@@ -103,7 +109,7 @@ func (f *rehearseFlags) read(cmd *cobra.Command) (*state.State, error) {
 	if f.from == "" {
 		return f.copy(cmd)
 	}
-	copied, err := state.Load(f.from)
+	copied, err := cli.Until(cmd.Context(), func() (*state.State, error) { return state.Load(f.from) })
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
@@ -139,7 +145,7 @@ func (f *rehearseFlags) copy(cmd *cobra.Command) (*state.State, error) {
 		return nil, err
 	}
 	defer client.Close()
-	if err := f.Declared(cmd.Context(), client); err != nil {
+	if err := f.Declared(cmd, client); err != nil {
 		return nil, err
 	}
 	scope := state.Scope{Rights: f.Rights(), Namespaces: f.Namespaces, Selector: f.Selector}

@@ -64,6 +64,8 @@ func TestHookControllersRehearseWithTheSecretsThatTheyDeclare(t *testing.T) {
 		'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"made"},"data":{"k":"v"}}]}'`})
 	controller, file := filepath.Join(dir, "hook.yaml"), filepath.Join(dir, "state")
 	declared := "---\n" + strings.Replace(hookYAML, "./hook.sh", filepath.Join(dir, "hook.sh"), 1)
+	invalid := strings.Replace(strings.Replace(declared, "name: apps", "name: invalid", 1), "[sh, ", `["", `, 1)
+	declared += invalid
 	for _, name := range []string{"compositecontrollers", "decoratorcontrollers"} {
 		text, err := os.ReadFile("../../../crds/hooks/" + name + ".yaml")
 		if err != nil {
@@ -78,9 +80,13 @@ func TestHookControllersRehearseWithTheSecretsThatTheyDeclare(t *testing.T) {
 	}
 	want := r.Stdout
 	from.rehearse("-f", controller, "--save", file, "--plain").Want(t, cli.ExitDone)
-	from.rehearse("--from-cluster").Want(t, cli.ExitFailed, "--from-cluster: CompositeController apps: ",
-		"--allow-exec=apps")
-	if r := from.rehearse("--from-cluster", "--allow-exec", "apps", "--by-owner"); r.Stdout != want {
+	r = from.rehearse("--from-cluster")
+	if r.Code != cli.ExitFailed || !strings.Contains(r.Stderr, "--allow-exec=compositecontroller/apps") {
+		t.Errorf("no controller may run: %+v", r)
+	}
+	r = from.rehearse("--from-cluster", "--allow-exec", "compositecontroller/apps", "--by-owner")
+	if r.Code != 4 || r.Stdout != want || !strings.Contains(r.Stderr, "skiff-dev: --from-cluster: "+
+		"CompositeController invalid: spec.hooks.sync.exec.command[0]") {
 		t.Errorf("%+v, want %s", r, want)
 	}
 	from.Stop()
@@ -180,12 +186,12 @@ spec:
 		"--from x --from-cluster": "--from and --from-cluster: a file has no hook controllers, name them with -f",
 		"--timeout 0s":            "--timeout 0s: must be positive",
 		"--controllers moon":      `--controllers: unknown controller "moon"`,
-		"--template-policy x":     `--template-policy "x": must be one of`,
+		"--template-policy x":     `--template-policy "x": want any, baseline or restricted`,
 		"--min-debounce -1s":      "--min-debounce -1s: must not be negative",
 		"--watch-namespaces A":    `--watch-namespaces: "A" is not a valid namespace name`,
 		"--save x -f " + hook:     "add --plain to keep all values, Secrets included",
 		"--verbosity -1":          "--verbosity -1: must not be negative",
-		"--from x --log-format y": `--log-format "y": want text or json`,
+		"--from x --log-format y": `--log-format "y": want auto, console, text or json`,
 	} {
 		skiffDev(t, append([]string{"rehearse"}, strings.Fields(args)...)...).Want(t, cli.ExitUsage, want)
 	}

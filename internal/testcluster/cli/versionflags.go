@@ -25,18 +25,20 @@ func versionOf(path string) string {
 }
 
 // admissionPlugins are those of the real server that this one has the work of, and those that it has none of, so that
-// a test that asks for one would not test it. What needs CEL is there in the build with CEL.
-var admissionPlugins = struct{ had, cel, missing []string }{
+// a test that asks for one would not test it. What needs CEL is there in the build with CEL. The server can do without
+// those that are optional.
+var admissionPlugins = struct{ optional, had, cel, missing []string }{
+	apiserver.OptionalPlugins,
 	[]string{"DefaultTolerationSeconds", "LimitRanger", "MutatingAdmissionWebhook", "NamespaceLifecycle", "Priority",
 		"ValidatingAdmissionWebhook"},
 	[]string{"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"},
 	[]string{"AlwaysAdmit", "AlwaysDeny", "AlwaysPullImages", "CertificateApproval", "CertificateSigning",
-		"CertificateSubjectRestriction", "ClusterTrustBundleAttest", "DefaultIngressClass", "DefaultStorageClass",
+		"CertificateSubjectRestriction", "ClusterTrustBundleAttest", "DefaultIngressClass",
 		"DenyServiceExternalIPs", "EventRateLimit", "ExtendedResourceToleration", "ImagePolicyWebhook",
 		"JobValidation", "LimitPodHardAntiAffinityTopology", "NamespaceAutoProvision", "NamespaceExists",
 		"NodeDeclaredFeatureValidator", "NodeRestriction", "OwnerReferencesPermissionEnforcement",
 		"PersistentVolumeClaimResize", "PodGroupProtection", "PodGroupWorkloadExists", "PodNodeSelector",
-		"PodResizeValidator", "PodSecurity", "PodTolerationRestriction", "PodTopologyLabels", "ResourceQuota",
+		"PodResizeValidator", "PodTolerationRestriction", "PodTopologyLabels", "ResourceQuota",
 		"RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition"},
 }
 
@@ -48,7 +50,7 @@ func (f programFlags) words(name string) []string {
 // checkPlugins refuses to enable admission plugins that this server does not have, and to disable those that it has:
 // what a test says it tests, it tests.
 func checkPlugins(f programFlags, cel *apiserver.CEL) error {
-	had := admissionPlugins.had
+	had := slices.Concat(admissionPlugins.had, admissionPlugins.optional)
 	if cel != nil {
 		had = slices.Concat(had, admissionPlugins.cel)
 	}
@@ -61,7 +63,7 @@ func checkPlugins(f programFlags, cel *apiserver.CEL) error {
 			case flag == "enable-admission-plugins" && !has:
 				return cli.Usagef("--%s: skiff-dev does not have the admission plugin %s, so that a test would not "+
 					"test it: leave it out, or use a real kube-apiserver for this test", flag, name)
-			case flag == "disable-admission-plugins" && has:
+			case flag == "disable-admission-plugins" && has && !slices.Contains(admissionPlugins.optional, name):
 				return cli.Usagef("--%s: skiff-dev cannot do without the admission plugin %s: leave it out, or use a "+
 					"real kube-apiserver for this test", flag, name)
 			}

@@ -18,7 +18,7 @@ type journal struct {
 	owners map[string]bool // the kinds that controllers write children for, by group and resource
 
 	mu     sync.Mutex // guards what follows
-	last   time.Time  // of the last write
+	last   time.Time  // of the last write, or of the start
 	began  time.Time  // when the controllers did; zero before
 	before int        // writes of the simulation before that
 	books  int        // writes of the controllers that are bookkeeping
@@ -27,7 +27,7 @@ type journal struct {
 }
 
 func newJournal(rights []kube.Right) *journal {
-	j := &journal{owners: map[string]bool{}, inWay: map[string][]string{}}
+	j := &journal{owners: map[string]bool{}, inWay: map[string][]string{}, last: time.Now()}
 	for _, r := range rights {
 		if r.Subresource == "status" {
 			j.owners[r.Resource.GroupResource()] = true
@@ -36,8 +36,9 @@ func newJournal(rights []kube.Right) *journal {
 	return j
 }
 
-// unseen are resources of which no write counts: what is done for nodes is no part of the copy.
-var unseen = []string{"nodes", "events", "events.events.k8s.io", "leases.coordination.k8s.io"}
+// unseen are resources of which no write counts: what is done for nodes is no part of the copy, and quotas are counted
+// anew of what was copied.
+var unseen = []string{"nodes", "resourcequotas", "events", "events.events.k8s.io", "leases.coordination.k8s.io"}
 
 // add is the server's OnWrite.
 func (j *journal) add(w apiserver.Write) {
@@ -78,11 +79,21 @@ func (j *journal) begin() {
 	j.began = time.Now()
 }
 
-// latest returns the time of the last write.
+// latest returns the time of the last write, or that when the controllers began, if that is later.
 func (j *journal) latest() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.began.After(j.last) {
+		return j.began
+	}
 	return j.last
+}
+
+// count returns how many writes there were.
+func (j *journal) count() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.before + j.books + len(j.writes)
 }
 
 // observe notes what is in the way of the children of an owner: it is an apply.Observer.

@@ -23,6 +23,7 @@ import (
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/queue"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
 	"skiff/internal/testcluster/state"
@@ -39,6 +40,8 @@ type Options struct {
 	Timeout time.Duration
 	ByOwner bool // without times, the writes of each owner together: two runs compare with diff
 	Log     logr.Logger
+
+	Progress io.Writer // gets a line now and then about what is done, and what is waited for; nil: none
 }
 
 const (
@@ -46,6 +49,11 @@ const (
 	soon = 5 * time.Second
 	// rest is how long nothing must be written before the cluster counts as quiet.
 	rest = time.Second
+	// settled is how long nothing must be written before a run that only repeats itself counts as nothing: every wait
+	// that is short has had its turn by then.
+	settled = soon + rest
+	// tell is how often the progress is told.
+	tell = 5 * time.Second
 	// look is how often that is looked at: often enough not to be seen.
 	look = 20 * time.Millisecond
 	// podDelay is how long simulated pods take to start and stop: short, and long enough for a rollout to have an
@@ -64,6 +72,9 @@ type rehearsal struct {
 	server  *apiserver.Server
 	cluster *simulate.Cluster
 	own     func() ([]*controller.Controller, bool) // nil while the simulation runs alone
+	repeats map[string]bool                         // keys that came again after a wait, while nothing was written
+
+	early error // why the end came before all was done
 
 	// At the end of the controllers.
 	waits   []string // keys that wait for longer than a rehearsal does
@@ -77,7 +88,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (cli.ExitCode, error) {
 }
 
 func (r *rehearsal) run(ctx context.Context, out io.Writer) (cli.ExitCode, error) {
-	r.server = apiserver.New(apiserver.Options{OnWrite: r.log.add, CEL: r.CEL})
+	r.server = apiserver.New(apiserver.Options{OnWrite: r.log.add, CEL: r.CEL, Quotas: true})
 	defer r.server.Close()
 	pipe := r.server.ListenPipe()
 	defer pipe.Close()
@@ -104,23 +115,24 @@ func (r *rehearsal) run(ctx context.Context, out io.Writer) (cli.ExitCode, error
 	r.cluster = simulate.New(simulation, options)
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	var late error
 	err = cli.During(limited, r.cluster.Run, func(ctx context.Context) error {
-		late = r.play(ctx, client)
+		r.early = r.play(ctx, client)
 		return nil
 	})
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err != nil {
 		return cli.ExitFailed, err
 	}
-	code, err := r.report(out)
-	return code, errors.Join(late, err)
+	code, err := r.report(out) // also of what was found before an end that came too early
+	return code, errors.Join(r.early, err)
 }
 
 // play lets the simulation come to rest, and then runs the controllers. The error says what went on for too long.
 func (r *rehearsal) play(ctx context.Context, client *kube.Client) error {
+	r.tell("%d objects are copied: waiting until the copy is at rest", len(r.State.Objects))
 	if err := r.quiet(ctx); err != nil {
 		return fmt.Errorf("wait until the copy is at rest: %w", err)
 	}
+	r.tell("the controllers run")
 	r.log.begin()
 	all, run := r.Start(client, r.Log)
 	r.own = all
@@ -133,22 +145,37 @@ func (r *rehearsal) play(ctx context.Context, client *kube.Client) error {
 
 // quiet waits until nothing is left to do.
 func (r *rehearsal) quiet(ctx context.Context) error {
-	last := time.Now()
+	began := time.Now()
+	last, told := began, began
 	for {
 		busy := r.busy()
 		now := time.Now()
-		if busy != "" || now.Sub(r.log.latest()) < rest {
+		if busy != "" {
 			last = now
 		}
-		if now.Sub(last) >= rest {
+		if now.Sub(last) >= rest && now.Sub(r.log.latest()) >= rest {
 			return nil
+		}
+		busy = cmp.Or(busy, "writes go on")
+		if now.Sub(told) >= tell {
+			told = now
+			r.tell("after %s, %d writes: %s", now.Sub(began).Round(time.Second), r.log.count(), busy)
 		}
 		select {
 		case <-time.After(look):
 		case <-ctx.Done():
-			return fmt.Errorf("not quiet after %s (%s): give more time with --timeout", r.Timeout,
-				cmp.Or(busy, "writes go on"))
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("not quiet after %s (%s): give more time with --timeout", r.Timeout, busy)
+			}
+			return fmt.Errorf("stopped before its end (%s)", busy)
 		}
+	}
+}
+
+// tell says how far the rehearsal is.
+func (r *rehearsal) tell(format string, args ...any) {
+	if r.Progress != nil {
+		fmt.Fprintf(r.Progress, "rehearse: %s\n", kube.Text(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -165,18 +192,34 @@ func (r *rehearsal) busy() string {
 		}
 		all = append(all, own...)
 	}
+	if r.repeats == nil || time.Since(r.log.latest()) < settled {
+		r.repeats = map[string]bool{}
+	}
 	for _, c := range all {
 		if err := c.Synced(); err != nil {
 			return err.Error()
 		}
-		pending, _, _, _ := c.View(1)
+		pending, _, _, _ := c.View(maxWaits)
 		for _, p := range pending {
-			if p.Running || p.Waiting && time.Until(p.Due) < soon {
+			if (p.Running || p.Waiting && time.Until(p.Due) < soon) && !r.onlyRepeats(c.Name(), p) {
 				return strings.TrimSpace(c.Name() + " " + p.Key.String() + " " + strings.Join(p.Causes, ", "))
 			}
 		}
 	}
 	return ""
+}
+
+// onlyRepeats says whether a key comes again and again and nothing is written for it: a recheck of what waits for a
+// change that no one here makes, or the next try of what fails.
+func (r *rehearsal) onlyRepeats(controller string, p queue.Pending) bool {
+	if time.Since(r.log.latest()) < settled {
+		return false
+	}
+	k := controller + " " + p.Key.String()
+	if p.Waiting && !p.Running && time.Until(p.Due) > 0 {
+		r.repeats[k] = true
+	}
+	return r.repeats[k]
 }
 
 // named has each request of a controller say in the header Authorization what it is for. The server of a rehearsal has

@@ -53,7 +53,7 @@ func (r *rehearsal) report(out io.Writer) (cli.ExitCode, error) {
 	for _, w := range r.waits {
 		fmt.Fprintf(&text, "waits: %s\n", kube.Text(w))
 	}
-	if created+changed+deleted+len(r.blocked) == 0 {
+	if created+changed+deleted+len(r.blocked) == 0 && r.early == nil {
 		fmt.Fprintf(&text, "No writes: the %d objects of the copy stay as they are.\n", len(r.State.Objects))
 	}
 	fmt.Fprintf(&text, "Rehearsal: %d created, %d changed, %d deleted, %d blocked.\n", created, changed, deleted,

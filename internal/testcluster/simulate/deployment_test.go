@@ -266,6 +266,9 @@ func TestAFailedPodIsReplacedAndKept(t *testing.T) {
 
 // Each definition has a watch of the garbage collector, which is renewed after five minutes or more.
 func TestAClusterAtRestWritesNothingButLeases(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	simulatedWith(t, Options{Without: []Part{Leases}}, func(b *bench) {
 		const definitions, watchesPerHour = 140, 12
 		for i := range definitions {

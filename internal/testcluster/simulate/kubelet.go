@@ -39,6 +39,15 @@ type podMeta struct {
 	DeletionGracePeriodSeconds int64 `json:"deletionGracePeriodSeconds"`
 }
 
+// ended says whether the containers of a pod have ended for good: what it asked for is free again.
+func (p *kubeletPod) ended() bool {
+	var status struct {
+		Phase string `json:"phase"`
+	}
+	err := readStatus(podResource, p, p.Status, &status)
+	return err == nil && (status.Phase == "Succeeded" || status.Phase == "Failed")
+}
+
 type podContainer struct {
 	Name      string `json:"name"`
 	Image     string `json:"image"`
@@ -62,6 +71,7 @@ type kubelet struct {
 
 	reserved map[kube.Key]reservation
 	asked    map[string]requests // by nodes, the sums of reserved
+	unfit    map[kube.Key]bool   // pods without a node: they are looked at again when a node or a reservation changes
 }
 
 // sandbox is the state of a pod on its node.
@@ -84,22 +94,23 @@ var beforePodIPs = netip.MustParseAddr("10.128.0.0")
 func newKubelet(s *shared) runner {
 	k := &kubelet{controllerOf: newController[*kubeletPod](s, podResource, "kubelet"), nodes: mirrorOf[*node](s,
 		nodeResource), scheduled: s.recorder("default-scheduler"), boxes: map[kube.Key]sandbox{}, lastIP: beforePodIPs,
-		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}}
+		reserved: map[kube.Key]reservation{}, asked: map[string]requests{}, unfit: map[kube.Key]bool{}}
 	k.evicting = s.recorder("taint-eviction-controller")
 	k.gone = func(_ context.Context, key kube.Key) error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.boxes, key)
+		delete(k.unfit, key)
 		return nil
 	}
 	k.mirror.OnChange(func(c cache.Change[*kubeletPod]) {
-		if p := c.Object(); c.Type == cache.Gone {
+		if p := c.Object(); c.Type == cache.Gone || p.ended() {
 			k.reserve(p, "")
 		} else if p.Spec.NodeName != "" {
 			k.reserve(p, p.Spec.NodeName)
 		}
 	})
-	return k.forEach("kubelet", k.sync, controller.Watches(k.nodes, k.onTainted))
+	return k.forEach("kubelet", k.sync, controller.Watches(k.nodes, k.onNode), controller.Watches(k.mirror, k.onFreed))
 }
 
 func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error) {
@@ -112,10 +123,9 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	case p.Deleting():
 		return c.stop(ctx, p, status, now)
 	case phase == "Succeeded" || phase == "Failed": // final, also if a user has set it
-		c.reserve(p, "")
 		return 0, nil
 	case p.Spec.NodeName == "":
-		return c.schedule(ctx, p, status)
+		return 0, c.schedule(ctx, p, status)
 	}
 	wait, evicted := c.untilEvicted(p, now)
 	switch {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +20,7 @@ func (s *shared) createNodes(ctx context.Context) error {
 			return err
 		}
 		err = s.client.Patch(ctx, nodeResource, kube.Key{Name: name}, kube.MergePatch,
-			object{"status": nodeStatus(s.nodeIP(name), name)},
+			object{"status": nodeStatus(s.nodeIP(name), name, s.Version)},
 			nil, kube.WriteOptions{FieldManager: manager, Subresource: "status"})
 		if err != nil {
 			return err
@@ -28,7 +29,7 @@ func (s *shared) createNodes(ctx context.Context) error {
 	return nil
 }
 
-func nodeStatus(ip, name string) object {
+func nodeStatus(ip, name, version string) object {
 	// Large, so that pods always fit.
 	capacity := object{"cpu": "1000", "memory": "4Ti", "pods": "10000"}
 	now := wireTime(time.Now())
@@ -48,8 +49,9 @@ func nodeStatus(ip, name string) object {
 			condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
 			condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 			condition("Ready", "True", "KubeletReady", "simulated by skiff")},
-		"nodeInfo": object{"kubeletVersion": "v0.0.0-simulated", "osImage": "none", "operatingSystem": "linux",
-			"architecture": "amd64", "kernelVersion": "none", "containerRuntimeVersion": "simulated://1",
+		"nodeInfo": object{"kubeletVersion": cmp.Or(version, "v0.0.0-simulated"), "osImage": "none",
+			"operatingSystem": "linux", "architecture": "amd64",
+			"kernelVersion": "none", "containerRuntimeVersion": "simulated://1",
 			"machineID": name, "systemUUID": name, "bootID": name, "kubeProxyVersion": ""},
 	}
 }

@@ -3,7 +3,9 @@ package simulate
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -42,7 +44,15 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) object 
 	return status
 }
 
-func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) }
+func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) || invalidImage(image) }
+
+// imageReference matches what a container runtime takes for an image: host, path, tag and digest.
+var imageReference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(([a-zA-Z0-9.-]+|\[[a-fA-F0-9:]+\])(:[0-9]+)?/)?[a-z0-9]+((\.|_|__|-+|/)[a-z0-9]+)*` +
+		`(:\w[\w.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9+._-]*:[0-9a-fA-F]{32,})?$`)
+})
+
+func invalidImage(image string) bool { return image != "" && !imageReference().MatchString(image) }
 
 // podConditions returns the conditions in the order in which a kubelet sets them, each with the time of its last
 // change.
@@ -98,6 +108,9 @@ func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now ti
 		s["state"] = terminated(code, box.ready, now, id)
 	case started:
 		s["state"] = object{"running": object{"startedAt": wireTime(box.ready)}}
+	case up && invalidImage(c.Image):
+		s["state"] = waiting("InvalidImageName", fmt.Sprintf("Failed to apply default image tag %q: couldn't parse "+
+			"image name %q: invalid reference format", c.Image, c.Image))
 	case up:
 		s["state"] = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: no registry has the tag %q",
 			c.Image, BrokenTag))

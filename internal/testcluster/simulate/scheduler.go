@@ -172,12 +172,31 @@ type reservation struct {
 	asked     requests
 }
 
+// waiting returns the pods that fit on no node.
+func (c *kubelet) waiting() []kube.Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.unfit))
+}
+
+// onFreed returns the pods that fit on no node, for a pod that no longer takes anything of its own.
+func (c *kubelet) onFreed(p *kubeletPod) []kube.Key {
+	c.mu.Lock()
+	_, takes := c.reserved[p.Key()]
+	c.mu.Unlock()
+	if takes || p.Spec.NodeName == "" && !p.Deleting() {
+		return nil
+	}
+	return c.waiting()
+}
+
 // schedule binds a pod to one of the nodes that it fits, chosen by a hash of its uid, so that pods are spread evenly
 // and a retry chooses the same node.
-func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status object) (time.Duration, error) {
+func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status object) error {
+	c.mark(p, true) // before the look, so that no change is missed
 	nodes, err := c.nodes.List("")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	slices.SortFunc(nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	h := fnv.New32a()
@@ -200,13 +219,23 @@ func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status object) (t
 		}, nil, kube.WriteOptions{FieldManager: manager, Subresource: "binding"})
 		if err != nil {
 			c.reserve(p, "")
-			return 0, err
+			return err
 		}
+		c.mark(p, false)
 		c.scheduled(podResource, p, events.Normal, "Scheduled",
 			fmt.Sprintf("Successfully assigned %s to %s", p.Key(), n.Name))
-		return 0, nil
+		return nil
 	}
-	return mirrorLag, c.unschedulable(ctx, p, status, len(nodes), why)
+	return c.unschedulable(ctx, p, status, len(nodes), why)
+}
+
+// mark notes whether a pod waits for a node.
+func (c *kubelet) mark(p *kubeletPod, waits bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.unfit, p.Key()); waits {
+		c.unfit[p.Key()] = true
+	}
 }
 
 // unschedulable sets the condition PodScheduled=False of a pod that fits on no node, when it is not there.

@@ -176,6 +176,9 @@ func TestAReplicaSetCountsThePodsThatAreAboutToGo(t *testing.T) {
 }
 
 func TestAPlanOfBillionsOfPodsIsCarriedOutInBursts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
 	most := math.MaxInt32
 	for _, c := range []struct {
 		template string

@@ -10,8 +10,8 @@
 // ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
 // they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler obeys
 // cordons, node selectors, required node affinity, taints and requests, but no affinity between pods and no
-// claims. Claims are bound to the volumes that there are, and none are provisioned. Package apiserver allocates
-// cluster IPs and node ports, empties deleted namespaces, counts quotas and serves CRDs.
+// claims. Claims are bound to the volumes that there are, and those of classes of Provisioner get one. Package
+// apiserver allocates cluster IPs and node ports, empties deleted namespaces, counts quotas and serves CRDs.
 //
 // Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
 // that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in
@@ -75,6 +75,8 @@ type Options struct {
 	PodStartDelay time.Duration
 	// PodStopDelay is how long a pod stays Terminating, at most its grace period; 0 means a second.
 	PodStopDelay time.Duration
+	// Version is that of the nodes' kubelets, such as v1.36.0; "" means that they have none.
+	Version string
 	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
 	RootCA string
 	// TypeCheck returns the expressionWarnings for the spec of a ValidatingAdmissionPolicy. nil: there are none.

@@ -10,14 +10,16 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// onTainted returns the pods on a node that has taints with the effect NoExecute.
-func (c *kubelet) onTainted(n *node) (keys []kube.Key) {
+// onNode returns the pods that a change of a node is for: those that wait for one, and those on a node that has taints
+// with the effect NoExecute.
+func (c *kubelet) onNode(n *node) []kube.Key {
+	keys := c.waiting()
 	if !slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return t.Effect == noExecute }) {
-		return nil
+		return keys
 	}
 	pods, err := c.mirror.List("")
 	if err != nil {
-		return nil // not synced yet: all will be reconciled then
+		return keys // not synced yet: all will be reconciled then
 	}
 	for _, p := range pods {
 		if p.Spec.NodeName == n.Name {

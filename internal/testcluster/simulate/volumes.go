@@ -18,7 +18,7 @@ type storage struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
 		AccessModes []string `json:"accessModes"`
-		Class       string   `json:"storageClassName"`
+		Class       *string  `json:"storageClassName"` // nil: the default one, as soon as there is one
 		Attributes  string   `json:"volumeAttributesClassName"`
 		VolumeMode  string   `json:"volumeMode"`
 
@@ -32,12 +32,22 @@ type storage struct {
 		// of volumes
 		Capacity map[string]string `json:"capacity"`
 		ClaimRef *claimRef         `json:"claimRef"`
+		Reclaim  string            `json:"persistentVolumeReclaimPolicy"`
 	} `json:"spec"`
 	Status kube.Raw `json:"status"`
 
 	// of classes
 	Provisioner string `json:"provisioner"`
 	BindingMode string `json:"volumeBindingMode"`
+	Reclaim     string `json:"reclaimPolicy"`
+}
+
+// class returns the name of the class of a claim or volume.
+func (s *storage) class() string {
+	if s.Spec.Class == nil {
+		return ""
+	}
+	return *s.Spec.Class
 }
 
 type claimRef struct {
@@ -116,7 +126,12 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 	if o.Spec.VolumeName != "" {
 		return 0, c.bindNamed(ctx, o)
 	}
-	class, exists, err := c.classes.Get(kube.Key{Name: o.Spec.Class})
+	if o.Spec.Class == nil {
+		if set, err := c.setDefaultClass(ctx, o); set || err != nil {
+			return 0, err
+		}
+	}
+	class, exists, err := c.classes.Get(kube.Key{Name: o.class()})
 	if err != nil {
 		return 0, err
 	}
@@ -128,12 +143,14 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 		c.record(o, events.Normal, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
 	case v != nil:
 		return 0, c.bind(ctx, o, v)
-	case o.Spec.Class == "":
+	case o.class() == "":
 		c.record(o, events.Normal, "FailedBinding",
 			"no persistent volumes available for this claim and no storage class is set")
 	case !exists:
 		c.record(o, events.Warning, "ProvisioningFailed",
-			fmt.Sprintf("storageclass.storage.k8s.io %q not found", o.Spec.Class))
+			fmt.Sprintf("storageclass.storage.k8s.io %q not found", o.class()))
+	case class.Provisioner == Provisioner:
+		return 0, c.provision(ctx, o, class)
 	default:
 		return 0, c.askProvisioner(ctx, o, class)
 	}
@@ -150,7 +167,7 @@ func (c *claims) smallest(o *storage) (best *storage, err error) {
 	asked := amount("storage", o.Spec.Resources.Requests["storage"])
 	for _, v := range all {
 		switch {
-		case v.Deleting() || !v.Spec.ClaimRef.of(o) || v.Spec.Class != o.Spec.Class ||
+		case v.Deleting() || !v.Spec.ClaimRef.of(o) || v.class() != o.class() ||
 			v.Spec.VolumeMode != o.Spec.VolumeMode || size(v) < asked:
 		case o.Spec.Selector != nil && !o.Spec.Selector.Requirements().Match(v.Labels):
 		case slices.ContainsFunc(o.Spec.AccessModes, func(mode string) bool {
@@ -215,7 +232,7 @@ func (c *claims) bind(ctx context.Context, o, v *storage) error {
 		"capacity": anyMap(v.Spec.Capacity)})
 }
 
-// askProvisioner says on a claim who has to make its volume. No provisioner runs here but those that users bring.
+// askProvisioner says on a claim who has to make its volume: a provisioner that the user brings.
 func (c *claims) askProvisioner(ctx context.Context, o, class *storage) error {
 	c.record(o, events.Normal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the "+
 		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please "+
@@ -263,6 +280,10 @@ func (c *volumes) sync(ctx context.Context, v *storage) (time.Duration, error) {
 			"phase": phase, "lastPhaseTransitionTime": wireTime(time.Now())}}); err != nil {
 			return 0, err
 		}
+	}
+	if by, _ := v.Annotations.Get(provisionedFor); phase == "Released" && by == Provisioner && !v.Deleting() &&
+		v.Spec.Reclaim == "Delete" {
+		return 0, c.remove(ctx, volumeResource, v)
 	}
 	if v.Deleting() && phase != "Bound" {
 		return 0, c.removeFinalizer(ctx, volumeResource, v, volumeProtection)

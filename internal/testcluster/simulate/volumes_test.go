@@ -36,6 +36,31 @@ func (b *bench) wantStorage(when string, want ...string) {
 	}
 }
 
+func TestClaimsThatNameNoClassGetTheDefaultOneAndAVolume(t *testing.T) {
+	simulated(t, func(b *bench) {
+		plain := `{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}}`
+		b.create(claimResource, "early", plain)
+		b.wantStorage("without a class", "early Pending ")
+		if err := b.cluster.CreateDefaultClass(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.create(claimResource, "late", plain)
+		b.create(claimResource, "none", `{spec: {storageClassName: "", accessModes: [ReadWriteOnce],
+			resources: {requests: {storage: 2Gi}}}}`)
+		b.rest(3 * time.Second)
+		for _, name := range []string{"early", "late"} {
+			b.want(claimResource, name, "status phase = Bound", "spec storageClassName = standard",
+				"status capacity storage = 2Gi")
+		}
+		b.want(claimResource, "none", "status phase = Pending")
+		b.delete(claimResource, "late", kube.Background)
+		b.rest(3 * time.Second)
+		if left := b.list(volumeResource); len(left) != 1 || str(left[0], "spec claimRef name") != "early" {
+			t.Errorf("volumes %v, want that of early", left)
+		}
+	})
+}
+
 // kube-controller-manager 1.36 does the same (testdata/kubectl/workloads.txtar of internal/tools/e2e).
 func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 	simulated(t, func(b *bench) {

@@ -42,9 +42,15 @@ var (
 		{Group: "apps", Version: "v1", Plural: "controllerrevisions", Kind: "ControllerRevision"},
 		{Version: "v1", Plural: "pods", Kind: "Pod"},
 	}
+	// bounds decide which pods and claims there may be, and what pods ask for.
+	bounds = []kube.Resource{
+		{Version: "v1", Plural: "limitranges", Kind: "LimitRange"},
+		{Version: "v1", Plural: "resourcequotas", Kind: "ResourceQuota"},
+	}
 	// never are resources that are not copied because a controller reads them: they say nothing about what is
 	// declared, or are copied anyway.
 	never = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "namespaces", "nodes",
+		"limitranges", "resourcequotas",
 		"customresourcedefinitions.apiextensions.k8s.io"}
 )
 
@@ -65,6 +71,11 @@ func Copy(ctx context.Context, c *kube.Client, scope Scope) (*State, error) {
 	in := scope.Namespaces
 	if len(in) == 0 && scope.Selector == "" {
 		in = []string{""}
+	}
+	for _, r := range bounds {
+		if err := s.bounds(ctx, r, in); err != nil {
+			return nil, err
+		}
 	}
 	for _, r := range resources {
 		where := in
@@ -168,6 +179,21 @@ func (s *copying) cluster(ctx context.Context, scope *Scope) error {
 		return nil
 	}
 	return err
+}
+
+// bounds copies what bounds pods in namespaces. Controllers need no right to read that, and a user may have none.
+func (s *copying) bounds(ctx context.Context, r kube.Resource, in []string) error {
+	for _, ns := range in {
+		err := s.list(ctx, r, ns, "")
+		if kube.IsForbidden(err) {
+			s.Notes = append(s.Notes, "the "+r.Plural+" are not known: "+err.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (

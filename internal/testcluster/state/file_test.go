@@ -91,6 +91,28 @@ func TestHashesOfOlderDeclarationsAreReplaced(t *testing.T) {
 	}
 }
 
+// Rules: RR-24
+func TestQueriesOfProbesAreReplacedWhereverTheyAre(t *testing.T) {
+	const probe = `{"httpGet":{"port":80,"scheme":"HTTP","path":"/healthz?token=s3cret-1"}}`
+	container := `{"name":"c","livenessProbe":` + probe + `,"readinessProbe":` + probe + `,"startupProbe":` + probe +
+		`,"lifecycle":{"preStop":` + probe + `}}`
+	s := &State{Objects: []kube.Raw{
+		kube.Raw(aPodWith(`"namespace":"n"},"spec":{"containers":[` + container + `]},"status":{"message":` +
+			`"Get http://10.0.0.1:80/healthz?token=s3cret-1: refused"}`)),
+		kube.Raw(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"n"},"spec":` +
+			`{"template":{"spec":{"containers":[` + container + `]}}}}`),
+	}}
+	if err := s.Redact(func(string, string, kube.Raw) ([]string, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i, paths := range []int{5, 4} {
+		text := string(s.Objects[i])
+		if strings.Contains(text, "s3cret") || strings.Count(text, "/healthz?r-") != paths {
+			t.Errorf("%s, want the token in place of %d queries", text, paths)
+		}
+	}
+}
+
 // aPodWith returns a pod with more metadata, and more after that.
 func aPodWith(more string) string {
 	name := ""

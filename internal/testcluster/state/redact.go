@@ -15,9 +15,9 @@ import (
 )
 
 // Redact replaces the values in the copy that may be secret, each by a text that is the same wherever the value is: of
-// environment variables, headers, arguments, commands, annotations, and the config of a Redis. What controllers decide
-// stays the same: hashes of what was declared become those of the redacted declaration. marks returns them (see
-// cli.Marks).
+// environment variables, headers, queries of probes, arguments, commands, annotations, and the config of a Redis.
+// What controllers decide stays the same: hashes of what was declared become those of the redacted declaration. marks
+// returns them (see cli.Marks).
 //
 // Names, labels, images and numbers stay. Values of Secrets and ConfigMaps are replaced as well; a copy for a hook
 // controller is of no use then.
@@ -162,6 +162,9 @@ func (r *redaction) values(v, kind any, path []string) {
 				v[name] = r.all(value)
 			case name == "env" || name == "httpHeaders":
 				r.entries(value)
+			case name == "httpGet":
+				r.query(value)
+				r.values(value, kind, at)
 			default:
 				r.values(value, kind, at)
 			}
@@ -210,6 +213,15 @@ func (r *redaction) entries(v any) {
 				entry["value"] = r.token(text)
 			}
 		}
+	}
+}
+
+// query replaces what follows the path of a probe's request, such as ?token=...; the path itself decides nothing.
+func (r *redaction) query(v any) {
+	get, _ := v.(map[string]any)
+	text, _ := get["path"].(string)
+	if path, query, has := strings.Cut(text, "?"); has {
+		get["path"] = path + "?" + r.token(query)
 	}
 }
 

@@ -43,9 +43,9 @@ func TestThePicturesOfTheREADMEAreMade(t *testing.T) {
 	for _, one := range broken {
 		w.do(http.MethodPost, one.path, one.body)
 	}
-	overview := open(t, c, w.page(), options{width: pictureWidth})
+	overview := open(t, c, w.page()+"?state=all", options{width: pictureWidth})
 	for _, text := range []string{"TemplateRefused", "TargetMissing", "NameTaken", "paused"} {
-		overview.await(text, shows("state", text))
+		overview.await(text, shows("owners", text))
 	}
 	overview.await("a WebServer that is ready", shows("owners", "2 of 2 ready"))
 	overview.picture(filepath.Join(*pictures, "overview.webp"), "section[data-src^='/debug/owners']")

@@ -184,7 +184,7 @@ func sendStep(ctx context.Context, api *API, step Step, vars Vars) (Answer, erro
 	defer resp.Body.Close()
 	a := Answer{Code: resp.StatusCode, Header: map[string]any{"Audit-Id": resp.Header.Get("Audit-Id") != ""}}
 	for _, name := range comparedHeaders {
-		if v := resp.Header.Get(name); v != "" {
+		if v := strings.Join(resp.Header.Values(name), "; "); v != "" { // there may be several warnings
 			a.Header[name] = v
 		}
 	}

@@ -54,8 +54,8 @@ func TestANewHookControllerWorksWithTheRightsOfItsRole(t *testing.T) {
 	if r := runSkiff(t, s, "hooks", "init", dir, "--lang", "shell", "--group", s.NS+".example.com"); r.Code != 0 {
 		t.Fatal(r)
 	}
-	s.Kubectl("apply", "-f", filepath.Join(dir, "crd.yaml"))
-	defer s.Kubectl("delete", "-f", filepath.Join(dir, "crd.yaml"))
+	s.Kubectl("apply", "-f", dir) // the definition alone: what needs it is in sub-directories
+	defer s.Kubectl("delete", "-f", dir)
 	s.Kubectl("create", "serviceaccount", "hooks")
 	role := runSkiff(t, s, "hooks", "role", "-f", dir, "--namespaced", s.NS, "--service-account", s.NS+"/hooks")
 	s.Apply(role.Stdout)
@@ -67,7 +67,7 @@ func TestANewHookControllerWorksWithTheRightsOfItsRole(t *testing.T) {
 	}
 	sk := launchSkiffCommand(t, s, kubeconfig, append([]string{"hooks", "run"}, in...)...)
 	waitReady(t, sk)
-	example := readFile(t, filepath.Join(dir, "example.yaml"))
+	example := readFile(t, filepath.Join(dir, "example", "hello.yaml"))
 	s.Apply(strings.Replace(example, "namespace: default", "namespace: "+s.NS, 1))
 	s.Kubectl("wait", "--for=jsonpath={.status.readyReplicas}=2", "webshop/hello", "--timeout=4m")
 	s.Kubectl("patch", "webshop/hello", "--type=merge", "-p", `{"spec":{"replicas":1}}`)

@@ -135,7 +135,7 @@ func (n *normalizer) value(key string, v any) any {
 		sortUnordered(v)
 		return v
 	case float64:
-		if key == "nodePort" && v > declaredPorts {
+		if (key == "nodePort" || key == "healthCheckNodePort") && v > declaredPorts {
 			return "<allocated>"
 		}
 		return v
@@ -232,5 +232,5 @@ func named(resource any) string {
 
 func managedBy(entry any) string {
 	m, _ := entry.(map[string]any)
-	return fmt.Sprint(m["operation"], m["manager"], m["subresource"])
+	return fmt.Sprint(m["operation"], m["manager"], m["subresource"], m["apiVersion"])
 }

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
+	"strings"
 )
 
 // Object is a decoded JSON object. Its methods walk a path of field names and list indexes; what is not there is the
@@ -62,12 +64,18 @@ func (o Object) Name() string { return o.Str("metadata", "name") }
 // UID is metadata.uid.
 func (o Object) UID() string { return o.Str("metadata", "uid") }
 
-// Condition is the condition of that type in the status, or an empty object.
+// Condition is the condition of that type in the status, or an empty object. Its message is that of the condition to
+// which it refers, if it does.
 func (o Object) Condition(kind string) Object {
 	for _, c := range o.List("status", "conditions") {
-		if c.Str("type") == kind {
-			return c
+		if c.Str("type") != kind {
+			continue
 		}
+		if other, ok := strings.CutPrefix(c.Str("message"), "see the condition "); ok {
+			c = maps.Clone(c)
+			c["message"] = o.Condition(other).Str("message")
+		}
+		return c
 	}
 	return Object{}
 }

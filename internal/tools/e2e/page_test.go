@@ -159,11 +159,13 @@ func TestTheLivePageShowsWhatBreaksOnARealServerAndNoContentOfIt(t *testing.T) {
 			return i >= 0, fmt.Sprintf("%+v", state)
 		})
 		t.Logf("%s: there after %s: %+v", test.name, time.Since(began).Round(time.Millisecond), found)
-		if found.State != test.state || found.Reason != test.reason || found.Step == "" || found.Since.IsZero() ||
+		if found.State != test.state || found.Reason != test.reason || found.Message+found.Step == "" ||
+			found.Since.IsZero() ||
 			found.Command != "kubectl describe webservers.skiff.dev "+test.name+" -n "+s.NS {
 			t.Errorf("%s: attention is for %+v", test.name, found)
 		}
-		if r := leader.status(); r.Code != 3 || !strings.Contains(r.Stdout, "WebServer "+s.NS+"/"+test.name+"\n") {
+		line := "WebServer " + s.NS + "/" + test.name + ", " + test.reason
+		if r := leader.status(); r.Code != 3 || !strings.Contains(r.Stdout, line) {
 			t.Errorf("skiff status: %s", r)
 		}
 		if r := s.TryKubectl(strings.Fields(found.Command)[1:]...); r.Code != 0 {
@@ -207,7 +209,7 @@ func TestTheLivePageSaysThatTheServerIsFrozen(t *testing.T) {
 			fmt.Sprintf("%+v", state)
 	})
 	t.Logf("said after %s", time.Since(frozen).Round(time.Second))
-	if r := p.status(); r.Code != 3 || !strings.Contains(r.Stdout, "✖ process  skiff\n  no answer from ") {
+	if r := p.status(); r.Code != 3 || !strings.Contains(r.Stdout, "✖ process  skiff, no answer from ") {
 		t.Errorf("skiff status: %s", r)
 	}
 	thaw()

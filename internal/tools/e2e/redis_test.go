@@ -72,7 +72,7 @@ func testRedisArticleSample(s *Scope, _ *Skiff) {
 	s.Kubectl("apply", "-f", example("redis.yaml"))
 	s.waitMembers("cache", 3, "--port 6379", "redis:7-alpine", "maxmemory 64mb")
 	row := strings.Fields(strings.Split(s.Kubectl("get", "rds"), "\n")[1])
-	if len(row) != 5 || strings.Join(row[:4], " ") != "cache 6379 3 3" {
+	if len(row) != 6 || strings.Join(row[:5], " ") != "cache 3/3 Ready 6379 3" {
 		s.Errorf("kubectl get rds shows %q", row)
 	}
 	svc := s.Service("cache")

@@ -149,7 +149,7 @@ func testRestartWaitsForItsTarget(s *Scope, _ *Skiff) {
 	s.waitTrigger("stuck", "Ready", "True/Armed")
 	s.waitTrigger("late", "Ready", "False/TargetMissing")
 	if message := s.restartTrigger("late").Condition("Ready").Str("message"); !strings.HasSuffix(message,
-		"skiff looks again every minute") {
+		"skiff looks again") {
 		s.Errorf("the message does not end with the next step: %s", message)
 	}
 	s.Apply(workloadManifest("Deployment", "late", 1))

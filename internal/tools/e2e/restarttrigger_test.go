@@ -140,13 +140,13 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	}
 
 	table := strings.Split(s.Kubectl("get", "rt"), "\n")
-	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME SOURCE TARGETS PODS LAST RESTART "+
-		"REASON COUNT READY AGE" {
+	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME READY STATUS SOURCE TARGETS "+
+		"LAST RESTART REASON COUNT AGE" {
 		s.Errorf("columns: %s", header)
 	}
-	if row := strings.Fields(table[1]); len(row) != 9 || strings.Join(row[:4],
-		" ") != "predixy app=redis-cluster deployment/predixy 2" ||
-		strings.Join(row[5:8], " ") != "NewPodRunning 1 True" {
+	if row := strings.Fields(table[1]); len(row) != 9 || strings.Join(row[:5],
+		" ") != "predixy True Ready app=redis-cluster deployment/predixy" ||
+		strings.Join(row[6:8], " ") != "NewPodRunning 1" {
 		s.Errorf("row: %s", table[1])
 	}
 	for object, words := range map[string][]string{

@@ -81,8 +81,8 @@ func testKubectlShowsIt(s *Scope, _ *Skiff) {
 		lines := strings.Split(watch.Log(), "\n")
 		header := strings.Join(strings.Fields(lines[0]), " ")
 		last := strings.Fields(lines[max(0, len(lines)-2)])
-		return header == "NAME IMAGE DESIRED READY NODEPORT AGE" && len(last) == 6 &&
-			strings.Join(last[:5], " ") == fmt.Sprintf("shown nginx:1.23.1 2 2 %d", port), watch.Log()
+		return header == "NAME READY STATUS IMAGE NODEPORT AGE" && len(last) == 6 &&
+			strings.Join(last[:5], " ") == fmt.Sprintf("shown 2/2 Ready nginx:1.23.1 %d", port), watch.Log()
 	})
 
 	for field, words := range map[string][]string{

@@ -147,6 +147,9 @@ func (c *client) post(ctx context.Context, review map[string]any, timeout time.D
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode < 200 { // 101: the body is the connection, which the end of ctx does not close
+		return nil, errors.New(refusal(resp, nil))
+	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:

@@ -138,27 +138,17 @@ func (k *Kind) selectable(words []string) {
 	}
 }
 
-// warn adds the warning of a function, or one of a condition, a colon and a text.
-func (k *Kind) warn(text string) {
-	if text == "@keyPair" {
-		k.Warn = keyPairWarnings
-		return
-	}
-	condition, message, _ := strings.Cut(text, ": ")
-	when := parseCondition(strings.Fields(condition))
-	k.Warn = func(o Object) []string {
-		if when.holds(scope{root: o, o: o}) {
-			return []string{message}
-		}
-		return nil
-	}
-}
-
 // newStatuses are the functions that make the status of a new object.
 func newStatuses() map[string]func(Object) any {
 	return map[string]func(Object) any{
 		"newPodStatus": func(o Object) any {
-			return Object{"phase": "Pending", "qosClass": qosClass(obj.Map(o, "spec"))}
+			status := Object{"phase": "Pending", "qosClass": qosClass(obj.Map(o, "spec"))}
+			if len(obj.Slice(o, "spec", "schedulingGates")) > 0 {
+				status["conditions"] = []any{Object{"type": "PodScheduled", "status": "False", "lastProbeTime": nil,
+					"lastTransitionTime": timestamp(), "reason": "SchedulingGated",
+					"message": "Scheduling is blocked due to non-empty scheduling gates"}}
+			}
+			return status
 		},
 		"newVolumeStatus": func(Object) any {
 			return Object{"phase": "Pending", "lastPhaseTransitionTime": timestamp()}

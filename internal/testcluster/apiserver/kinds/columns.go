@@ -122,6 +122,8 @@ func externalIP(o Object, _ time.Time) any {
 		return obj.String(o, "spec", "externalName")
 	case kind == "LoadBalancer" && len(out) == 0:
 		return "<pending>"
+	case kind == "": // the object of a bookmark
+		return "<unknown>"
 	}
 	return cmp.Or(strings.Join(out, ","), "<none>")
 }

@@ -43,6 +43,9 @@ var functions = sync.OnceValue(func() map[string]func(scope) {
 				obj.Default(s.o, v, "resources", "requests", name)
 			}
 		},
+		"driversStay": driversStay, "gatesGo": gatesGo, "dataSources": dataSources, "quotaScopes": quotaScopes,
+		"scopesStay": scopesStay, "exitCodes": exitCodes,
+		"onePodCIDR":  func(s scope) { s.o["podCIDRs"] = []any{s.o["podCIDR"]} },
 		"podRequests": podRequests, "tolerations": addTolerations, "encodeStringData": encodeStringData,
 		"keepNodePorts": keepNodePorts, "limitDefaults": limitDefaults, "conditionTimes": conditionTimes,
 		"definition": crdDefaults, "storedVersions": storedVersions,

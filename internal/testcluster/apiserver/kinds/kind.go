@@ -61,7 +61,7 @@ type Kind struct {
 	// sets or drops fields that the server controls; cur is nil for a new object
 	Prepare  func(next, cur Object)
 	Defaults func(Object)                   // sets defaults
-	Warn     func(Object) []string          // warnings about an object that is written; nil: none
+	Warn     warner                         // nil: it has no warnings
 	Validate func(next, cur Object) []Cause // cur is nil for a new object
 	// Allocate allocates values that no other object of the kind has (taken), such as a cluster IP; rand is
 	// math/rand's IntN. An error is the server's own: there is nothing left to allocate.

@@ -3,9 +3,10 @@ package kinds
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"skiff/internal/runtime/patch"
@@ -93,16 +94,21 @@ func podGrace(o Object, asked *int64) int64 {
 	return grace
 }
 
-// pullPolicy is Always for images without a tag or with "latest", which may change.
+// imageName is what the name of an image has to be for its tag to be known.
+var imageName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?` +
+		`[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*` +
+		`(?::(\w[\w.-]{0,127}))?(@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?$`)
+})
+
+// pullPolicy is Always for images with the tag "latest", with a digest or without one, and for those with neither a
+// tag nor a digest.
 func pullPolicy(image string) string {
-	name := image[strings.LastIndex(image, "/")+1:]
-	if strings.Contains(name, "@") {
-		return "IfNotPresent"
+	m := imageName().FindStringSubmatch(image)
+	if m != nil && (m[1] == "latest" || m[1] == "" && m[2] == "") {
+		return "Always"
 	}
-	if _, tag, ok := strings.Cut(name, ":"); ok && tag != "latest" {
-		return "IfNotPresent"
-	}
-	return "Always"
+	return "IfNotPresent"
 }
 
 // tolerationsStay refuses changes of tolerations, besides new ones and other seconds.

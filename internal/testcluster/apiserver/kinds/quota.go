@@ -33,14 +33,27 @@ var quotaCounts = []string{"configmaps", "persistentvolumeclaims", "pods", "repl
 // ofStorageClass is between the name of a class and what claims of that class take.
 const ofStorageClass = ".storageclass.storage.k8s.io/"
 
+// ofDeviceClass is behind the name of a class of devices in the name of what claims take of them.
+const ofDeviceClass = ".deviceclass.resource.k8s.io/devices"
+
+// claimsOfDevices have no plain name: quotas count their devices, by classes.
+const claimsOfDevices = "resourceclaims.resource.k8s.io"
+
 // Counted reports whether a quota with such limits has to do with a resource.
 func Counted(hard Object, r kube.Resource) bool {
+	if r.GroupResource() == claimsOfDevices && slices.ContainsFunc(obj.Keys(hard),
+		func(name string) bool { return strings.HasSuffix(name, ofDeviceClass) }) {
+		return true
+	}
 	return hard["count/"+r.GroupResource()] != nil || slices.Contains(quotaCounts, r.GroupResource())
 }
 
 // AddObject adds what an object takes.
 func (u Usage) AddObject(r kube.Resource, o Object) {
 	name := r.GroupResource()
+	if name == claimsOfDevices {
+		u.addDevices(o)
+	}
 	if u.Add("count/"+name, "1"); !slices.Contains(quotaCounts, name) {
 		return
 	}
@@ -66,6 +79,31 @@ func (u Usage) AddObject(r kube.Resource, o Object) {
 		}
 	case "pods":
 		u.addPod(o)
+	}
+}
+
+// mostDevices is how many devices a request for all of a class may get.
+const mostDevices = 32
+
+// addDevices adds the devices that a claim may get: of alternatives the most of each class.
+func (u Usage) addDevices(claim Object) {
+	for _, r := range obj.Maps(claim, "spec", "devices", "requests") {
+		most := map[string]int64{}
+		for _, one := range append(obj.Maps(r, "firstAvailable"), obj.Map(r, "exactly")) {
+			class, n := obj.String(one, "deviceClassName"), int64(0)
+			switch obj.String(one, "allocationMode") {
+			case "ExactCount":
+				n = obj.Number(one, "count")
+			case "All":
+				n = mostDevices
+			}
+			if class != "" {
+				most[class] = max(most[class], n)
+			}
+		}
+		for class, n := range most {
+			u.Add(class+ofDeviceClass, fmt.Sprint(n))
+		}
 	}
 }
 
@@ -161,35 +199,67 @@ func (u Usage) Less(before Usage) Usage {
 	return out
 }
 
-// InScope reports whether a quota counts an object: those with scopes count pods alone.
+// InScope reports whether a quota counts an object: each scope has objects of one kind, and an unknown one has none.
 func InScope(quota Object, r kube.Resource, o Object) bool {
 	scopes := obj.Each(obj.Slice(quota, "spec", "scopes"),
 		func(name any) Object { return Object{"scopeName": name, "operator": "Exists"} })
 	for _, s := range append(scopes, obj.Maps(quota, "spec", "scopeSelector", "matchExpressions")...) {
-		_, deadline := obj.Int(o, "spec", "activeDeadlineSeconds")
-		best, class := qosClass(obj.Map(o, "spec")) == "BestEffort", obj.String(o, "spec", "priorityClassName")
-		in := r.GroupResource() == "pods"
-		switch s["scopeName"] {
-		case "Terminating":
-			in = in && deadline
-		case "NotTerminating":
-			in = in && !deadline
-		case "BestEffort":
-			in = in && best
-		case "NotBestEffort":
-			in = in && !best
-		case "CrossNamespacePodAffinity":
-			in = in && crossesNamespaces(o)
-		case "PriorityClass":
-			listed := slices.Contains(obj.Slice(s, "values"), any(class))
-			in = in && map[any]bool{"Exists": class != "", "DoesNotExist": class == "", "In": listed,
-				"NotIn": !listed}[s["operator"]]
+		in := false
+		switch r.GroupResource() {
+		case "pods":
+			in = podInScope(s, o)
+		case "persistentvolumeclaims":
+			in = s["scopeName"] == "VolumeAttributesClass" && selects(s, attributesClasses(o))
 		}
 		if !in {
 			return false
 		}
 	}
 	return true
+}
+
+func podInScope(s, pod Object) bool {
+	_, deadline := obj.Int(pod, "spec", "activeDeadlineSeconds")
+	best := qosClass(obj.Map(pod, "spec")) == "BestEffort"
+	switch s["scopeName"] {
+	case "Terminating":
+		return deadline
+	case "NotTerminating":
+		return !deadline
+	case "BestEffort":
+		return best
+	case "NotBestEffort":
+		return !best
+	case "CrossNamespacePodAffinity":
+		return crossesNamespaces(pod)
+	case "PriorityClass":
+		return selects(s, []string{obj.String(pod, "spec", "priorityClassName")})
+	}
+	return false
+}
+
+// selects reports whether a scope selects one of the names of a class; "" is none.
+func selects(s Object, names []string) bool {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	listed := func(name string) bool { return slices.Contains(obj.Texts(s, "values"), name) }
+	switch s["operator"] {
+	case "Exists":
+		return len(names) > 0
+	case "DoesNotExist":
+		return len(names) == 0
+	case "In":
+		return slices.ContainsFunc(names, listed)
+	case "NotIn":
+		return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return !listed(name) })
+	}
+	return false
+}
+
+// attributesClasses returns the VolumeAttributesClasses of a claim: the one that it wants, has, or is about to get.
+func attributesClasses(claim Object) []string {
+	return []string{obj.String(claim, "spec", "volumeAttributesClassName"),
+		obj.String(claim, "status", "currentVolumeAttributesClassName"),
+		obj.String(claim, "status", "modifyVolumeStatus", "targetVolumeAttributesClassName")}
 }
 
 // crossesNamespaces reports whether the affinity of a pod is about pods of other namespaces.
@@ -228,4 +298,11 @@ func Unspecified(hard, pod Object) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// IsDefaultClass reports whether a StorageClass is that of claims that name none.
+func IsDefaultClass(class Object) bool {
+	annotations := obj.Strings(class, "metadata", "annotations")
+	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
+		annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }

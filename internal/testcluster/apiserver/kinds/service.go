@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"skiff/internal/testcluster/apiserver/obj"
@@ -39,6 +40,12 @@ func keepNodePorts(s scope) {
 	}
 }
 
+// hasPort reports whether a port of a Service has a node port.
+func hasPort(spec Object, n string) bool {
+	return slices.ContainsFunc(obj.Maps(spec, "ports"),
+		func(p Object) bool { return strconv.FormatInt(obj.Number(p, "nodePort"), 10) == n })
+}
+
 // HeldByService returns the cluster IP and the node ports of a Service, which no other may have.
 func HeldByService(o Object) (held []string) {
 	if ip := obj.String(o, "spec", "clusterIP"); ip != "" && ip != "None" {
@@ -48,6 +55,9 @@ func HeldByService(o Object) (held []string) {
 		if n, ok := obj.Int(p, "nodePort"); ok {
 			held = append(held, strconv.FormatInt(n, 10))
 		}
+	}
+	if n := obj.Number(o, "spec", "healthCheckNodePort"); n != 0 {
+		held = append(held, strconv.FormatInt(n, 10))
 	}
 	return held
 }
@@ -75,6 +85,15 @@ func allocateService(next Object, taken func(string) bool, rand func(int) int) (
 	}
 	if kind == "NodePort" || kind == "LoadBalancer" && obj.Get(spec, "allocateLoadBalancerNodePorts") != false {
 		causes, err := allocatePorts(spec, taken, rand)
+		if out = append(out, causes...); err != nil {
+			return out, err
+		}
+	}
+	if kind == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local" && len(out) == 0 {
+		// Load balancers ask there whether a node has pods of the Service.
+		health := Object{"ports": []any{Object{"nodePort": obj.Number(spec, "healthCheckNodePort")}}}
+		causes, err := allocatePorts(health, func(n string) bool { return taken(n) || hasPort(spec, n) }, rand)
+		spec["healthCheckNodePort"] = obj.Number(obj.Maps(health, "ports")[0], "nodePort")
 		return append(out, causes...), err
 	}
 	return out, nil

@@ -33,9 +33,9 @@ const (
 	MaxMemory = 256 << 20
 )
 
-// Decode is patch.DecodeLenient for values as large and as deep as the server takes them.
+// Decode is patch.DecodeReplacing for values as large and as deep as the server takes them.
 func Decode(data []byte) (v any, duplicates []string, err error) {
-	return patch.DecodeWithin(data, MaxMemory, MaxDepth)
+	return patch.DecodeReplacing(data, MaxMemory, MaxDepth)
 }
 
 // DecodeYAML decodes one YAML document. Like Decode for JSON, it returns the duplicate keys, but in words: each with

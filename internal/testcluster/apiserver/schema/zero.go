@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/base64"
 	"slices"
 	"time"
 
@@ -47,6 +48,11 @@ func (f *Value) drop(v any) any {
 			}
 		}
 	case string:
+		if f.Form == Bytes { // with line breaks, which count for nothing, or without
+			if text, err := base64.StdEncoding.DecodeString(v); err == nil {
+				return base64.StdEncoding.EncodeToString(text)
+			}
+		}
 		if layout := timeLayouts[f.Form]; layout != "" {
 			if at, err := time.Parse(layout, v); err == nil {
 				return at.UTC().Format(layout)
@@ -154,6 +160,14 @@ func (t *Type) DropDisabled(next, cur map[string]any) {
 		case of.Name == "core.v1.PodSpec" && field == "":
 			dropVolumes(in)
 		case field == "restartPolicy" && in[field] == "Always": // that of a sidecar, which has no gate
+		case field == "stopSignal" && len(in) == 1 && !used[of.Name+" "+field]:
+			in[field] = nil // what holds nothing else goes, too
+		case field == "":
+			if life := obj.Map(in, "lifecycle"); len(life) == 1 {
+				if signal, there := life["stopSignal"]; there && signal == nil {
+					delete(in, "lifecycle")
+				}
+			}
 		case !used[of.Name+" "+field]:
 			delete(in, field)
 		}
@@ -197,21 +211,27 @@ func (t *Type) off(object map[string]any, found func(of *Type, field string, in 
 			found(t, name, object)
 		default:
 			if of := inner.within(); of != nil && of.drops {
-				of.offIn(v, found)
+				inner.offIn(v, found)
 			}
 		}
 	}
 	found(t, "", object)
 }
 
-// offIn goes through lists and maps down to objects of the type.
-func (t *Type) offIn(v any, found func(of *Type, field string, in map[string]any)) {
+// offIn goes through lists and maps down to objects of a type.
+func (f *Value) offIn(v any, found func(of *Type, field string, in map[string]any)) {
 	switch v := v.(type) {
 	case map[string]any:
-		t.off(v, found)
+		if f.Form == Struct {
+			f.Type.off(v, found)
+			return
+		}
+		for _, member := range v {
+			f.Elem.offIn(member, found)
+		}
 	case []any:
 		for _, item := range v {
-			t.offIn(item, found)
+			f.Elem.offIn(item, found)
 		}
 	}
 }

@@ -4,16 +4,22 @@ exec jq '
   .parent as $parent
   | $parent.metadata.name as $name
   | ($parent.spec.port // 80) as $port
+  | ($parent.spec.replicas // 1) as $replicas
   | .children["Deployment.apps/v1"][$parent.metadata.namespace + "/" + $name] as $deployment
+  | ($deployment.status.readyReplicas // 0) as $ready
   | {
-      status: {readyReplicas: ($deployment.status.readyReplicas // 0)},
+      status: {
+        ready: "\($ready)/\($replicas)",
+        state: (if $ready == $replicas then "Ready" else "Progressing" end),
+        readyReplicas: $ready
+      },
       children: [
         {
           apiVersion: "apps/v1",
           kind: "Deployment",
           metadata: {name: $name},
           spec: {
-            replicas: ($parent.spec.replicas // 1),
+            replicas: $replicas,
             selector: {matchLabels: {app: $name}},
             template: {
               metadata: {labels: {app: $name}},

@@ -1,33 +1,36 @@
-package redis
+package operator
 
 import (
 	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"skiff/internal/runtime/kube"
 )
 
-// pod is a pod as it is cached: what its controller decides by, and what tells a user why it is not ready.
-type pod struct {
+// Pod is a pod as it is read: what a controller decides by, and what tells a user why it is not ready.
+type Pod struct {
 	kube.Meta `json:"metadata"`
-	Status    podStatus `json:"status"`
+	Status    PodStatus `json:"status"`
 }
 
-type podStatus struct {
+// PodStatus is what is read of the status of a pod.
+type PodStatus struct {
 	Phase                 string            `json:"phase"`
 	Reason                string            `json:"reason"` // Evicted, NodeLost ...
 	Message               string            `json:"message"`
 	PodIP                 string            `json:"podIP"`
-	Conditions            []podCondition    `json:"conditions"`
-	InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
-	ContainerStatuses     []containerStatus `json:"containerStatuses"`
+	Conditions            []PodCondition    `json:"conditions"`
+	InitContainerStatuses []ContainerStatus `json:"initContainerStatuses"`
+	ContainerStatuses     []ContainerStatus `json:"containerStatuses"`
 }
 
-type podCondition struct {
+// PodCondition is a condition of a pod.
+type PodCondition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`
 	Reason             string    `json:"reason"`
@@ -35,52 +38,54 @@ type podCondition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-type containerStatus struct {
+// ContainerStatus is what is read of the status of a container.
+type ContainerStatus struct {
 	Name  string `json:"name"`
 	State struct {
 		Waiting struct {
 			Reason  string `json:"reason"`
 			Message string `json:"message"`
 		} `json:"waiting"`
-		Terminated terminated `json:"terminated"`
+		Terminated Terminated `json:"terminated"`
 	} `json:"state"`
 	LastState struct {
-		Terminated terminated `json:"terminated"`
+		Terminated Terminated `json:"terminated"`
 	} `json:"lastState"`
 }
 
-type terminated struct {
+// Terminated is how a container ended.
+type Terminated struct {
 	Reason   string `json:"reason"`
 	ExitCode int    `json:"exitCode"`
 }
 
-// condition returns the condition of a type, the zero value if there is none.
-func (p *pod) condition(conditionType string) podCondition {
+// Condition returns the condition of a type, the zero value if there is none.
+func (p *Pod) Condition(conditionType string) PodCondition {
 	for _, c := range p.Status.Conditions {
 		if c.Type == conditionType {
 			return c
 		}
 	}
-	return podCondition{}
+	return PodCondition{}
 }
 
-// ready says whether the pod answers, by its readiness probe, and since when.
-func (p *pod) ready() (since time.Time, ok bool) {
-	if _, ended := p.ended(); ended || p.Deleting() {
+// Ready says whether the pod answers, by its readiness probe, and since when.
+func (p *Pod) Ready() (since time.Time, ok bool) {
+	if _, ended := p.Ended(); ended || p.Deleting() {
 		return since, false
 	}
-	c := p.condition("Ready")
+	c := p.Condition("Ready")
 	return c.LastTransitionTime, c.Status == "True"
 }
 
-// ended says how the pod's containers have stopped for good, and false if they have not: it failed, was evicted or
+// Ended says how the pod's containers have stopped for good, and false if they have not: it failed, was evicted or
 // rejected by its node, or its template lets it complete.
-func (p *pod) ended() (how string, ok bool) {
+func (p *Pod) Ended() (how string, ok bool) {
 	if p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded" {
 		return "", false
 	}
 	if p.Status.Reason != "" {
-		return join(p.Status.Reason, p.Status.Message), true
+		return Join(p.Status.Reason, p.Status.Message), true
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if end := c.State.Terminated; end.Reason != "" && (end.ExitCode != 0 || p.Status.Phase == "Succeeded") {
@@ -91,33 +96,36 @@ func (p *pod) ended() (how string, ok bool) {
 }
 
 // describe says how a container ended.
-func (t terminated) describe(container string) string {
+func (t Terminated) describe(container string) string {
 	return fmt.Sprintf("container %s ended with exit code %d (%s)", container, t.ExitCode, cmp.Or(t.Reason, "Error"))
 }
 
-// join makes "reason: message" of what there is of both.
-func join(reason, message string) string {
+// Join makes "reason: message" of what there is of both.
+func Join(reason, message string) string {
 	if reason == "" || message == "" {
 		return reason + message
 	}
 	return reason + ": " + message
 }
 
-// patience is how long a pod may take to become ready before that is reported as a fault. Redis starts within a
-// second; pulling an image takes some ten; loading a snapshot of some gigabytes takes about a minute.
-const patience = time.Minute
+// Patience is how long a pod may take to become ready before that is reported as a fault. A small server starts within
+// a second; pulling an image takes some ten; loading a snapshot of some gigabytes takes about a minute.
+const Patience = time.Minute
 
-// podEnded is the reason of a pod that has ended.
-const podEnded = "PodEnded"
+// Reasons of pods that are not ready.
+const (
+	PodEnded    = "PodEnded"    // it has stopped for good
+	podNotReady = "PodNotReady" // it may just be slow
+)
 
-// faultOf says what is wrong with a pod that should be ready and is not: a reason and a text that stay the same as
+// FaultOf says what is wrong with a pod that should be ready and is not: a reason and a text that stay the same as
 // long as the fault does. No reason: nothing yet; if it is still not ready after wait, that is a fault.
-func faultOf(p *pod, now time.Time) (reason, message string, wait time.Duration) {
-	if how, ok := p.ended(); ok {
-		return podEnded, how, 0
+func FaultOf(p *Pod, now time.Time) (reason, message string, wait time.Duration) {
+	if how, ok := p.Ended(); ok {
+		return PodEnded, how, 0
 	}
-	if c := p.condition("PodScheduled"); c.Status == "False" {
-		return word(cmp.Or(c.Reason, "Unscheduled")), c.Message, 0
+	if c := p.Condition("PodScheduled"); c.Status == "False" {
+		return word(cmp.Or(c.Reason, "Unscheduled")), strings.TrimSuffix(c.Message, "."), 0 // the next step follows
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		switch w := c.State.Waiting; w.Reason {
@@ -126,18 +134,18 @@ func faultOf(p *pod, now time.Time) (reason, message string, wait time.Duration)
 			// The kubelet's own text counts the seconds of the back-off.
 			return w.Reason, c.LastState.Terminated.describe(c.Name), 0
 		default:
-			return word(w.Reason), "container " + join(c.Name, w.Message), 0
+			return word(w.Reason), "container " + Join(c.Name, w.Message), 0
 		}
 	}
 	since := p.CreationTimestamp
-	ready := p.condition("Ready")
+	ready := p.Condition("Ready")
 	if ready.LastTransitionTime.After(since) {
 		since = ready.LastTransitionTime
 	}
-	if wait := since.Add(patience).Sub(now); wait > 0 {
+	if wait := since.Add(Patience).Sub(now); wait > 0 {
 		return "", "", wait
 	}
-	return "PodNotReady", cmp.Or(ready.Message, "it has not been ready for more than "+patience.String()), 0
+	return podNotReady, cmp.Or(ready.Message, "it has not been ready for more than "+Patience.String()), 0
 }
 
 // reasonPattern is that of a condition's reason (meta/v1 Condition).
@@ -150,5 +158,5 @@ func word(reason string) string {
 	if reasonPattern().MatchString(reason) {
 		return reason
 	}
-	return "PodNotReady"
+	return podNotReady
 }

@@ -6,8 +6,10 @@ function sync({ parent, children }) {
   const { image, replicas = 1, port = 80 } = parent.spec;
   const labels = { app: name };
   const deployment = children["Deployment.apps/v1"][`${namespace}/${name}`];
+  const readyReplicas = deployment?.status?.readyReplicas ?? 0;
+  const state = readyReplicas === replicas ? "Ready" : "Progressing";
   return {
-    status: { readyReplicas: deployment?.status?.readyReplicas ?? 0 },
+    status: { ready: `${readyReplicas}/${replicas}`, state, readyReplicas },
     children: [
       {
         apiVersion: "apps/v1",
@@ -32,14 +34,15 @@ function sync({ parent, children }) {
   };
 }
 
-// A request in each line, answered by one line.
+// A request in each line, answered by one line with the id of the request. Logs go to stderr.
 for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
   let answer;
   try {
-    answer = sync(JSON.parse(line));
+    answer = sync(request);
   } catch (e) { // the next request may be fine
     console.error(e);
     answer = { error: String(e) };
   }
-  console.log(JSON.stringify(answer));
+  console.log(JSON.stringify({ id: request.id, ...answer }));
 }

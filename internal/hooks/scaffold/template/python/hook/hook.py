@@ -8,17 +8,23 @@ import traceback
 def sync(request):
     parent = request["parent"]
     meta, spec = parent["metadata"], parent["spec"]
-    name, port, labels = meta["name"], spec.get("port", 80), {"app": meta["name"]}
+    name, labels = meta["name"], {"app": meta["name"]}
+    port, replicas = spec.get("port", 80), spec.get("replicas", 1)
     deployment = request["children"]["Deployment.apps/v1"].get(f"{meta['namespace']}/{name}", {})
+    ready = deployment.get("status", {}).get("readyReplicas", 0)
     return {
-        "status": {"readyReplicas": deployment.get("status", {}).get("readyReplicas", 0)},
+        "status": {
+            "ready": f"{ready}/{replicas}",
+            "state": "Ready" if ready == replicas else "Progressing",
+            "readyReplicas": ready,
+        },
         "children": [
             {
                 "apiVersion": "apps/v1",
                 "kind": "Deployment",
                 "metadata": {"name": name},
                 "spec": {
-                    "replicas": spec.get("replicas", 1),
+                    "replicas": replicas,
                     "selector": {"matchLabels": labels},
                     "template": {
                         "metadata": {"labels": labels},
@@ -40,10 +46,12 @@ def sync(request):
     }
 
 
-for line in sys.stdin:  # a request in each line, answered by one line
+# A request in each line, answered by one line with the id of the request. Logs go to stderr.
+for line in sys.stdin:
+    request = json.loads(line)
     try:
-        answer = sync(json.loads(line))
+        answer = sync(request)
     except Exception as e:  # the next request may be fine
         traceback.print_exc()
         answer = {"error": repr(e)}
-    print(json.dumps(answer), flush=True)
+    print(json.dumps({"id": request["id"], **answer}), flush=True)

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	// absentTimeout bounds one look at all namespaces: nothing waits for it.
+	absentTimeout = 30 * time.Second
+	// absentEvery is how often the missing ones are looked for.
+	absentEvery = 30 * time.Second
+)
+
+var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+
+// absent are the namespaces of --watch-namespaces that do not exist. A server answers a list in one as if it were
+// empty, so that a name with a mistake in it would look as if there were nothing to do.
+type absent struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+// attention returns a line for each of them.
+func (a *absent) attention() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lines
+}
+
+// watch looks until each namespace exists, as far as the server says that, or ctx ends.
+func (a *absent) watch(ctx context.Context, c *kube.Client, namespaces []string, log logr.Logger) {
+	said := map[string]string{}
+	for ctx.Err() == nil {
+		missing, unknown := missingOf(ctx, c, namespaces)
+		var lines []string
+		for _, name := range missing {
+			if said[name] == "" {
+				said[name] = "--watch-namespaces: namespace " + name +
+					" does not exist; skiff works in it once it does"
+				if question := askNamespace(ctx, c, name); question != "" {
+					said[name] += "; " + question
+				}
+				log.Info(said[name], kube.Warn()...)
+			}
+			lines = append(lines, said[name])
+		}
+		a.mu.Lock()
+		a.lines = lines
+		a.mu.Unlock()
+		if namespaces = slices.Concat(missing, unknown); len(namespaces) == 0 {
+			return
+		}
+		timer := time.NewTimer(absentEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// missingOf returns which namespaces do not exist, and of which the server could not be asked. One that skiff has no
+// right to read may exist.
+func missingOf(ctx context.Context, c *kube.Client, namespaces []string) (missing, unknown []string) {
+	ctx, cancel := context.WithTimeout(ctx, absentTimeout)
+	defer cancel()
+	for _, name := range namespaces {
+		var found struct {
+			kube.Meta `json:"metadata"`
+		}
+		switch err := c.Get(ctx, namespaceResource, kube.Key{Name: name}, &found); {
+		case err == nil, kube.IsForbidden(err):
+		case kube.IsNotFound(err):
+			missing = append(missing, name)
+		default: // it is said elsewhere that the server does not answer
+			unknown = append(unknown, name)
+		}
+	}
+	return missing, unknown
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
+)
+
+func TestANamespaceThatDoesNotExistIsNamedUntilItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := apiserver.New(apiserver.Options{})
+		defer api.Close()
+		pipe := api.ListenPipe()
+		defer pipe.Close()
+		client := must(kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial}))(t)
+		defer client.Close()
+		allowed := api.Inject(apiserver.Fault{Verb: "get", Resource: "namespaces", Name: "secret",
+			Reply: &apiserver.Reply{Code: http.StatusForbidden, Reason: "Forbidden", Message: "no"}})
+		defer allowed()
+		noError(t, client.Create(t.Context(), namespaceResource, "", object{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": object{"name": "shop"}}, nil, kube.WriteOptions{}))
+		ctx, stop := context.WithCancel(t.Context())
+		var a absent
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.watch(ctx, client, []string{"default", "secret", "shpo"}, logr.Discard())
+		}()
+		time.Sleep(time.Second)
+		if lines := a.attention(); len(lines) != 1 || lines[0] != "--watch-namespaces: namespace shpo "+
+			"does not exist; skiff works in it once it does; did you mean shop?" {
+			t.Errorf("attention %q", lines)
+		}
+		noError(t, client.Create(t.Context(), namespaceResource, "", object{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": object{"name": "shpo"}}, nil, kube.WriteOptions{}))
+		time.Sleep(absentEvery)
+		if lines := a.attention(); len(lines) != 0 {
+			t.Errorf("attention when it exists: %q", lines)
+		}
+		<-ended // nothing is asked any more
+		stop()
+	})
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"skiff/internal/install/manifests"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+const (
+	chart       = "examples/chart/"
+	chartOrigin = "{{- /* Made by `make generate` from what `skiff manifests` prints: change that. */}}\n"
+)
+
+// TestTheChartIsMadeOfWhatManifestsPrints compares the templates of the Helm chart with the output of `skiff
+// manifests`, where values stand for flags; -update writes the templates. Package internal/tools/chart renders them.
+func TestTheChartIsMadeOfWhatManifestsPrints(t *testing.T) {
+	const begin, end = "controllers:\n", "\n"
+	written(t, chart+"values.yaml", begin, end, "  - "+strings.Join(ControllerNames(), "\n  - ")+"\n")
+	written(t, chart+"values.schema.json", "\"enum\": [\n", "        ]\n",
+		`          "`+strings.Join(ControllerNames(), "\",\n          \"")+"\"\n")
+	for name, text := range map[string]string{
+		"_rules.tpl": chartRules(), "roles.yaml": chartRoles(t), "deployment.yaml": chartDeployment(t),
+	} {
+		text = chartOrigin + text
+		if *update {
+			noError(t, os.WriteFile(repositoryFile(chart+"templates/"+name), []byte(text), 0o644))
+		}
+		if read(t, chart+"templates/"+name) != text {
+			t.Errorf("%stemplates/%s is not made of what `skiff manifests` prints: run `make generate`", chart, name)
+		}
+	}
+}
+
+// chartRules is a template with the rules of each controller: rules of several controllers add up.
+func chartRules() string {
+	var b strings.Builder
+	add := func(condition string, rights []kube.Right) {
+		fmt.Fprintf(&b, "{{- if %s }}\n%s{{- end }}\n", condition, manifests.YAML(manifests.Rules(rights)))
+	}
+	b.WriteString("{{- define \"skiff.rules\" }}\n")
+	for _, op := range operators {
+		add(fmt.Sprintf("has %q .Values.controllers", op.name), op.rights)
+	}
+	add(".Values.watchNamespaceSelector", controller.SelectRights)
+	return b.String() + "{{- end }}\n"
+}
+
+// Flags of `skiff manifests` whose values stand where the chart has its own.
+var (
+	chartFlags = []string{"manifests", "--namespace=release", "--controllers=redis", "--image=name",
+		"--replicas=77"}
+	chartNamespaced = append(chartFlags[:len(chartFlags):len(chartFlags)], "--namespaced=one")
+)
+
+// chartRoles is the template of the service account, of the role with its binding in each namespace or in the cluster,
+// and of the role for leader election.
+func chartRoles(t *testing.T) string {
+	t.Helper()
+	role := func(flags []string, kind string) string {
+		head, _, _ := strings.Cut(chartDocument(t, flags, kind), "rules:\n") // of redis
+		return head + "rules:\n  {{- include \"skiff.rules\" $ }}\n---\n" + chartDocument(t, flags, kind+"Binding")
+	}
+	const both = "namespaced and watchNamespaceSelector: give one of them"
+	return "{{- if and .Values.namespaced .Values.watchNamespaceSelector }}{{ fail \"" + both + "\" }}{{ end }}\n" +
+		chartDocument(t, chartFlags, "ServiceAccount") +
+		"{{- range .Values.namespaced | uniq | sortAlpha }}\n---\n" + role(chartNamespaced, "Role") +
+		"{{- else }}\n---\n" + role(chartFlags, "ClusterRole") + "{{- end }}\n---\n" +
+		chartDocument(t, chartFlags, "Role") + "---\n" + chartDocument(t, chartFlags, "RoleBinding")
+}
+
+// chartDeployment is the template of the Deployment and the PodDisruptionBudget.
+func chartDeployment(t *testing.T) string {
+	t.Helper()
+	text := chartDocument(t, chartFlags, "Deployment")
+	for _, r := range [][2]string{
+		{"replicas: 77", "replicas: {{ .Values.replicas }}"},
+		{`image: "name"`, "image: {{ .Values.image | quote }}"},
+		{"            - \"run\"\n", `            - "run"
+            {{- with .Values.namespaced | uniq | sortAlpha }}
+            - {{ printf "--watch-namespaces=%s" (join "," .) | quote }}
+            {{- end }}
+`},
+		{"            - \"--controllers=redis\"\n", fmt.Sprintf(`            {{- with .Values.watchNamespaceSelector }}
+            - {{ printf "--watch-namespace-selector=%%s" . | quote }}
+            {{- end }}
+            {{- if lt (len .Values.controllers) %d }}
+            - {{ printf "--controllers=%%s" (join "," .Values.controllers) | quote }}
+            {{- end }}
+            {{- range .Values.args }}
+            - {{ . | quote }}
+            {{- end }}
+`, len(operators))},
+	} {
+		if strings.Count(text, r[0]) != 1 {
+			t.Fatalf("the Deployment does not have %q once:\n%s", r[0], text)
+		}
+		text = strings.Replace(text, r[0], r[1], 1)
+	}
+	return "{{- if not .Values.rbacOnly }}\n" + text + "---\n" + chartDocument(t, chartFlags, "PodDisruptionBudget") +
+		"{{- end }}\n"
+}
+
+// chartDocument is the object of a kind that a command prints, with namespaces of the chart's own.
+func chartDocument(t *testing.T, flags []string, kind string) string {
+	t.Helper()
+	for _, doc := range strings.Split(printed(t, flags...), "---\n") {
+		if strings.Contains(doc, "\nkind: "+kind+"\n") {
+			doc = strings.ReplaceAll(doc, "namespace: one\n", "namespace: {{ . | quote }}\n")
+			return strings.ReplaceAll(doc, "namespace: release\n", "namespace: {{ $.Release.Namespace | quote }}\n")
+		}
+	}
+	t.Fatalf("skiff %q prints no %s", flags, kind)
+	return ""
+}

@@ -1,0 +1,105 @@
+package offline
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/kube"
+)
+
+// schema is what of a definition's openAPIV3Schema a status is checked against: types and their values.
+type schema struct {
+	Type        string             `json:"type"`
+	Properties  map[string]*schema `json:"properties"`
+	Items       *schema            `json:"items"`
+	Enum        []any              `json:"enum"`
+	Required    []string           `json:"required"`
+	IntOrString bool               `json:"x-kubernetes-int-or-string"`
+}
+
+// maxShown is how much of a value goes into an error.
+const maxShown = 100
+
+// CheckStatus refuses a status that the server would refuse by the parent's definition, where the files have it.
+func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
+	r := t.options.Parent.Resource
+	s := t.schemas[r.APIVersion()+" "+r.Kind]
+	if s == nil || answer.Status == nil {
+		return nil
+	}
+	if err := s.Properties["status"].check("status", answer.Status); err != nil {
+		return fmt.Errorf("answer of the %s hook: %w", hook, err)
+	}
+	return nil
+}
+
+// check refuses a value of another type than the definition wants.
+func (s *schema) check(path string, v any) error {
+	switch {
+	case s == nil || v == nil: // null means absent
+		return nil
+	case s.IntOrString:
+		s = &schema{Type: "integer or string"}
+	}
+	if !s.is(v) {
+		return fmt.Errorf("%s: the definition wants %s, the answer has %s", path, s.Type, shown(v))
+	}
+	if _, text := v.(string); text && len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
+		return fmt.Errorf("%s: the definition wants one of %v, the answer has %s", path, s.Enum, shown(v))
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range s.Required {
+			if v[name] == nil {
+				return fmt.Errorf("%s.%s: is missing, and the definition requires it", path, name)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := s.Properties[name].check(path+"."+kube.Printable(name, maxShown), v[name]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if err := s.Items.check(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// is says whether a value has the type.
+func (s *schema) is(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return s.Type == "" || s.Type == "string" || s.Type == "integer or string"
+	case bool:
+		return s.Type == "" || s.Type == "boolean"
+	case map[string]any:
+		return s.Type == "" || s.Type == "object"
+	case []any:
+		return s.Type == "" || s.Type == "array"
+	case float64:
+		if v != math.Trunc(v) {
+			return s.Type == "" || s.Type == "number"
+		}
+	}
+	return slices.Contains([]string{"", "integer", "number", "integer or string"}, s.Type)
+}
+
+// shown is a value as it stands in an error.
+func shown(v any) string {
+	switch v := v.(type) {
+	case string:
+		return `the string "` + kube.Printable(v, maxShown) + `"`
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,193 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+var pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
+
+const (
+	// quiet is how long there is no progress before the pods are read: an image that is there starts within seconds.
+	quiet = 30 * time.Second
+	// longestLook bounds the time between two reads of pods that do not become ready. It grows with the time that they
+	// have not: of a thousand custom resources whose image is missing, three are read in a second, and not thirty.
+	longestLook = 5 * time.Minute
+	// enough pods are read of one custom resource: what is wrong with the newest is wrong with them.
+	enough = 100
+	// maxPod is how many bytes are kept of a pod: enough of them are 6 MiB, whatever their annotations and messages.
+	maxPod = 64 << 10
+)
+
+// Unready says why the pods of a custom resource are not ready: the reason of the newest of them, and a text for it
+// that counts those with the same one.
+type Unready struct {
+	Reason, Message string // "": nothing can be said
+	Slow            bool   // it may be no fault
+}
+
+// unready knows why the pods of custom resources are not ready that have waited for them for long.
+type unready struct {
+	client *kube.Client
+
+	mu    sync.Mutex // guards looks
+	looks map[kube.Key]look
+}
+
+// look is what was read of the pods of one custom resource.
+type look struct {
+	since, at time.Time // there is no progress; it was read
+	found     Unready
+}
+
+// due returns when the pods are to be read again.
+func (l look) due() time.Time {
+	return l.at.Add(min(max(l.at.Sub(l.since), quiet), longestLook))
+}
+
+// of returns why the pods of a custom resource are not ready, and after what time that is to be asked again; 0: it is
+// not. waits is Definition.Waits.
+func (u *unready) of(ctx context.Context, key kube.Key,
+	waits func(now time.Time) (selector string, since time.Time)) (Unready, time.Duration) {
+	now := time.Now()
+	selector, since := waits(now)
+	if selector == "" {
+		u.forget(key)
+		return Unready{}, 0
+	}
+	if wait := since.Add(quiet).Sub(now); wait > 0 {
+		return Unready{}, wait
+	}
+	u.mu.Lock()
+	last, ok := u.looks[key]
+	u.mu.Unlock()
+	if ok && last.since.Equal(since) && now.Before(last.due()) {
+		return last.found, last.due().Sub(now)
+	}
+	found, err := u.read(ctx, key.Namespace, selector, now)
+	if err != nil { // the condition has the counts, as before
+		logr.FromContextOrDiscard(ctx).V(1).Info("why pods are not ready is not known", "error", err.Error())
+	}
+	last = look{since: since, at: now, found: found}
+	u.mu.Lock()
+	if u.looks == nil {
+		u.looks = map[kube.Key]look{}
+	}
+	u.looks[key] = last
+	u.mu.Unlock()
+	return found, last.due().Sub(now)
+}
+
+// errEnough ends a list.
+var errEnough = errors.New("enough pods were read")
+
+// read says why the pods of a selector are not ready.
+func (u *unready) read(ctx context.Context, namespace, selector string, now time.Time) (Unready, error) {
+	list, _, err := u.list(ctx, namespace, selector)
+	if err != nil {
+		return Unready{}, err
+	}
+	return unreadyOf(list, now), nil
+}
+
+// list reads the pods of a selector, enough of them at most; more: there may be others.
+func (u *unready) list(ctx context.Context, namespace, selector string) (list []*Pod, more bool, err error) {
+	read := 0
+	_, err = kube.List[*Pod](ctx, u.client, kube.Query{Resource: pods, Namespace: namespace, LabelSelector: selector},
+		kube.ListOptions{Limit: enough, MaxObject: maxPod, Each: func(obj kube.Object, _ kube.Part,
+			bad *kube.DecodeError) error {
+			if p, ok := obj.(*Pod); ok && bad == nil {
+				list = append(list, p)
+			}
+			if read++; read == enough { // also those that are too large
+				return errEnough
+			}
+			return nil
+		}})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, false, err
+	}
+	return list, err != nil, nil
+}
+
+// shown reads the pods of a selector, for people.
+func (u *unready) shown(ctx context.Context, namespace, selector string, now time.Time) (controller.Pods, error) {
+	list, more, err := u.list(ctx, namespace, selector)
+	out := controller.Pods{More: more}
+	for _, p := range list {
+		one := controller.Pod{Name: p.Name, Deleting: p.Deleting(), Created: p.CreationTimestamp}
+		for _, owner := range p.OwnerReferences {
+			if owner.Controller {
+				one.Of = owner.Kind + " " + owner.Name
+			}
+		}
+		if _, one.Ready = p.Ready(); !one.Ready && !one.Deleting {
+			one.Reason, one.Message, _ = FaultOf(p, now)
+		}
+		out.List = append(out.List, one)
+	}
+	return out, err
+}
+
+func (u *unready) forget(key kube.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.looks, key)
+}
+
+func (u *unready) leave(namespace string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key := range u.looks {
+		if key.Namespace == namespace {
+			delete(u.looks, key)
+		}
+	}
+}
+
+// unreadyOf returns why pods are not ready.
+func unreadyOf(pods []*Pod, now time.Time) Unready {
+	type fault struct{ reason, message string }
+	var newest *Pod
+	var what fault
+	alike := map[fault]int{}
+	for _, p := range pods {
+		if _, ready := p.Ready(); ready || p.Deleting() {
+			continue
+		}
+		reason, message, _ := FaultOf(p, now)
+		if reason == "" {
+			continue
+		}
+		alike[fault{reason, message}]++
+		if newest == nil || p.CreationTimestamp.After(newest.CreationTimestamp) {
+			newest, what = p, fault{reason, message}
+		}
+	}
+	if newest == nil {
+		return Unready{}
+	}
+	u := Unready{Reason: what.reason, Slow: what.reason == podNotReady}
+	switch n := alike[what]; {
+	case what.reason == unschedulable && n == 1:
+		u.Message = "pod " + newest.Name + " cannot be scheduled: " + what.message
+	case what.reason == unschedulable:
+		u.Message = fmt.Sprintf("%d pods cannot be scheduled: %s", n, what.message)
+	case n == 1:
+		u.Message = "pod " + newest.Name + ": " + Join(what.reason, what.message)
+	default:
+		u.Message = fmt.Sprintf("%d pods: %s", n, Join(what.reason, what.message))
+	}
+	return u
+}
+
+// unschedulable is the reason of the condition PodScheduled that the scheduler gives.
+const unschedulable = "Unschedulable"

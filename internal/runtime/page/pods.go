@@ -1,0 +1,142 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// This file shows the pods of an object. They are read when its page is opened: skiff watches few of them.
+
+const (
+	// podsAge is for how long what was read is shown, to all tabs: a page is made anew each second while runs go on.
+	podsAge = 10 * time.Second
+	// podsTimeout is how long a page waits for them.
+	podsTimeout = 2 * time.Second
+	// maxPods are shown of an object, those that are not ready first.
+	maxPods = 50
+	// maxPodReads are kept.
+	maxPodReads = 8
+)
+
+// Pods are those of an object, as they were read.
+type Pods struct {
+	Read    time.Time `json:"read"`
+	All     int       `json:"all"`
+	Ready   int       `json:"ready"`
+	More    bool      `json:"more,omitempty"` // there are others, which were not read
+	List    []Pod     `json:"list"`
+	Problem string    `json:"problem,omitempty"` // why they were not read
+}
+
+// Pod is one of them.
+type Pod struct {
+	Name    string    `json:"name"`
+	Of      string    `json:"partOf,omitempty"`
+	State   string    `json:"state"` // ready, not ready, deleting
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"` // for those who may see it
+	Created time.Time `json:"created,omitzero"`
+}
+
+// podReads are what was read of pods lately.
+type podReads struct {
+	mu   sync.Mutex // guards kept, and is held while pods are read: one list at a time
+	kept map[string]*Pods
+}
+
+// pods returns the pods of an object; nil: none are known of it.
+func (p *Page) pods(ctx context.Context, o Owner) *Pods {
+	i := slices.IndexFunc(p.o.Controllers(), func(c *controller.Controller) bool { return c.Name() == o.Controller })
+	if i < 0 {
+		return nil
+	}
+	p.podReads.mu.Lock()
+	defer p.podReads.mu.Unlock()
+	at := o.Controller + " " + o.path()
+	if kept := p.podReads.kept[at]; kept != nil && time.Since(kept.Read) < podsAge {
+		return kept
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), podsTimeout) // the answer is for other tabs, too
+	defer stop()
+	read, known, err := p.o.Controllers()[i].Pods(ctx, kube.Key{Namespace: o.Namespace, Name: o.Name})
+	if !known {
+		return nil
+	}
+	if p.podReads.kept == nil || len(p.podReads.kept) >= maxPodReads {
+		p.podReads.kept = map[string]*Pods{}
+	}
+	out := p.podsOf(read, err)
+	p.podReads.kept[at] = out
+	return out
+}
+
+// podsOf is what a reader may see of pods. What others say about them may repeat what is in the object.
+func (p *Page) podsOf(read controller.Pods, err error) *Pods {
+	out := &Pods{Read: time.Now(), All: len(read.List), More: read.More, List: []Pod{}}
+	if err != nil {
+		out.Problem = "no answer"
+		if s := kube.AsStatus(err); s != nil {
+			out.Problem = kube.Printable(s.Reason, maxText)
+		}
+	}
+	for _, one := range read.List {
+		pod := Pod{Name: kube.Printable(one.Name, maxText), Of: kube.Printable(one.Of, maxText), State: "not ready",
+			Reason: kube.Printable(one.Reason, maxText), Created: one.Created}
+		switch {
+		case one.Deleting:
+			pod.State = "deleting"
+		case one.Ready:
+			pod.State = "ready"
+			out.Ready++
+		}
+		if p.open() {
+			pod.Message = kube.Printable(one.Message, maxMessage)
+		}
+		out.List = append(out.List, pod)
+	}
+	slices.SortFunc(out.List, func(a, b Pod) int {
+		return cmp.Or(compareBool(a.State == "ready", b.State == "ready"), cmp.Compare(a.Name, b.Name))
+	})
+	out.List = out.List[:min(len(out.List), maxPods)]
+	return out
+}
+
+func showPods(w *writer, pods *Pods) {
+	if pods == nil {
+		return
+	}
+	w.put(`<h2>Pods</h2>`)
+	if pods.Problem != "" {
+		w.put(`<p class="warn">Not read %s: %s.</p>`, moment(pods.Read), text(pods.Problem))
+		return
+	}
+	if pods.All == 0 {
+		w.put(`<p>None. Read %s.</p>`, moment(pods.Read))
+		return
+	}
+	all := count(pods.All, "pod", "pods")
+	if pods.More {
+		all = "the first " + all
+	}
+	w.table(fmt.Sprintf("%d of %s ready, those that are not first.", pods.Ready, all), "State", "Pod", "Part of",
+		"Reason", "#Age")
+	for _, one := range pods.List {
+		reason := text(one.Reason)
+		if one.Message != "" {
+			reason = `<b>` + reason + `</b><br><span class="says">` + text(one.Message) + `</span>`
+		}
+		w.keyed(one.Name, childWord(one.State), text(one.Name), text(one.Of), reason, "#"+age(one.Created))
+	}
+	w.end()
+	if hidden := pods.All - len(pods.List); hidden > 0 {
+		w.put(`<p>and %d more</p>`, hidden)
+	}
+	w.put(`<p class="dim">Read %s.</p>`, moment(pods.Read))
+}

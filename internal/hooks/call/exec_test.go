@@ -140,7 +140,7 @@ func TestAProcessThatAProgramLeavesBehindHoldsNoCall(t *testing.T) {
 func TestWhatAProgramPrintsIsBounded(t *testing.T) {
 	c, _ := newCaller(t, shell(t, spec.Oneshot, `exec yes`), func(o *call.Options) { o.MaxAnswer = 1 << 20 })
 	refused(t, c, "the answer has more than 1 MiB")
-	c, log := newCaller(t, shell(t, spec.Oneshot, `yes | head -c 3000000 >&2; echo '{}'`))
+	c, log := newCaller(t, shell(t, spec.Oneshot, `yes | head -c 300000 >&2; echo '{}'`))
 	before := time.Now()
 	if got := ask(t, c, `{}`); string(got.Body) != "{}\n" {
 		t.Errorf("got %q", got.Body)

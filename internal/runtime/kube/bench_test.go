@@ -6,6 +6,7 @@ import (
 	v1 "encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -154,6 +155,44 @@ func BenchmarkListOverTLS(b *testing.B) {
 				b.ReportMetric(float64((cpuTime()-began).Milliseconds())/float64(b.N), "cpu-ms/op")
 			})
 		}
+	}
+}
+
+// BenchmarkCreateOverTLS creates an object from ten goroutines, over connections of their own and over HTTP/2;
+// cpu-us/op includes the server's part.
+func BenchmarkCreateOverTLS(b *testing.B) {
+	answer := []byte(item("a", "5"))
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer)
+	}))
+	srv.EnableHTTP2 = true
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that are closed
+	srv.StartTLS()
+	defer srv.Close()
+	body := Raw(item("a", ""))
+	for _, onlyHTTP2 := range []bool{false, true} {
+		b.Run(fmt.Sprintf("http2=%v", onlyHTTP2), func(b *testing.B) {
+			c, err := New(Config{Server: srv.URL, TLS: srv.Client().Transport.(*http.Transport).TLSClientConfig})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			c.onlyHTTP2.Store(onlyHTTP2)
+			b.ReportAllocs()
+			b.SetParallelism(5)
+			began := cpuTime()
+			b.RunParallel(func(next *testing.PB) {
+				for next.Next() {
+					err := c.Create(context.Background(), pods, "default", body, nil, WriteOptions{Name: "a"})
+					if err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64((cpuTime()-began).Microseconds())/float64(b.N), "cpu-us/op")
+		})
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,8 +80,8 @@ type Impersonation struct {
 // a worker for ever. 30 s is what API servers grant admission webhooks at most.
 const DefaultTimeout = 30 * time.Second
 
-// Client talks to one server. It is safe for concurrent use. Watches and lists have other connections than short
-// requests, so that a watch that is read slowly cannot hold up a write behind it on the same HTTP/2 connection.
+// Client talks to one server. It is safe for concurrent use. Each short request has a connection for itself, so that
+// neither a watch that is read slowly nor a request that gets no answer holds up a write behind it.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
@@ -96,9 +97,9 @@ type Client struct {
 
 	// What follows is shared with the clients that Limit, Guard and DryRun make of this one.
 
-	short       *transport    // short requests: over HTTP/2 where the server has it
-	own, shared *transport    // lists and watches: over HTTP/1.1, and over HTTP/2; see sendStream
-	open        chan struct{} // has an element for each answer over own
+	own, shared *transport    // over HTTP/1.1, and over HTTP/2; see sendOwn
+	onlyHTTP2   *atomic.Bool  // the server has refused HTTP/1.1
+	open        chan struct{} // has an element for each list or watch over own
 	large       chan struct{} // has an element while a large answer is in memory; see readShort
 	contact     *contact
 	warnings    *warnings
@@ -129,9 +130,9 @@ func New(cfg Config) (*Client, error) {
 		credential:  cfg.Credential,
 		onlyJSON:    cfg.OnlyJSON,
 		onExchange:  cfg.OnExchange,
-		short:       &transport{cfg: cfg, http2: true},
 		own:         &transport{cfg: cfg},
 		shared:      &transport{cfg: cfg, http2: true},
+		onlyHTTP2:   new(atomic.Bool),
 		open:        make(chan struct{}, maxOwn),
 		large:       make(chan struct{}, 1),
 		contact:     new(contact),
@@ -146,7 +147,7 @@ func (c *Client) Server() string { return c.base.String() }
 
 // Close closes idle connections. Requests under way are not touched; their contexts end them.
 func (c *Client) Close() {
-	for _, t := range []*transport{c.short, c.own, c.shared} {
+	for _, t := range []*transport{c.own, c.shared} {
 		t.closeIdle()
 	}
 }

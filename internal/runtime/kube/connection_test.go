@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -200,8 +202,8 @@ func TestAfterAWriteThatGotNoAnswerTheNextOneHasANewConnection(t *testing.T) {
 	})
 }
 
-// resetting is an HTTP/2 server that answers the first request with a reset and any later one with an object. It
-// speaks in raw frames, because net/http's own server does not say which code it resets a stream with.
+// resetting is a server that speaks only HTTP/2 and answers the first request with a reset and any later one with an
+// object. It speaks in raw frames, because net/http's own server does not say which code it resets a stream with.
 func resetting(t *testing.T, code uint32) (c *Client, streams *atomic.Int32) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(nil)
@@ -237,6 +239,13 @@ func resetting(t *testing.T, code uint32) (c *Client, streams *atomic.Int32) {
 				}
 			}
 		}}
+	srv.TLS = &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(h.SupportedProtos, "h2") {
+			return nil, nil
+		}
+		return nil, errors.New("it speaks only HTTP/2")
+	}}
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	c, err := New(Config{Server: srv.URL,

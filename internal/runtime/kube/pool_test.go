@@ -7,7 +7,9 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -68,7 +70,7 @@ func openWatch(t *testing.T, c *Client) (*Stream[*pod], string) {
 	return st, ev.Object.Name
 }
 
-// Rules: NET-03
+// Rules: NET-02, NET-03
 func TestStreamsHaveConnectionsOfTheirOwnUpToABound(t *testing.T) {
 	c, dials := speaking(t, "h2", "http/1.1")
 	var open []*Stream[*pod]
@@ -133,7 +135,7 @@ func TestConnectionsTakeNewRequestsForALifespanOnly(t *testing.T) {
 
 func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 	for _, protocol := range []string{"h2", "http/1.1"} {
-		c, _ := speaking(t, protocol)
+		c, dials := speaking(t, protocol)
 		want := map[string]string{"h2": "http2", "http/1.1": "http1"}[protocol]
 		for range 2 {
 			list, err := List[*pod](t.Context(), c, Query{Resource: pods}, ListOptions{})
@@ -156,5 +158,53 @@ func TestAServerThatSpeaksOnlyOneProtocolWorks(t *testing.T) {
 		if n := len(c.open); n != 0 {
 			t.Errorf("%s: %d streams are counted when all are closed", protocol, n)
 		}
+		if n := dials.n.Load(); protocol == "h2" && n != 2 { // the handshake that was refused, and the one connection
+			t.Errorf("%d connections to a server that speaks only HTTP/2, want 2", n)
+		}
 	}
+}
+
+// Rules: NET-04
+func TestRequestsThatGetNoAnswerHoldUpNoOther(t *testing.T) {
+	stuck := make(chan struct{})
+	var arrived sync.WaitGroup
+	arrived.Add(maxIdle)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/namespaces/default/pods/stuck" {
+			arrived.Done()
+			<-stuck
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, item(path.Base(r.URL.Path), "5"))
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	dials := &counter{}
+	c, err := New(Config{Server: srv.URL, DialContext: dials.count(Dialer().DialContext),
+		TLS: &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var waiting sync.WaitGroup
+	for range maxIdle {
+		waiting.Go(func() {
+			if err := c.Get(t.Context(), pods, Key{"default", "stuck"}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	arrived.Wait()
+	before := dials.n.Load()
+	for range 100 {
+		if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := dials.n.Load() - before; n > 1 {
+		t.Errorf("100 requests beside %d that get no answer took %d new connections, want one", maxIdle, n)
+	}
+	close(stuck)
+	waiting.Wait()
 }

@@ -180,11 +180,11 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 		return nil, err
 	}
 	c.contact.sending(w)
-	send := c.short.send
+	send := c.sendOwn
 	if r.long {
 		send = c.sendStream
 	}
-	resp, err := send(req)
+	resp, err := send(req, sent.Load)
 	if err != nil {
 		c.report(r, began, 0, err)
 		err = c.noAnswer(began, readError(ctx, stripURL(err)))

@@ -58,17 +58,6 @@ func pipeTLSClient(t *testing.T, h http.Handler, wrap func(net.Conn) net.Conn) *
 	return c
 }
 
-// Rules: NET-02
-func TestHTTP2IsInUseOverTLSWithACAOfOnesOwn(t *testing.T) {
-	s := scripted(answer(200, `{"metadata":{"name":"a","namespace":"default"}}`))
-	if err := tlsClient(t, s).Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if p := s.requests()[0].Proto; p != "HTTP/2.0" {
-		t.Errorf("the request came over %s, want HTTP/2.0", p)
-	}
-}
-
 // Rules: NET-04, NET-05
 func TestManyWatchesDoNotHoldUpAGet(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,8 +16,8 @@ const (
 	// connection for more than 45 s. client-go uses the same numbers.
 	silence   = 30 * time.Second
 	deadAfter = 45 * time.Second
-	// maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as there are workers, and
-	// more than that. HTTP/2 needs one.
+	// maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as usual numbers of workers
+	// write over at a time. HTTP/2 needs one.
 	maxIdle = 64
 	// maxIdleTime is how long a connection waits for the next request. It is less than the 90 s of an API server and
 	// the 50 s of usual proxies, because a write that arrives while they close it is lost, and its outcome is unknown
@@ -104,22 +104,43 @@ func RefuseSwitch(resp *http.Response) error {
 	return errSwitched
 }
 
-// sendStream sends a list or a watch, which has no body. Each has its own connection over HTTP/1.1, which the
-// goroutine that wants the answer reads; over HTTP/2 another one reads, in frames of 16 KiB, and answers with window
-// updates, which takes up to half as much CPU again (BenchmarkListOverTLS). Those beyond maxOwn share HTTP/2.
-func (c *Client) sendStream(req *http.Request) (*http.Response, error) {
+// sendOwn sends a request over HTTP/1.1, where it has a connection for itself until its answer is read. That takes
+// less CPU of both sides than HTTP/2: a write is one TLS record instead of two, and the goroutine that wants a long
+// answer reads it, where HTTP/2 has another one read frames of 16 KiB and answer with window updates
+// (BenchmarkListOverTLS, BenchmarkCreateOverTLS). A server that speaks only HTTP/2 refuses the handshake; sent says
+// that there was one.
+func (c *Client) sendOwn(req *http.Request, sent func() bool) (*http.Response, error) {
+	if c.onlyHTTP2.Load() {
+		return c.shared.send(req)
+	}
+	resp, err := c.own.send(req)
+	var op *net.OpError
+	if err == nil || sent() || !errors.As(err, &op) || op.Op != "remote error" { // a TLS alert
+		return resp, err
+	}
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	resp, err = c.shared.send(again)
+	if err == nil {
+		c.onlyHTTP2.Store(true)
+	}
+	return resp, err
+}
+
+// sendStream sends a list or a watch, over a connection of its own up to maxOwn. Those beyond share HTTP/2.
+func (c *Client) sendStream(req *http.Request, sent func() bool) (*http.Response, error) {
 	select {
 	case c.open <- struct{}{}:
 	default:
 		return c.shared.send(req)
 	}
-	resp, err := c.own.send(req)
+	resp, err := c.sendOwn(req, sent)
 	if err != nil {
 		<-c.open
-		var op *net.OpError
-		if errors.As(err, &op) && op.Op == "remote error" { // a TLS alert: the server may speak only HTTP/2
-			return c.shared.send(req.Clone(req.Context()))
-		}
 		return nil, err
 	}
 	resp.Body = &ownBody{resp.Body, sync.OnceFunc(func() { <-c.open })}

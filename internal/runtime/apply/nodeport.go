@@ -50,6 +50,12 @@ func (c *child) waitsForPort() bool {
 	return false
 }
 
+// retriesPort says that the child was refused its node port a moment ago, and asks for it again.
+func (c *child) retriesPort() bool {
+	t := c.mem.wrong
+	return t != nil && t.port.hash == c.want.hash && !t.port.since.IsZero() && time.Since(t.port.since) < portPatience
+}
+
 // portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
 // for a moment, and then given up if it was only preferred (Child.Create).
 func (c *child) portTaken(ctx context.Context, cause string) (met bool, err error) {

@@ -12,7 +12,7 @@ import (
 // create posts a child that the cache does not have. met says that there was an object of that name: it was observed,
 // and nothing was created.
 func (c *child) create(ctx context.Context) (met bool, err error) {
-	request, again := requestOf(c.want.hash, 0), c.mem.seen != ""
+	request, again, retried := requestOf(c.want.hash, 0), c.mem.seen != "", c.retriesPort()
 	if err := c.mem.refused(request); err != nil || c.waitsForPort() {
 		return false, err
 	}
@@ -21,8 +21,9 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 			c.conclude(Contested, t.contest.pause(c.want.hash), "%s is deleted again and again", c)
 			return false, nil
 		}
-		// The finalizer of an owner whose children are removed in order holds it as long as it has some.
-		if c.kind.template == nil {
+		// The finalizer of an owner whose children are removed in order holds it as long as it has some. And it was
+		// asked for before the first try, milliseconds ago.
+		if c.kind.template == nil && !retried {
 			if gone, err := c.goneWithOwner(ctx); gone || err != nil {
 				return false, err
 			}
@@ -44,7 +45,10 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err) && c.kind.template == nil:
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A
 		// 422 can mean the same: the API server allocates a Service's node port before it looks for the name (seen on
-		// v1.36).
+		// v1.36). But the port of a Service that has just been deleted is most often only not free yet.
+		if cause, taken := nodePortTaken(err); taken && again && !retried {
+			return c.portTaken(ctx, cause)
+		}
 		return c.meet(ctx, err)
 	case kube.IsRefused(err):
 		c.mem.trouble().refusal.Note(request, err)

@@ -151,6 +151,10 @@ pictures: ## make the pictures of the live page in examples/page anew; needs Chr
 figures: ## measure memory, CPU, requests and latencies on a real control plane and print a table (twenty minutes)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 40m -run '^$$' -bench . -benchtime 1x .
 
+.PHONY: figures-quick
+figures-quick: ## measure the webserver controller in turn with a program that makes the same requests, and print the ratios (five minutes)
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x .
+
 .PHONY: attacks
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 120m -run '^(TestOneTenantNeverCostsAnother|TestTheHooksOfOneTenantNeverCostAnother)$$' -v . -attacks
@@ -217,6 +221,7 @@ nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all pl
 	$(MAKE) e2e
 	$(MAKE) versions
 	$(MAKE) kubernetes
+	$(MAKE) figures-quick
 	$(MAKE) attacks
 	$(MAKE) soak
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -210,50 +209,16 @@ func fakeRequests(server *apiserver.Server, since time.Time) (out []Request) {
 // shows them.
 func deletePods(t testing.TB, s *Scope) (latencies []time.Duration) {
 	t.Helper()
-	type seen struct {
-		kind, name string
-		at         time.Time
-	}
-	events := make(chan seen, figureDeletions) // so that the times are not those of a slow reader
 	collection := "/api/v1/namespaces/" + s.NS + "/pods"
-	version := s.get(collection+"?limit=1").Str("metadata", "resourceVersion")
-	resp := must(s.c.Admin.send(t.Context(), http.MethodGet, collection+"?watch=true&resourceVersion="+version, nil,
-		nil))(t)
-	defer resp.Body.Close() // which ends the goroutine
-	go func() {
-		defer close(events)
-		for frames := json.NewDecoder(resp.Body); ; {
-			var frame struct {
-				Type   string
-				Object Object
-			}
-			if frames.Decode(&frame) != nil {
-				return
-			}
-			select {
-			case events <- seen{frame.Type, frame.Object.Name(), time.Now()}:
-			case <-t.Context().Done():
-				return
-			}
-		}
-	}()
-	next := func(kind, name string) time.Time {
-		for e := range events {
-			if e.kind == kind && e.name == name {
-				return e.at
-			}
-		}
-		t.Fatalf("the watch ended before %s %s", kind, name)
-		return time.Time{}
-	}
+	events := arrivals(t, s.c.Admin, collection, figureDeletions)
 	for i := range figureDeletions {
 		name := redisName(i) + "-0"
 		if _, err := s.c.Admin.Do(t.Context(), http.MethodDelete, s.podPath(name), "application/json",
 			`{"gracePeriodSeconds":0}`); err != nil {
 			t.Fatal(err)
 		}
-		deleted := next("DELETED", name)
-		latencies = append(latencies, next("ADDED", name).Sub(deleted))
+		deleted := events.next(t, "DELETED", name)
+		latencies = append(latencies, events.next(t, "ADDED", name).Sub(deleted))
 	}
 	return latencies
 }

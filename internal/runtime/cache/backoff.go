@@ -113,9 +113,14 @@ func offline(err error) bool { return kube.AsStatus(err) == nil }
 // answers with 429, 500 and 503 for some seconds, and then it is over.
 const logAfter = 10 * time.Second
 
+// quietExpired is how many failures may go before a version that is expired until that is logged. A definition that is
+// updated answers 429, then with an expired version, and, if it is updated again meanwhile, so after the list, too
+// (seen on v1.36); after the fifth in a row nothing does so by itself.
+const quietExpired = 4
+
 // report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
 // recovery. What the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
-// once, and a definition that is updated first answers 429 and then with an expired version.
+// once.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	if s.err == nil {
 		s.since = time.Now()
@@ -127,7 +132,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	} else if s.away {
 		s = r.inContact(s)
 	}
-	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= 1 && expired(err)
+	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= quietExpired && expired(err)
 	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < logAfter
 	if first || passes {
 		r.log.V(1).Info("trying again", "reason", err.Error())

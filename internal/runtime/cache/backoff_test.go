@@ -225,6 +225,20 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 	}
 }
 
+// Rules: WCH-08
+func TestADefinitionThatIsUpdatedTwiceIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := synced(t, Options{}, frames(thenEnd), status(429, "TooManyRequests"), status(410, "Expired"))
+		expires := frames(thenEnd, added("a", "5", 1), endMark("20"), errorEvent(410, "Expired"))
+		s.on(streamedList, expires, expires, frames(thenHold, added("a", "5", 1), endMark("20")))
+		wait(time.Minute)
+		m.wantContent("a=1")
+		if n := m.logged("cannot list or watch"); n != 0 {
+			t.Errorf("logged %d times", n)
+		}
+	})
+}
+
 // A server that comes back says 403 until it has loaded its rules, and 410 if it was away for too long. Neither must
 // cost the pauses that the time without an answer had grown to.
 func TestAServerThatComesBackIsAskedSoonHoweverLongItWasAway(t *testing.T) {

@@ -174,13 +174,18 @@ func TestAHookRunsNumberedPodsWithTheRightsOfItsRole(t *testing.T) {
 		"/controllerrevisions").List("items"); len(left) != 1 {
 		t.Errorf("%d ControllerRevisions, want 1", len(left))
 	}
-	rest := time.Now()
-	Throughout(t, 5*time.Second, "nothing is written at rest", func() (bool, string) {
-		writes, err := s.c.Requests(rest, func(r Request) bool {
+	noneSince := func(since time.Time) (bool, string) {
+		writes, err := s.c.Requests(since, func(r Request) bool {
 			return strings.HasPrefix(r.UserAgent, "skiff/") && r.Namespace == s.NS && r.Write()
 		})
 		return err == nil && len(writes) == 0, fmt.Sprint(writes, err)
+	}
+	// The status also says what it is to become before the deletion has got into it.
+	Eventually(t, limit, "a second without a write", func() (bool, string) {
+		return noneSince(time.Now().Add(-time.Second))
 	})
+	rest := time.Now()
+	Throughout(t, 5*time.Second, "nothing is written at rest", func() (bool, string) { return noneSince(rest) })
 	s.Kubectl("delete", "numbered", "a", "--timeout=4m")
 	if images := s.images(); len(images) != 0 {
 		t.Errorf("it was finalized, and there are %v", images)

@@ -20,8 +20,8 @@ const (
 
 var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 
-// absent are the namespaces of --watch-namespaces that do not exist. A server answers a list in one as if it were
-// empty, so that a name with a mistake in it would look as if there were nothing to do.
+// absent are the namespaces of --watch-namespaces that do not exist. The server answers a list there as in an empty
+// namespace, so that a mistyped name would look as if there were nothing to do.
 type absent struct {
 	mu    sync.Mutex // guards lines
 	lines []string

@@ -15,8 +15,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// newConsole returns the log for a person at a terminal. A run that changed something is one line, with its writes and
-// its cause. A failure is written once and counted, until another one comes or the object is well. Lines of hooks are
+// newConsole returns the log for a person at a terminal. A run that changed something is one line, with writes and
+// cause. A failure is written once and counted, until another failure comes or the object is well. Lines of hooks are
 // not changed.
 func newConsole(out io.Writer, verbosity int, brief bool) logr.Logger {
 	s := &screen{out: out, verbosity: verbosity, brief: brief, done: map[run]*doing{}, failing: map[run]string{}}
@@ -84,7 +84,7 @@ const (
 // Init implements logr.LogSink.
 func (c console) Init(logr.RuntimeInfo) {}
 
-// Enabled implements logr.LogSink. The end of a run that found all as it should be is of level 1, and says that a
+// Enabled implements logr.LogSink. A run that wrote nothing ends with a line of level 1, and that line says that a
 // failure is over.
 func (c console) Enabled(level int) bool { return level <= max(c.verbosity, 1) }
 
@@ -121,7 +121,7 @@ func (c console) entry(e entry, values []any) entry {
 	return e
 }
 
-// add writes what is to be said of an entry, or keeps it for the end of its run.
+// add writes an entry, or keeps it for the end of the run.
 func (s *screen) add(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *screen) note(e entry, colour string) {
 	s.write(e.of, text, colour)
 }
 
-// keeps keeps what a run has done until it ends; false: there is too much of that.
+// keeps notes a write for the line at the end of the run; false: maxDone runs have notes already.
 func (s *screen) keeps(e entry) bool {
 	d := s.doing(e.of)
 	if d == nil {
@@ -181,7 +181,7 @@ func (s *screen) doing(of run) *doing {
 	return d
 }
 
-// forget makes room by dropping the notes of one object that no run works on: it may have been deleted.
+// forget makes room by dropping the notes of an object that no run works on, which may have been deleted.
 func (s *screen) forget() {
 	for of, d := range s.done {
 		if len(d.steps) == 0 && len(d.notes) == 0 {

@@ -21,8 +21,8 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 			c.conclude(Contested, t.contest.pause(c.want.hash), "%s is deleted again and again", c)
 			return false, nil
 		}
-		// The finalizer of an owner whose children are removed in order holds it as long as it has some. And it was
-		// asked for before the first try, milliseconds ago.
+		// An owner whose children are removed in order has a finalizer as long as there are children. And before a
+		// port is asked for again, the owner was asked for with the first try, milliseconds ago.
 		if c.kind.template == nil && !retried {
 			if gone, err := c.goneWithOwner(ctx); gone || err != nil {
 				return false, err

@@ -113,9 +113,9 @@ func offline(err error) bool { return kube.AsStatus(err) == nil }
 // answers with 429, 500 and 503 for some seconds, and then it is over.
 const logAfter = 10 * time.Second
 
-// quietExpired is how many failures may go before a version that is expired until that is logged. A definition that is
-// updated answers 429, then with an expired version, and, if it is updated again meanwhile, so after the list, too
-// (seen on v1.36); after the fifth in a row nothing does so by itself.
+// quietExpired is how many failures may go before an expired version until that is logged. While a definition is
+// updated, the server answers 429 and then 410; after one update more the version of the next list has expired, too
+// (seen on v1.36). No update explains five in a row.
 const quietExpired = 4
 
 // report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a

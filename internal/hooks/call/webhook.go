@@ -9,10 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -92,14 +94,18 @@ func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 			return Reply{}, err
 		}
 		taken := room.Taken()
-		reply, err := w.ask(ctx, c, secrets)
+		var sent atomic.Bool // the whole request
+		tracing := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			WroteRequest: func(info httptrace.WroteRequestInfo) { sent.Store(info.Err == nil) }})
+		reply, err := w.ask(tracing, c, secrets)
+		reset := isReset(err, sent.Load())
 		switch {
 		case err == nil:
 			return reply, nil
-		case isReset(err) && wasReset:
+		case reset && wasReset:
 			return reply, fmt.Errorf("%w, twice; an endpoint that answers before it has read the whole request "+
 				"causes this: have it read the body to its end first", err)
-		case isReset(err) && ctx.Err() == nil:
+		case reset && ctx.Err() == nil:
 			wasReset = true
 			room.Give(room.Taken() - taken)
 		case !refusesCredentials(err) || !w.reread(ctx, secrets):
@@ -109,10 +115,13 @@ func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 }
 
 // isReset says of an error that the endpoint has closed the connection with bytes of the request unread. The system
-// then drops what it has received of the answer, so that this fails now and then, with large requests. The connection
-// is one that package net/http has closed where both its reads and its writes find out.
-func isReset(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+// then drops what it has received of the answer, so that this fails now and then, with large requests. The system says
+// so only once, to the one who reads or to the one who writes: who reads after that finds the end of the connection,
+// with the request not sent, or that package net/http has closed it.
+func isReset(err error, sent bool) bool {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) ||
+		ended && !sent
 }
 
 // statusError is an answer that does not count.

@@ -290,50 +290,6 @@ func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	}
 }
 
-// An endpoint that answers before it has read the request, and closes, resets the connection.
-//
-// Rules: HK-107
-func TestACallIsRepeatedOnceWhereTheConnectionWasReset(t *testing.T) {
-	for name, begun := range map[string]string{"before the answer": "",
-		"in the answer": "HTTP/1.1 200 OK\r\nContent-Length: 600000\r\n\r\n{" + strings.Repeat(" ", 500_000)} {
-		t.Run(name, func(t *testing.T) {
-			var requests, resets atomic.Int64
-			_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				requests.Add(1)
-				if resets.Add(-1) < 0 {
-					_, _ = io.Copy(w, r.Body)
-					return
-				}
-				conn, _, err := w.(http.Hijacker).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_, _ = io.WriteString(conn, begun)
-				_ = conn.(*net.TCPConn).SetLinger(0)
-				_ = conn.Close()
-			})
-			c, _ := newCaller(t, hook)
-			room, err := call.NewMemory(64<<20).Room("a", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer room.Leave()
-			resets.Store(1)
-			reply, err := c.Call(room.WithRoom(t.Context()), call.Call{Body: []byte(large)})
-			if err != nil || string(reply.Body) != large || requests.Load() != 2 || room.Taken() != 16<<20 {
-				t.Errorf("%d bytes after %d requests, %d are taken: %v", len(reply.Body), requests.Load(),
-					room.Taken(), err)
-			}
-			resets.Store(3)
-			err = refused(t, c, "twice; an endpoint that answers before it has read the whole request causes this")
-			if requests.Load() != 4 || !call.IsUnavailable(err) {
-				t.Errorf("%d requests: %v", requests.Load(), err)
-			}
-		})
-	}
-}
-
 // Rules: HK-107
 func TestNoConnectionIsOpenedThatStaysSilent(t *testing.T) {
 	var mu sync.Mutex

@@ -201,6 +201,14 @@ spec:
 	if r.Code != ExitDone || !strings.HasSuffix(r.Stdout, "nothing is missing\n") || strings.Contains(r.Stdout, "! ") {
 		t.Errorf("%+v", r)
 	}
+
+	rival := hookFile(t, strings.ReplaceAll(strings.ReplaceAll(text, "http://127.0.0.1:1/",
+		"http://"+l.Addr().String()), "{name: c}", "{name: rival}"))
+	r = skiff(t, "hooks", "check", "-f", file, "-f", rival, "--server", c.url())
+	r.Want(t, ExitDiffer)
+	if strings.Count(r.Stdout, "! parents ") != 2 {
+		t.Errorf("%+v", r)
+	}
 }
 
 // administrator has the token t.

@@ -136,6 +136,10 @@ func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
 		if err := c.resources(ctx, controller); err != nil {
 			return err
 		}
+		for _, rival := range controller.Rivals(controllers) {
+			c.say(false, "parents     %s has the parent resource %s, too, and each replaces the other's status: give "+
+				"both a parentResource.labelSelector, or stop one", rival.Name, rival.Parents[0].GroupResource())
+		}
 		if err := c.references(ctx, controller); err != nil {
 			return err
 		}

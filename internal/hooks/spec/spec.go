@@ -75,6 +75,22 @@ func (c *Controller) Hooks() []NamedHook {
 // IsComposite says that c is a CompositeController.
 func (c *Controller) IsComposite() bool { return c.Kind == Composite }
 
+// Rivals are the other CompositeControllers of all that have c's parent resource, unless both choose their parents by
+// label. Each of them writes the whole status of a parent, so that two never agree on one.
+func (c *Controller) Rivals(all []*Controller) []*Controller {
+	var rivals []*Controller
+	for _, o := range all {
+		same := o.Kind == c.Kind && o.Name == c.Name
+		if same || !c.IsComposite() || !o.IsComposite() || !c.Parents[0].same(o.Parents[0].Type) {
+			continue
+		}
+		if len(c.Parents[0].Labels) == 0 || len(o.Parents[0].Labels) == 0 {
+			rivals = append(rivals, o)
+		}
+	}
+	return rivals
+}
+
 // Type is a resource as a rule names it: its lower-case plural, and the version to read and write it in. What its kind
 // is, and whether it is namespaced, only the server knows.
 type Type struct {

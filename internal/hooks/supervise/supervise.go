@@ -11,6 +11,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +69,25 @@ func (s *Supervisor) Put(c *spec.Controller) {
 	}
 	s.wanted[name] = newSupervised(c, &s.o)
 	s.wanted[name].others = func() []string { return s.others(c) }
+	if rivals := rivalsOf(c, s.wanted); rivals != "" {
+		s.o.Log.Info("two CompositeControllers have one parent resource, and replace each other's status; give both "+
+			"a parentResource.labelSelector, or stop one", kube.Warn("controller", name, "others", rivals,
+			"resource", c.Parents[0].GroupResource())...)
+	}
 	s.changeLocked()
+}
+
+// rivalsOf names what [spec.Controller.Rivals] finds of c, "" if that is nothing.
+func rivalsOf(c *spec.Controller, wanted map[string]*supervised) string {
+	all := make([]*spec.Controller, 0, len(wanted))
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		all = append(all, wanted[name].spec)
+	}
+	var names []string
+	for _, rival := range c.Rivals(all) {
+		names = append(names, rival.Name)
+	}
+	return strings.Join(names[:min(len(names), maxOthers)], ", ")
 }
 
 // others returns the other controllers that have a parent resource of c.
@@ -167,10 +186,14 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
-// Attention says which controllers do not run or whose hooks do not answer, and why, a line each.
+// Attention says which controllers do not run, whose hooks do not answer, or who have rivals, and why, a line each.
 func (s *Supervisor) Attention() (lines []string) {
 	wanted, _ := s.snapshot()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if rivals := rivalsOf(wanted[name].spec, wanted); rivals != "" {
+			lines = append(lines, name+" has the parent resource of "+rivals+
+				", too: give both a parentResource.labelSelector, or stop one")
+		}
 		if why := wanted[name].problem(); why != "" {
 			lines = append(lines, name+" "+why)
 		}

@@ -440,6 +440,7 @@ func TestTwoControllersThatReplaceEachOthersStatusAreNamedAndSlowedDown(t *testi
 			text := strings.Replace(composite, `"name":"thing"`, `"name":"`+name+`"`, 1)
 			w.put(strings.Replace(text, "http://hook/sync", "http://hook/sync?status="+name, 1))
 		}
+		w.Want("attention before there is a parent", len(w.hooks.Attention()), 2)
 		w.Create("a", `{}`)
 		w.Pass(time.Minute)
 		if calls := w.called(); len(calls) > 40 {

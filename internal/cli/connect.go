@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -88,16 +89,19 @@ func connection(f kubeconfig.Flags, warn func(string)) (kube.Config, string, err
 		return kube.Config{}, "", Usagef("--namespace: %q is not a valid namespace name", f.Namespace)
 	}
 	cfg, namespace, err := kubeconfig.Load(f, kubeconfig.OSEnv(warn))
-	err = withFlag(err)
+	err = withFlag(err, f)
 	cfg.OnlyJSON = f.Wire == "json"
 	cfg.OnWarning = func(text string) { warn("the server warns: " + text) }
 	return cfg, namespace, err
 }
 
 // withFlag adds the flag that helps where the settings of the connection are not complete.
-func withFlag(err error) error {
+func withFlag(err error, f kubeconfig.Flags) error {
 	var context *kubeconfig.NoContextError
+	var file *fs.PathError
 	switch {
+	case errors.As(err, &file) && file.Path == f.Kubeconfig && errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; check --kubeconfig, or start a cluster here: skiff-dev writes a kubeconfig", err)
 	case errors.As(err, &context):
 		return fmt.Errorf("%w: choose one of %v with --context or `kubectl config use-context`", err, context.Contexts)
 	case errors.As(err, new(*kubeconfig.LoopbackHTTPError)):

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,11 +56,20 @@ func ServerVersion(ctx context.Context, c *kube.Client) (string, error) {
 	return kube.Text(v.GitVersion), nil
 }
 
-// Resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP". As
-// in kubectl, the core group comes first, then the other groups in the server's order, each in its preferred version.
-// A group that does not answer (an extension server that is down) does not hide the others.
+// versionName is how Kubernetes calls versions, which tells them from the beginning of a group.
+var versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+
+// Resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP" or
+// by ".VERSION.GROUP". As in kubectl, the core group, "" in "pods.v1.", comes first, then the other groups in the
+// server's order, each in its preferred version. A group that does not answer (an extension server that is down) does
+// not hide the others.
 func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
+	if version, of, ok := strings.Cut(group, "."); ok && versionName.MatchString(version) {
+		if r, found, err := Find(ctx, c, of, version, want); found || err != nil {
+			return r, err
+		}
+	}
 	var broken []error
 	if !qualified {
 		r, found, err := Find(ctx, c, "", "v1", want)

@@ -58,6 +58,9 @@ func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 		"deploy": "/apis/apps/v1/deployments", "deployments.apps": "/apis/apps/v1/deployments",
 		"Deployment.apps": "/apis/apps/v1/deployments",
 		"events":          "/api/v1/events", "events.events.k8s.io": "/apis/events.k8s.io/v1/events",
+		"pods.v1.": "/api/v1/pods", "Deployment.v1.apps": "/apis/apps/v1/deployments",
+		"events.v1.events.k8s.io": "/apis/events.k8s.io/v1/events",
+
 		"ws": "/apis/skiff.dev/v1alpha1/webservers", "webserver.skiff.dev": "/apis/skiff.dev/v1alpha1/webservers",
 	} {
 		r, err := discovery.Resolve(t.Context(), c, name)
@@ -66,11 +69,12 @@ func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 		}
 	}
 	for name, say := range map[string]string{
-		"pods.apps":   `no resource "pods.apps"`,
-		"pods/status": `extension server is down`,
-		"cs":          "cannot be listed and watched",
-		"nothing":     "the extension server is down",
-		"x.skiff.dev": "kubectl api-resources",
+		"pods.v1.apps": `no resource "pods.v1.apps"`,
+		"pods.apps":    `no resource "pods.apps"`,
+		"pods/status":  `extension server is down`,
+		"cs":           "cannot be listed and watched",
+		"nothing":      "the extension server is down",
+		"x.skiff.dev":  "kubectl api-resources",
 	} {
 		if _, err := discovery.Resolve(t.Context(), c, name); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("%s: error %v, want %q", name, err, say)

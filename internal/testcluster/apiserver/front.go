@@ -246,7 +246,7 @@ func (s *Server) record(w http.ResponseWriter, r *request) *recordedWriter {
 		s.requests = s.requests[recordLimit/10:]
 	}
 	s.requests = append(s.requests, req)
-	return &recordedWriter{w, s, req}
+	return &recordedWriter{w, s, req, r, r.user}
 }
 
 // recordedWriter records the status of an answer.
@@ -254,12 +254,17 @@ type recordedWriter struct {
 	http.ResponseWriter
 	s   *Server
 	req *Request
+	of  *request
+	by  kinds.User // who sent it; of.user is whom it is for
 }
 
 func (w *recordedWriter) WriteHeader(code int) {
 	w.s.mu.Lock()
 	w.req.Status = code
 	w.s.mu.Unlock()
+	if w.of.verb == "watch" {
+		w.audit(stageStarted)
+	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
@@ -268,6 +273,7 @@ func (w *recordedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter 
 
 func (w *recordedWriter) finish() {
 	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
 	w.req.Done = time.Now()
+	w.s.mu.Unlock()
+	w.audit(stageComplete)
 }

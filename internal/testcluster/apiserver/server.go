@@ -84,6 +84,8 @@ type Options struct {
 	// OnWrite is called after each write that has changed something, by the goroutine that serves it. It must be
 	// quick.
 	OnWrite func(Write)
+	// Audit is called for each request whose answer is complete, and for each watch that begins, as OnWrite.
+	Audit func(AuditEvent)
 	// Features is the version of Kubernetes to be, and its feature gates: by default the newest one, Version.
 	Features features.Set
 	// WithoutPlugins are the names of admission plugins to do without, among OptionalPlugins; others have no effect.

@@ -21,6 +21,8 @@ var badFlags = map[string][2]string{
 		"127.0.0.1:6443"},
 	"--ready-file": {"DIR/words/x",
 		"--ready-file DIR/words/x: mkdir DIR/words: not a directory: choose a file that can be written"},
+	"--audit-log": {"DIR/words/x", "--audit-log: open DIR/words/x: not a directory: choose a file that can " +
+		"be written, or - for stdout"},
 	"--crds":   {"DIR/none", "--crds: stat DIR/none: no such file or directory"},
 	"--faults": {"DIR/none", "--faults: DIR/none: open DIR/none: no such file or directory"},
 	"--load":   {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},

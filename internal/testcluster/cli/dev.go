@@ -53,7 +53,7 @@ needs it. The released skiff-dev does, and so does the one that 'make skiff-dev'
 type devFlags struct {
 	controllers                   cli.ControllerFlags
 	listen, kubeconfig, ready     string
-	faults, version, gates        string
+	faults, version, gates, audit string
 	bare, rbac                    bool
 	replicas                      int
 	simulate, crds, load, command []string
@@ -123,6 +123,8 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 	fs.StringVar(&f.gates, "feature-gates", "", gatesHelp)
 	fs.StringVar(&f.faults, "faults", "", "`file` with faults to inject once everything is ready, in the form of "+
 		"PUT /skiff/faults")
+	fs.StringVar(&f.audit, "audit-log", "", "`file` to append an audit event of each request to, in the form of "+
+		"kube-apiserver's log at the level Metadata; - is stdout")
 	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
 		"the ready file has an address for each, and a fault can select one")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
@@ -132,7 +134,7 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 	cli.NoFlag(cmd, "port", "see --listen 127.0.0.1:PORT")
 	cli.NoFlag(cmd, "persist", "everything is kept in memory; --load FILE creates objects at the start")
 	cli.NoFlag(cmd, "kubeconfig", "see --kubeconfig-out FILE, which is written")
-	cli.InGroup(cmd, cli.GroupAdvanced, "faults", "feature-gates", "ready-file", "replicas")
+	cli.InGroup(cmd, cli.GroupAdvanced, "audit-log", "faults", "feature-gates", "ready-file", "replicas")
 	return cmd
 }
 
@@ -217,6 +219,11 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	o.copied = input.copied
+	closeLog, err := f.openAudit(&o, cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
 	d, err := cli.Until(cmd.Context(), func() (*devCluster, error) { return newDevCluster(o) })
 	if err != nil {
 		return cli.Ended(cmd.Context(), err)

@@ -278,7 +278,7 @@ func TestDeletionsWithoutEndArePausedAndReported(t *testing.T) {
 			w.Pass(time.Second)
 		}
 		w.WantCondition("a", "Degraded", "True/Contested", "ConfigMap default/a is deleted again and again")
-		w.Want("POSTs within 20 seconds", w.Count("POST"), 5)
+		w.Want("POSTs within 20 seconds", w.Count("POST"), 11) // ten within ten seconds, then one in twenty
 		w.Pass(2 * time.Minute)
 		w.Want("text", text(w), "hello")
 		w.WantCondition("a", "Degraded", "False/AsExpected")

@@ -132,7 +132,7 @@ func (c *child) adopt(ctx context.Context) error {
 func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
-	if pause := t.contest.pause(c.want.hash); pause > 0 {
+	if pause := t.contest.pause(c.want.hash, withChanges); pause > 0 {
 		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
@@ -170,7 +170,7 @@ func (c *child) apply(ctx context.Context) error {
 	after := fingerprint(c.want, answer)
 	if after != before {
 		c.outcome = Applied
-		t.contest.add(c.want.hash)
+		t.contest.add(c.want.hash, withChanges)
 		if slices.Equal(c.differences, []string{noLonger}) {
 			c.differences = c.removed(contentOf(live).Body, contentOf(answer).Body)
 		}

@@ -33,7 +33,8 @@ type trouble struct {
 	removed string
 	gone    bool
 	asked   time.Time
-	contest contest
+	contest contest // with who changes the child
+	losses  contest // with who deletes it
 	crash   crashLoop
 	lost    time.Duration // the last wait after an apply that conflicted with another field manager's; 0: it was not
 }
@@ -41,7 +42,7 @@ type trouble struct {
 // over says that nothing of it matters any more.
 func (t *trouble) over() bool {
 	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
-		t.lost == 0 && t.contest.over() && !t.crash.active(t.crash.revision, time.Now())
+		t.lost == 0 && t.contest.over() && t.losses.over() && !t.crash.active(t.crash.revision, time.Now())
 }
 
 // trouble returns what is remembered of what went wrong, to be added to. result drops it when nothing of it matters
@@ -199,8 +200,8 @@ func contentHash(live kube.Object, label, annotation func(key string) bool) uint
 	return h.Sum64()
 }
 
-// contest counts applies of one desired state, and how often a child that was deleted has been made again. Another
-// writer that keeps undoing them is not fought: each round would be two more writes.
+// contest counts the writes of one desired state that another writer may undo. One that keeps undoing them is not
+// fought: each round would be two more writes.
 type contest struct {
 	hash   string
 	since  time.Time
@@ -209,41 +210,49 @@ type contest struct {
 	rival  string // who the other one is, once that was asked
 }
 
-// Five writes of the same state within a minute are a fight: no person undoes something five times by hand in that
-// time, and a webhook that rewrites our fields is found out after two, because the second apply changes nothing. Where
-// it goes on after the pause, each window has one write, and doubles, up to maxContest.
-const (
-	contestApplies = 5
-	contestWindow  = time.Minute
-	maxContest     = 16 * time.Minute
+// patience says how many writes within a first window are a fight. Where that goes on after the pause, each window has
+// one write, and doubles, up to longest.
+type patience struct {
+	writes          int
+	window, longest time.Duration
+}
+
+// The patience with who changes a child: no person undoes something five times by hand within a minute, and a webhook
+// that rewrites our fields is found out after two, because the second apply changes nothing. With who deletes it there
+// is more, because without the child something does not work at all: tests of resilience delete every few seconds and
+// are to see it come back. Once every four minutes, two hook controllers that delete each other's children for a
+// thousand parents make some twenty requests a second.
+var (
+	withChanges   = patience{5, time.Minute, 16 * time.Minute}
+	withDeletions = patience{10, 10 * time.Second, 4 * time.Minute}
 )
 
 // pause returns how long to stay out of it, 0 for not at all.
-func (c *contest) pause(hash string) time.Duration {
-	if c.hash != hash || !c.full() {
+func (c *contest) pause(hash string, p patience) time.Duration {
+	if c.hash != hash || !c.full(p) {
 		return 0
 	}
 	return max(time.Until(c.since.Add(c.window)), 0)
 }
 
 // full says that the window has no room for another write.
-func (c *contest) full() bool {
-	return c.window > contestWindow && c.count > 0 || c.count >= contestApplies
+func (c *contest) full(p patience) bool {
+	return c.window > p.window && c.count > 0 || c.count >= p.writes
 }
 
 // over says that so long after the last window, writes are no longer part of the same fight.
 func (c *contest) over() bool { return time.Since(c.since) >= 2*c.window }
 
 // add counts a write that changed something.
-func (c *contest) add(hash string) {
+func (c *contest) add(hash string, p patience) {
 	switch {
 	case c.hash != hash || c.over():
-		*c = contest{hash: hash, since: time.Now(), window: contestWindow}
+		*c = contest{hash: hash, since: time.Now(), window: p.window}
 	case time.Since(c.since) < c.window:
-	case !c.full():
-		c.since, c.window, c.count = time.Now(), contestWindow, 0
+	case !c.full(p):
+		c.since, c.window, c.count = time.Now(), p.window, 0
 	default:
-		c.since, c.window, c.count = time.Now(), min(2*c.window, maxContest), 0
+		c.since, c.window, c.count = time.Now(), min(2*c.window, p.longest), 0
 	}
 	c.count++
 }

@@ -237,27 +237,35 @@ func TestTrustInAnAnswerEndsWithTheCacheOrWithTime(t *testing.T) {
 	})
 }
 
+// both runs a test with each patience, on a clock of its own.
+func both(t *testing.T, test func(*testing.T, patience)) {
+	t.Helper()
+	for name, p := range map[string]patience{"changes": withChanges, "deletions": withDeletions} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, p) }) })
+	}
+}
+
 func TestFightEndsInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	both(t, func(t *testing.T, p patience) {
 		var c contest
-		for range contestApplies {
-			if c.pause("h") != 0 {
+		for range p.writes {
+			if c.pause("h", p) != 0 {
 				t.Fatal("a pause before the limit")
 			}
 			time.Sleep(time.Second)
-			c.add("h")
+			c.add("h", p)
 		}
-		if got, want := c.pause("h"), contestWindow-(contestApplies-1)*time.Second; got != want {
+		if got, want := c.pause("h", p), p.window-time.Duration(p.writes-1)*time.Second; got != want {
 			t.Errorf("pause %s, want %s", got, want)
 		}
-		if c.pause("other") != 0 {
+		if c.pause("other", p) != 0 {
 			t.Error("a new desired state has to pause for the old one")
 		}
-		time.Sleep(contestWindow)
-		if c.pause("h") != 0 {
+		time.Sleep(p.window)
+		if c.pause("h", p) != 0 {
 			t.Error("the pause never ends")
 		}
-		c.add("h")
+		c.add("h", p)
 		if c.count != 1 {
 			t.Errorf("count %d after the window, want 1", c.count)
 		}
@@ -265,28 +273,29 @@ func TestFightEndsInAPause(t *testing.T) {
 }
 
 func TestThePausesOfAFightThatGoesOnGetLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	both(t, func(t *testing.T, p patience) {
 		var c contest
-		for range contestApplies {
-			c.add("h")
+		for range p.writes {
+			c.add("h", p)
 		}
-		for want := contestWindow; want <= maxContest; want *= 2 {
-			if got := c.pause("h"); got != want {
+		for want := p.window; want <= p.longest; want *= 2 {
+			if got := c.pause("h", p); got != want {
 				t.Errorf("pause %s, want %s", got, want)
 			}
 			time.Sleep(want + time.Second)
-			c.add("h")
+			c.add("h", p)
 		}
-		if got := c.pause("h"); got != maxContest {
-			t.Errorf("pause %s, want %s", got, maxContest)
+		if got := c.pause("h", p); got != p.longest {
+			t.Errorf("pause %s, want %s", got, p.longest)
 		}
-		time.Sleep(2 * maxContest)
-		if c.add("h"); c.pause("h") != 0 || c.count != 1 {
-			t.Errorf("%d writes and a pause of %s when it was over, want one write and none", c.count, c.pause("h"))
+		time.Sleep(2 * p.longest)
+		if c.add("h", p); c.pause("h", p) != 0 || c.count != 1 {
+			t.Errorf("%d writes and a pause of %s when it was over, want one write and none", c.count,
+				c.pause("h", p))
 		}
-		time.Sleep(contestWindow + time.Second)
-		if c.add("h"); c.pause("h") != 0 || c.window != contestWindow {
-			t.Errorf("a pause of %s after few writes, in a window of %s", c.pause("h"), c.window)
+		time.Sleep(p.window + time.Second)
+		if c.add("h", p); c.pause("h", p) != 0 || c.window != p.window {
+			t.Errorf("a pause of %s after few writes, in a window of %s", c.pause("h", p), c.window)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func (r recreate) act(ctx context.Context, s step) error {
 // recreate deletes a child that differs, unless the server sees no difference: then only the hash is applied.
 func (c *child) recreate(ctx context.Context, s step) error {
 	t := c.mem.trouble()
-	if pause := t.contest.pause(c.want.hash); pause > 0 {
+	if pause := t.contest.pause(c.want.hash, withChanges); pause > 0 {
 		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *child) recreate(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	}
-	t.contest.add(c.want.hash)
+	t.contest.add(c.want.hash, withChanges)
 	return c.remove(ctx, s)
 }
 

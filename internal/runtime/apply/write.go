@@ -17,9 +17,11 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 		return false, err
 	}
 	if again {
-		if t := c.mem.wrong; t != nil && t.contest.pause(c.want.hash) > 0 {
-			c.conclude(Contested, t.contest.pause(c.want.hash), "%s is deleted again and again", c)
-			return false, nil
+		if t := c.mem.wrong; t != nil {
+			if pause := t.losses.pause(c.want.hash, withDeletions); pause > 0 {
+				c.conclude(Contested, pause, "%s is deleted again and again", c)
+				return false, nil
+			}
 		}
 		// An owner whose children are removed in order has a finalizer as long as there are children. And before a
 		// port is asked for again, the owner was asked for with the first try, milliseconds ago.
@@ -70,11 +72,11 @@ func (c *child) created(answer kube.Object, again bool) {
 	was := c.mem.wrong
 	*c.mem = memory{kind: c.kind, key: c.key}
 	if was != nil {
-		c.mem.wrong = &trouble{contest: was.contest, crash: was.crash}
+		c.mem.wrong = &trouble{contest: was.contest, losses: was.losses, crash: was.crash}
 		c.mem.wrong.crash.follow(uidOf(answer), time.Now())
 	}
 	if again {
-		c.mem.trouble().contest.add(c.want.hash)
+		c.mem.trouble().losses.add(c.want.hash, withDeletions)
 	}
 	if c.allocatesNodePort() {
 		c.nodePorts.found()

@@ -155,6 +155,10 @@ figures: ## measure memory, CPU, requests and latencies on a real control plane 
 figures-quick: ## measure the webserver controller in turn with a program that makes the same requests, and print the ratios (five minutes)
 	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x .
 
+.PHONY: figures-peer
+figures-peer: ## the same beside a controller on controller-runtime (nine minutes)
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x . -peer
+
 .PHONY: attacks
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)
 	cd internal/tools/e2e && $(GO) test -count=1 -timeout 120m -run '^(TestOneTenantNeverCostsAnother|TestTheHooksOfOneTenantNeverCostAnother)$$' -v . -attacks

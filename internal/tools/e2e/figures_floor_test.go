@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -12,13 +13,22 @@ import (
 )
 
 const (
-	// floorPairs is how often skiff and the floor take turns. A machine that others use swings by a third within
-	// minutes: only the ratios of neighbours say something, and the median of three is not that of a bad minute.
-	floorPairs = 3
+	// floorRounds is how often the subjects take turns, peerRounds with -peer. A machine that others use swings by a
+	// third within minutes: only the ratios of neighbours say something, and the median of three is not that of a bad
+	// minute.
+	floorRounds, peerRounds = 3, 5
 	// floorWebServers and floorDeletions are enough for a ratio within a few percent, and few enough for a command
 	// that is run before each change.
 	floorWebServers, floorDeletions = 500, 100
 )
+
+var peerFlag = flag.Bool("peer", false, "BenchmarkBesideTheFloor: measure a controller on controller-runtime, too")
+
+// subject is a program that works for WebServers.
+type subject struct {
+	name  string
+	start func(name, namespace string) (*Skiff, error)
+}
 
 // BenchmarkBesideTheFloor measures the webserver controller in turn with the program floor, which makes the same
 // requests: WebServers that come while it runs, Services that are deleted, and WebServers that were there before it.
@@ -35,42 +45,61 @@ func BenchmarkBesideTheFloor(b *testing.B) {
 		_, err := c.Admin.Get(b.Context(), "/apis/skiff.dev/v1alpha1/webservers?resourceVersion=0")
 		return err == nil, fmt.Sprint(err)
 	})
-	floor := filepath.Join(suite.dir, "floor")
-	if _, err := goTool(b.Context(), ".", []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w", "-o",
-		floor, "./floor"); err != nil {
-		b.Fatal(err)
-	}
-	subjects := []struct {
-		name  string
-		start func(name, namespace string) (*Skiff, error)
-	}{
-		{"floor", func(name, namespace string) (*Skiff, error) {
-			probes := loopback(must(freePort())(b))
-			p, err := c.Start(name, []string{"FLOOR_TOKEN=" + admin.Token}, floor, "-server", c.Server,
-				"-ca", c.CAFile, "-namespace", namespace, "-probes", probes)
-			return &Skiff{Process: p, probes: "http://" + probes}, err
-		}},
+	rounds := floorRounds
+	subjects := []subject{
+		other(b, c, ".", "floor", []string{"FLOOR_TOKEN=" + admin.Token}, "-server", c.Server, "-ca", c.CAFile),
 		{"skiff", func(name, namespace string) (*Skiff, error) {
 			return c.StartSkiff(skiff, name, kubeconfig, "--watch-namespaces", namespace,
 				"--max-concurrent-reconciles=10")
 		}},
 	}
+	if *peerFlag {
+		rounds = peerRounds
+		subjects = append(subjects, other(b, c, filepath.Join("..", "outside"), "peer",
+			[]string{"KUBECONFIG=" + kubeconfig}))
+	}
 	all := map[string][]map[string]float64{}
-	for pair := range floorPairs {
+	for round := range rounds {
 		for _, s := range subjects {
-			name := fmt.Sprintf("%s-%d", s.name, pair+1)
+			name := fmt.Sprintf("%s-%d", s.name, round+1)
 			row := besideTheFloor(b, c, name, s.start)
 			figure(b, name, row)
 			all[s.name] = append(all[s.name], row)
 		}
 	}
-	for unit := range all["floor"][0] {
+	ratios(b, all, "skiff", "floor")
+	if *peerFlag {
+		ratios(b, all, "skiff", "peer")
+		ratios(b, all, "peer", "floor")
+	}
+}
+
+// other builds the program of a directory below module.
+func other(b *testing.B, c *Cluster, module, program string, env []string, args ...string) subject {
+	b.Helper()
+	path := filepath.Join(suite.dir, program)
+	if _, err := goTool(b.Context(), module, []string{"CGO_ENABLED=0"}, "build", "-trimpath", "-ldflags", "-s -w",
+		"-o", path, "./"+program); err != nil {
+		b.Fatal(err)
+	}
+	return subject{program, func(name, namespace string) (*Skiff, error) {
+		probes := loopback(must(freePort())(b))
+		p, err := c.Start(name, env, slices.Concat([]string{path}, args, []string{"-namespace", namespace,
+			"-probes", probes})...)
+		return &Skiff{Process: p, probes: "http://" + probes}, err
+	}}
+}
+
+// ratios prints how the figures of one subject are to those of another that had its turn beside it.
+func ratios(b *testing.B, all map[string][]map[string]float64, one, to string) {
+	b.Helper()
+	for unit := range all[to][0] {
 		var ratios []float64
-		for pair := range floorPairs {
-			ratios = append(ratios, all["skiff"][pair][unit]/all["floor"][pair][unit])
+		for round := range all[to] {
+			ratios = append(ratios, all[one][round][unit]/all[to][round][unit])
 		}
 		slices.Sort(ratios)
-		figure(b, "skiff-to-floor/"+unit, map[string]float64{"least": ratios[0], "median": ratios[len(ratios)/2],
+		figure(b, one+"-to-"+to+"/"+unit, map[string]float64{"least": ratios[0], "median": ratios[len(ratios)/2],
 			"most": ratios[len(ratios)-1]})
 	}
 }

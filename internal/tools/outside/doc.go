@@ -5,6 +5,8 @@
 // examples of metacontroller, from a checkout that METACONTROLLER_SOURCE names, with skiff in its place. And have the
 // Prometheus operator work on skiff-dev.
 //
+// And peer, a controller on controller-runtime that skiff is measured beside: `make figures-peer`.
+//
 // Not its job: what skiff's own tests say, and the comparison with a real server (package e2e). It is a nested module,
 // so that none of what it needs shows up in skiff's go.mod.
 package outside

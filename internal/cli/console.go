@@ -84,8 +84,8 @@ const (
 // Init implements logr.LogSink.
 func (c console) Init(logr.RuntimeInfo) {}
 
-// Enabled implements logr.LogSink. A run that wrote nothing ends with a line of level 1, and that line says that a
-// failure is over.
+// Enabled implements logr.LogSink. Level 1 is always needed: a run without a write ends with a line of that level,
+// which also ends a failure.
 func (c console) Enabled(level int) bool { return level <= max(c.verbosity, 1) }
 
 // WithName implements logr.LogSink; no logger of skiff's has a name.

@@ -114,10 +114,10 @@ func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 	}
 }
 
-// isReset says of an error that the endpoint has closed the connection with bytes of the request unread. The system
-// then drops what it has received of the answer, so that this fails now and then, with large requests. The system says
-// so only once, to the one who reads or to the one who writes: who reads after that finds the end of the connection,
-// with the request not sent, or that package net/http has closed it.
+// isReset says of an error that the endpoint has closed the connection with bytes of the request unread. The kernel
+// then drops what had come of the answer, so that large requests fail now and then. The kernel reports a reset once,
+// to a read or to a write. If a write got the report, reads find the end of the connection, with the request not sent
+// whole, or net.ErrClosed once net/http has closed the connection.
 func isReset(err error, sent bool) bool {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) ||

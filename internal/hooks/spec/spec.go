@@ -75,8 +75,9 @@ func (c *Controller) Hooks() []NamedHook {
 // IsComposite says that c is a CompositeController.
 func (c *Controller) IsComposite() bool { return c.Kind == Composite }
 
-// Rivals are the other CompositeControllers of all that have c's parent resource, unless both choose their parents by
-// label. Each of them writes the whole status of a parent, so that two never agree on one.
+// Rivals returns the CompositeControllers among all with the same parent resource as c, except c, and except those
+// that choose parents by label if c does, too. A CompositeController writes the whole status of a parent: two would
+// replace each other's for ever.
 func (c *Controller) Rivals(all []*Controller) []*Controller {
 	var rivals []*Controller
 	for _, o := range all {

@@ -69,7 +69,7 @@ func (s *Supervisor) Put(c *spec.Controller) {
 	}
 	s.wanted[name] = newSupervised(c, &s.o)
 	s.wanted[name].others = func() []string { return s.others(c) }
-	if rivals := rivalsOf(c, s.wanted); rivals != "" {
+	if rivals := rivalsOf(c, specsOf(s.wanted)); rivals != "" {
 		s.o.Log.Info("two CompositeControllers have one parent resource, and replace each other's status; give both "+
 			"a parentResource.labelSelector, or stop one", kube.Warn("controller", name, "others", rivals,
 			"resource", c.Parents[0].GroupResource())...)
@@ -77,12 +77,17 @@ func (s *Supervisor) Put(c *spec.Controller) {
 	s.changeLocked()
 }
 
-// rivalsOf names what [spec.Controller.Rivals] finds of c, "" if that is nothing.
-func rivalsOf(c *spec.Controller, wanted map[string]*supervised) string {
+// specsOf returns the controllers in the order of their names.
+func specsOf(wanted map[string]*supervised) []*spec.Controller {
 	all := make([]*spec.Controller, 0, len(wanted))
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		all = append(all, wanted[name].spec)
 	}
+	return all
+}
+
+// rivalsOf names the first [spec.Controller.Rivals] of c among all, "" if there are none.
+func rivalsOf(c *spec.Controller, all []*spec.Controller) string {
 	var names []string
 	for _, rival := range c.Rivals(all) {
 		names = append(names, rival.Name)
@@ -189,8 +194,10 @@ func (s *Supervisor) Run(ctx context.Context) {
 // Attention says which controllers do not run, whose hooks do not answer, or who have rivals, and why, a line each.
 func (s *Supervisor) Attention() (lines []string) {
 	wanted, _ := s.snapshot()
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if rivals := rivalsOf(wanted[name].spec, wanted); rivals != "" {
+	all := specsOf(wanted)
+	for _, c := range all {
+		name := nameOf(c.Kind, c.Name)
+		if rivals := rivalsOf(c, all); rivals != "" {
 			lines = append(lines, name+" has the parent resource of "+rivals+
 				", too: give both a parentResource.labelSelector, or stop one")
 		}

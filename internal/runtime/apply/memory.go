@@ -200,8 +200,8 @@ func contentHash(live kube.Object, label, annotation func(key string) bool) uint
 	return h.Sum64()
 }
 
-// contest counts the writes of one desired state that another writer may undo. One that keeps undoing them is not
-// fought: each round would be two more writes.
+// contest counts the writes of one desired state that another writer undoes. skiff gives way to a writer who goes on:
+// each round would be two more writes.
 type contest struct {
 	hash   string
 	since  time.Time
@@ -210,18 +210,19 @@ type contest struct {
 	rival  string // who the other one is, once that was asked
 }
 
-// patience says how many writes within a first window are a fight. Where that goes on after the pause, each window has
-// one write, and doubles, up to longest.
+// patience says how many writes within a first window are a fight. A fight that goes on after the pause has one write
+// in each window, and windows double, up to longest.
 type patience struct {
 	writes          int
 	window, longest time.Duration
 }
 
-// The patience with who changes a child: no person undoes something five times by hand within a minute, and a webhook
-// that rewrites our fields is found out after two, because the second apply changes nothing. With who deletes it there
-// is more, because without the child something does not work at all: tests of resilience delete every few seconds and
-// are to see it come back. Once every four minutes, two hook controllers that delete each other's children for a
-// thousand parents make some twenty requests a second.
+// Changes: no person undoes something five times by hand within a minute, and a webhook that rewrites our fields is
+// found out after two writes, because the second apply changes nothing.
+//
+// Deletions: without the child something does not work at all, so that there is more patience. Tests of resilience
+// delete every few seconds, and must see the child come back. Four minutes: two hook controllers that delete each
+// other's children for a thousand parents make some twenty requests a second.
 var (
 	withChanges   = patience{5, time.Minute, 16 * time.Minute}
 	withDeletions = patience{10, 10 * time.Second, 4 * time.Minute}

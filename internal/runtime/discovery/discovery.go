@@ -56,13 +56,13 @@ func ServerVersion(ctx context.Context, c *kube.Client) (string, error) {
 	return kube.Text(v.GitVersion), nil
 }
 
-// versionName is how Kubernetes calls versions, which tells them from the beginning of a group.
+// versionName matches a version, and so tells RESOURCE.VERSION.GROUP from RESOURCE.GROUP.
 var versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // Resolve finds a resource by its plural, singular or short name or its kind, each optionally followed by ".GROUP" or
 // by ".VERSION.GROUP". As in kubectl, the core group, "" in "pods.v1.", comes first, then the other groups in the
-// server's order, each in its preferred version. A group that does not answer (an extension server that is down) does
-// not hide the others.
+// server's order, each in its preferred version. A group that does not answer (an extension server that is down) hides
+// no other group.
 func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
 	if version, of, ok := strings.Cut(group, "."); ok && versionName.MatchString(version) {

@@ -25,9 +25,12 @@ type AuditEvent struct {
 	UserAgent        string       `json:"userAgent,omitempty"`
 	ObjectRef        *AuditObject `json:"objectRef,omitempty"`
 	ResponseStatus   *AuditStatus `json:"responseStatus,omitempty"` // nil: the connection ended before an answer
-	Received         time.Time    `json:"requestReceivedTimestamp"`
-	At               time.Time    `json:"stageTimestamp"`
+	Received         string       `json:"requestReceivedTimestamp"` // a MicroTime
+	At               string       `json:"stageTimestamp"`           // likewise
 }
+
+// microTime is the form of meta/v1 MicroTime in UTC. Kubernetes' own reader refuses any other number of digits.
+const microTime = "2006-01-02T15:04:05.000000Z"
 
 // AuditUser is a user of an AuditEvent.
 type AuditUser struct {
@@ -70,7 +73,8 @@ func (w *recordedWriter) audit(stage string) {
 	verb := cmp.Or(r.verb, strings.ToLower(r.Method))
 	e := AuditEvent{Kind: "Event", APIVersion: "audit.k8s.io/v1", Level: "Metadata", Stage: stage,
 		AuditID: w.Header().Get("Audit-Id"), RequestURI: r.URL.RequestURI(), Verb: verb, User: auditUser(w.by),
-		UserAgent: r.UserAgent(), Received: w.req.Time.UTC(), At: time.Now().UTC()}
+		UserAgent: r.UserAgent(), Received: w.req.Time.UTC().Format(microTime),
+		At: time.Now().UTC().Format(microTime)}
 	if r.user.Name != w.by.Name {
 		as := auditUser(r.user)
 		e.ImpersonatedUser = &as

@@ -11,8 +11,8 @@ import (
 	"skiff/internal/testcluster/apiserver"
 )
 
-// auditLog writes audit events, a line each. After a first error it writes no more: a full disk must not slow down the
-// cluster that somebody tests with.
+// auditLog writes audit events, a line each, until the first error: a full disk must not stop the cluster that
+// somebody tests with.
 type auditLog struct {
 	mu  sync.Mutex // guards the rest
 	to  io.Writer
@@ -23,14 +23,17 @@ func (l *auditLog) add(e apiserver.AuditEvent) {
 	line, err := json.Marshal(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil && err == nil {
+	if l.err != nil {
+		return
+	}
+	if err == nil {
 		_, err = l.to.Write(append(line, '\n'))
 	}
-	l.err = errors.Join(l.err, err)
+	l.err = err
 }
 
-// openAudit has the server of o write the file of --audit-log. Call close when it has ended: its error is that of the
-// first event that could not be written.
+// openAudit has the server of o write the file of --audit-log. closeLog, to be called after the end of the server,
+// returns the error of the first event that could not be written.
 func (f *devFlags) openAudit(o *devOptions, stdout io.Writer) (closeLog func() error, err error) {
 	log := &auditLog{to: stdout}
 	end := func() error { return nil }

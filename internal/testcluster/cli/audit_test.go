@@ -3,10 +3,12 @@ package cli
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -33,6 +35,34 @@ func audited(t *testing.T, file string) (events []apiserver.AuditEvent) {
 	}
 	return events
 }
+
+// microTime is what k8s.io/apimachinery reads as a MicroTime.
+var microTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`)
+
+func TestAnAuditLogThatCannotBeWrittenIsAnErrorOnceAndStopsNothing(t *testing.T) {
+	full, gone := errors.New("full"), errors.New("gone")
+	fails := []error{nil, full, gone, gone}
+	f := devFlags{audit: "-"}
+	var o devOptions
+	closeLog, err := f.openAudit(&o, writerFunc(func(p []byte) (int, error) {
+		err := fails[0]
+		fails = fails[1:]
+		return len(p), err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		o.api.Audit(apiserver.AuditEvent{})
+	}
+	if err := closeLog(); !errors.Is(err, full) || errors.Is(err, gone) || len(fails) != 2 {
+		t.Errorf("%v, and %d writes that were not tried", err, len(fails))
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestTheAuditLogHasEachRequest(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
@@ -65,7 +95,8 @@ func TestTheAuditLogHasEachRequest(t *testing.T) {
 		}
 		e := events[i]
 		if e.ResponseStatus == nil || e.ResponseStatus.Code != code || e.AuditID == "" || e.User.Username == "" ||
-			e.ObjectRef.Namespace != "default" || e.Received.After(e.At) ||
+			e.ObjectRef.Namespace != "default" || e.Received > e.At || !microTime.MatchString(e.Received) ||
+			!microTime.MatchString(e.At) ||
 			!slices.Equal(e.SourceIPs, []string{"127.0.0.1"}) {
 			t.Errorf("%+v", e)
 		}

@@ -219,9 +219,11 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	o.copied = input.copied
-	closeLog, err := f.openAudit(&o, cmd.OutOrStdout())
+	closeLog, err := cli.Until(cmd.Context(), func() (func() error, error) { // a FIFO waits for a reader
+		return f.openAudit(&o, cmd.OutOrStdout())
+	})
 	if err != nil {
-		return err
+		return cli.Ended(cmd.Context(), err)
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	d, err := cli.Until(cmd.Context(), func() (*devCluster, error) { return newDevCluster(o) })

@@ -93,7 +93,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 		w.must(204, "PUT", "/skiff/faults", `{"faults":[]}`)
 		w.must(200, "GET", configMaps, "")
 		for body, want := range map[string]string{
-			`{"faults":[{"cut":"half"}]}`:                           "is none of after, before, blackhole",
+			`{"faults":[{"cut":"half"}]}`:                           "is none of after, before, blackhole, body, stall, switch",
 			`{"faults":[{},{"watch":{"end":"never"}}]}`:             "faults[1].watch.end",
 			`{"faults":[{"delay":"long"}]}`:                         "is no duration such as 1.5s",
 			`{"faults":[{"delay":"-1s"}]}`:                          "is no duration",

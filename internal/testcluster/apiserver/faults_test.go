@@ -120,6 +120,52 @@ func TestAFaultDelaysStallsAndCuts(t *testing.T) {
 	})
 }
 
+func TestASwitchOfProtocolsHoldsTheConnection(t *testing.T) {
+	withServer(t, Options{}, func(w *testServer) {
+		w.s.Inject(Fault{Verb: "create", Times: 1, Cut: Switch})
+		req, err := http.NewRequestWithContext(w.t.Context(), "POST", PipeURL+configMaps,
+			strings.NewReader(configMap("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := w.client.Do(req)
+		if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%v %v", resp, err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := resp.Body.Read(make([]byte, 1))
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			t.Errorf("the connection ended: %v", err)
+		case <-time.After(time.Hour):
+		}
+		resp.Body.Close()
+		<-ended
+		w.must(404, "GET", configMaps+"/a", "")
+	})
+}
+
+// With HTTP/2 there is no 101, and the client waits until it has waited enough.
+func TestASwitchOfProtocolsIsABlackholeWithHTTP2(t *testing.T) {
+	p := newPort(t)
+	p.s.Inject(Fault{Verb: "list", Times: 1, Cut: Switch})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", p.to+configMaps, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.tr.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the end of its context", err)
+	}
+	if resp, _, err := p.do("GET", configMaps, ""); read(resp, err) != nil {
+		t.Errorf("the next request: %v", err)
+	}
+}
+
 // Rules: FI-04
 func TestABlackholeLosesBytesAndKeepsTheConnection(t *testing.T) {
 	withServer(t, Options{}, func(w *testServer) {

@@ -39,6 +39,7 @@ const (
 	CutBody   = faults.CutBody
 	StallBody = faults.StallBody
 	Blackhole = faults.Blackhole
+	Switch    = faults.Switch
 
 	ByClose = faults.ByClose
 	ByReset = faults.ByReset

@@ -84,6 +84,9 @@ const (
 	CutBody       // after byte At of the body
 	StallBody     // after byte At of the body: the connection stays open and silent
 	Blackhole     // never an answer; the request is not processed
+	// Switch is 101 Switching Protocols to a request that asks for none, and a connection that stays open and silent.
+	// The request is not processed. With HTTP/2, where no connection can switch, it is a Blackhole.
+	Switch
 )
 
 // By is what a cut ends.

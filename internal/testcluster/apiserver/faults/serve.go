@@ -45,7 +45,10 @@ func serve(zip *httpd.Compressor, r *http.Request, watch bool, next func(http.Re
 		switch h.Cut {
 		case CutBefore:
 			panic(http.ErrAbortHandler)
-		case Blackhole:
+		case Switch, Blackhole:
+			if h.Cut == Switch && r.ProtoMajor == 1 {
+				switchProtocols(zip)
+			}
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler)
 		}
@@ -58,6 +61,13 @@ func serve(zip *httpd.Compressor, r *http.Request, watch bool, next func(http.Re
 	}
 	next(fw)
 	fw.close()
+}
+
+func switchProtocols(w http.ResponseWriter) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "websocket")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	_ = http.NewResponseController(w).Flush() // an error means that the client is gone
 }
 
 func (rep *Reply) write(w http.ResponseWriter) {

@@ -167,7 +167,7 @@ func (f *Fault) checkEffect() error {
 
 // enumerations has the names of the values of each.
 var enumerations = map[reflect.Type][]string{
-	reflect.TypeFor[Cut]():          {"", "before", "after", "body", "stall", "blackhole"},
+	reflect.TypeFor[Cut]():          {"", "before", "after", "body", "stall", "blackhole", "switch"},
 	reflect.TypeFor[By]():           {"stream", "close", "reset"},
 	reflect.TypeFor[Gone]():         {"", "stream", "http"},
 	reflect.TypeFor[BookmarkMode](): {"", "never", "storm", "atEnd", "ofAnother", "unmarked", "behind"},

@@ -20,6 +20,7 @@ var enough = map[string]string{
 	"skiff restart":      "--server https://127.0.0.1:1 --selector app=redis --target deployment/a",
 	"skiff watch":        "--server https://127.0.0.1:1 pods",
 	"skiff check":        "--server https://127.0.0.1:1",
+	"skiff status":       "--server https://127.0.0.1:1",
 	"skiff plan":         "--server https://127.0.0.1:1",
 	"skiff crds diff":    "--server https://127.0.0.1:1",
 	"skiff uninstall":    "--server https://127.0.0.1:1",

@@ -43,11 +43,17 @@ func addConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) {
 		"timeout of a single request, except lists and watches (default 30s)")
 	fs.StringVar(&f.Wire, "wire", "auto",
 		"`encoding` of lists and watches: auto (protobuf for built-in kinds) or json (readable in a proxy)")
-	InGroup(cmd, groupConnection, "kubeconfig", "context", "server", "token", "token-file", "certificate-authority",
-		"as", "as-group")
-	InGroup(cmd, GroupAdvanced, "tls-server-name", "insecure-skip-tls-verify", "insecure-loopback-http",
-		"request-timeout", "wire")
+	InGroup(cmd, groupConnection, connectionFlags...)
+	InGroup(cmd, GroupAdvanced, advancedConnectionFlags...)
 }
+
+// The names of the flags for the server and the credentials.
+var (
+	connectionFlags = []string{"kubeconfig", "context", "server", "token", "token-file", "certificate-authority", "as",
+		"as-group"}
+	advancedConnectionFlags = []string{"tls-server-name", "insecure-skip-tls-verify", "insecure-loopback-http",
+		"request-timeout", "wire"}
+)
 
 // AddConnectionFlags adds the flags for the server and the credentials to a command of another program.
 func AddConnectionFlags(cmd *cobra.Command, f *kubeconfig.Flags) { addConnectionFlags(cmd, f) }
@@ -132,6 +138,11 @@ func warnTo(stderr io.Writer) func(string) {
 	return func(msg string) { fmt.Fprintf(stderr, "skiff: warning: %s\n", kube.Text(msg)) }
 }
 
+// advisedError is an error whose text ends with the next step.
+type advisedError struct{ error }
+
+func (e advisedError) Unwrap() error { return e.error }
+
 // withAdvice adds the next step to common connection errors.
 func withAdvice(err error) error {
 	var authority x509.UnknownAuthorityError
@@ -140,6 +151,8 @@ func withAdvice(err error) error {
 	var dial *net.OpError
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, new(advisedError)):
+		return err
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w; correct the clock of this machine, or renew the certificate of the server", err)
 	case errors.As(err, &authority):

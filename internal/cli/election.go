@@ -16,6 +16,10 @@ import (
 // electionRights are what --leader-elect needs in the namespace of the Lease.
 var electionRights = append(slices.Clip(leader.Rights), events.Rights...)
 
+// The names of the Leases, unless --leader-election-id gives another, and the namespace that skiff is installed in
+// unless -n gives one.
+const programLease, hooksLease, home = "skiff", "skiff-hooks", "skiff"
+
 // electionFlags are the flags of leader election, with the names that controller managers have for them.
 type electionFlags struct {
 	on                  bool

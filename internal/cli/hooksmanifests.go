@@ -105,7 +105,7 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 		return nil, err
 	}
 	if f.namespace == "" {
-		f.namespace = cmp.Or(append(sorted(f.rights.namespaced), "skiff")...)
+		f.namespace = cmp.Or(append(sorted(f.rights.namespaced), home)...)
 	}
 	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
 		return nil, err

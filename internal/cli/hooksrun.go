@@ -75,7 +75,7 @@ func (f *hooksRunFlags) add(cmd *cobra.Command) {
 	f.memory.add(cmd, hookObjectBytes)
 	f.found = true
 	f.servingFlags.add(cmd)
-	f.election.add(cmd, "skiff-hooks")
+	f.election.add(cmd, hooksLease)
 	f.log.add(cmd)
 	InGroup(cmd, groupControllers, "file", "from-cluster", "target-label-selector", "allow-exec", "exec-uid",
 		"hook-url", "watch-namespaces", "resync-period", "workers")

@@ -103,7 +103,7 @@ func (f *manifestsFlags) check(runFlags []string) error {
 	case len(f.namespaced) > 0:
 		f.namespace = f.namespaced[0]
 	default:
-		f.namespace = "skiff"
+		f.namespace = home
 	}
 	if err := checkNamespaces("--namespace", []string{f.namespace}); err != nil {
 		return err

@@ -174,7 +174,7 @@ that is free, unless --health-probe-bind-address is given.`,
 	addConnectionFlags(cmd, &server)
 	flags.found = true
 	flags.Add(cmd)
-	election.add(cmd, "skiff")
+	election.add(cmd, programLease)
 	ListVar(cmd, &namespaces, "watch-namespaces", nil,
 		"`namespaces` to work in, separated by commas; no permissions in others are needed (default all)")
 	cmd.Flags().StringVar(&selector, "watch-namespace-selector", "",

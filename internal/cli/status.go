@@ -17,6 +17,7 @@ type statusFlags struct {
 	probes, page, token, output string
 	namespace                   string
 	watch, all                  bool
+	leader                      leaderFlags
 }
 
 func newStatus() *cobra.Command {
@@ -31,18 +32,22 @@ need attention. With KIND/NAME, also in plural or with the short name, it tells 
 when, its children, what the last runs wrote and why, and when the next one is.
 
 Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is
-where 'skiff run' serves them without a flag. They say where the live page is, if there is one.
+where 'skiff run' serves them without a flag. They say where the live page is, if there is one. Where there is none, or
+with a flag that chooses a cluster, it asks the one that leads in the cluster: it looks for its Lease, skiff or
+skiff-hooks, and asks the pod that holds it, by way of the API server (list leases, get pods/proxy).
 
 Exit codes: 0 all is well, 3 something needs attention, 1 failed (no skiff answers there), 2 wrong usage. --watch ends
 with the code of what it showed last.`,
 		Example: `  skiff status
   skiff status webserver/web -n shop
   skiff status --watch --debug-bind-address 127.0.0.1:8082       # or the URL of the page
+  skiff status --context production                              # the one that leads there
   skiff status --health-probe-bind-address 10.0.3.7:8081
   kubectl exec -n skiff deploy/skiff -- /skiff status`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
+	f.leader.add(cmd)
 	fs := cmd.Flags()
 	fs.StringVar(&f.probes, "health-probe-bind-address", "",
 		"`host:port` of the probes, as 'skiff run' was given it (default: each skiff on 127.0.0.1:8081 to 8090)")
@@ -73,7 +78,7 @@ func (f *statusFlags) asks(cmd *cobra.Command, q *statusAsker) (func(context.Con
 		return nil, Usagef("--debug-token-file: give --debug-bind-address, too: a token is sent to no address that " +
 			"was only found")
 	case !byProbes && !byPage:
-		return func(ctx context.Context) ([]*status, error) { return q.find(ctx, probeAddresses()) }, nil
+		return f.find(cmd, q)
 	}
 	flag, address, where, ask := "--health-probe-bind-address", f.probes, "probes", q.probes
 	if byPage {
@@ -88,6 +93,9 @@ func (f *statusFlags) asks(cmd *cobra.Command, q *statusAsker) (func(context.Con
 	}
 	if err := CheckAddress(flag, address); err != nil {
 		return nil, err
+	}
+	if f.leader.given(cmd) {
+		return nil, Usagef("%s and a flag that chooses a cluster: give one of them", flag)
 	}
 	return func(ctx context.Context) ([]*status, error) {
 		s, err := ask(ctx, address)
@@ -167,8 +175,41 @@ func (f *statusFlags) textOfAll(all []*status, out io.Writer) string {
 // Coloured says whether the reader of an output sees colours.
 func Coloured(out io.Writer) bool { return isTerminal(Direct(out)) && os.Getenv("NO_COLOR") == "" }
 
+// find returns what asks those on this machine, or else the one that leads in the cluster.
+func (f *statusFlags) find(cmd *cobra.Command, q *statusAsker) (func(context.Context) ([]*status, error), error) {
+	if err := f.leader.check(); err != nil {
+		return nil, err
+	}
+	var own string // the namespace of the kubeconfig's context
+	ofCluster := func(ctx context.Context) (_ []*status, err error) {
+		if q.cluster == nil {
+			q.cluster, own, err = connect(f.leader.connection, warnTo(cmd.ErrOrStderr()))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return f.leader.ask(ctx, q.cluster, own)
+	}
+	if f.leader.given(cmd) {
+		return ofCluster, nil
+	}
+	return func(ctx context.Context) ([]*status, error) {
+		addresses := probeAddresses()
+		if all := q.find(ctx, addresses); len(all) > 0 {
+			return all, nil
+		}
+		all, err := ofCluster(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("no skiff answers on %s to %s, and none was found in a cluster: %w; start `skiff "+
+				"run`, or name where it serves its probes (--health-probe-bind-address) or its live page "+
+				"(--debug-bind-address)", addresses[0], addresses[len(addresses)-1], err)
+		}
+		return all, nil
+	}, nil
+}
+
 // find asks each skiff at some of the addresses.
-func (q *statusAsker) find(ctx context.Context, addresses []string) ([]*status, error) {
+func (q *statusAsker) find(ctx context.Context, addresses []string) []*status {
 	answers := make([]*status, len(addresses))
 	var asking sync.WaitGroup
 	for i, address := range addresses {
@@ -185,10 +226,5 @@ func (q *statusAsker) find(ctx context.Context, addresses []string) ([]*status, 
 			found = append(found, s)
 		}
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("no skiff answers on %s to %s: start `skiff run`, or name the address where it serves "+
-			"its probes with --health-probe-bind-address, or its live page with --debug-bind-address", addresses[0],
-			addresses[len(addresses)-1])
-	}
-	return found, nil
+	return found
 }

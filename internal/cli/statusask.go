@@ -50,6 +50,7 @@ type statusAsker struct {
 	timeout   time.Duration
 	tokenFile string // "": the page needs no token
 	token     string
+	cluster   *kube.Client // where the one that leads is looked for; nil before that
 }
 
 func newStatusAsker(timeout time.Duration) *statusAsker {
@@ -57,7 +58,12 @@ func newStatusAsker(timeout time.Duration) *statusAsker {
 		transport: http.Transport{MaxResponseHeaderBytes: 64 << 10, DisableCompression: true}}
 }
 
-func (q *statusAsker) close() { q.transport.CloseIdleConnections() }
+func (q *statusAsker) close() {
+	q.transport.CloseIdleConnections()
+	if q.cluster != nil {
+		q.cluster.Close()
+	}
+}
 
 // get returns the answer to a GET, and its body up to maxStatus.
 func (q *statusAsker) get(ctx context.Context, address, path, flag string) (*http.Response, []byte, error) {
@@ -153,13 +159,11 @@ func (q *statusAsker) probes(ctx context.Context, address string) (*status, erro
 	if err != nil {
 		return nil, err
 	}
-	text, last := cutLast(strings.TrimSuffix(string(body), "\n"))
-	if last != "readyz check passed" && last != "readyz check failed" {
+	s, text := readProbes(reachable(address), resp.StatusCode, body)
+	if s == nil {
 		return nil, foreign(resp)
 	}
-	s := &status{Address: reachable(address), Probes: &probesStatus{Ready: resp.StatusCode == http.StatusOK}}
 	for line := range strings.SplitSeq(text, "\n") {
-		s.Probes.Lines = append(s.Probes.Lines, kube.Printable(line, statusLine))
 		at, found := strings.CutPrefix(line, "    "+manager.PageLine)
 		if at, err := pageAddress(at); found && err == nil && isLoopback(address) && isLoopback(at) {
 			if whole, err := q.page(ctx, at); err == nil { // else the lines are shown, and name the page
@@ -167,8 +171,21 @@ func (q *statusAsker) probes(ctx context.Context, address string) (*status, erro
 			}
 		}
 	}
-	s.Well = s.Probes.Ready && s.Probes.attention() == 0
 	return s, nil
+}
+
+// readProbes reads an answer of /readyz?verbose and returns its lines as they came, too; nil: it is not skiff's.
+func readProbes(address string, code int, body []byte) (s *status, text string) {
+	text, last := cutLast(strings.TrimSuffix(string(body), "\n"))
+	if last != "readyz check passed" && last != "readyz check failed" {
+		return nil, ""
+	}
+	s = &status{Address: address, Probes: &probesStatus{Ready: code == http.StatusOK}}
+	for line := range strings.SplitSeq(text, "\n") {
+		s.Probes.Lines = append(s.Probes.Lines, kube.Printable(line, statusLine))
+	}
+	s.Well = s.Probes.Ready && s.Probes.attention() == 0
+	return s, text
 }
 
 // pageAddress is the host:port in the URL of a live page, or what is given if it is none.

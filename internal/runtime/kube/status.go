@@ -49,6 +49,7 @@ type Status struct {
 
 	retryAfter time.Duration // from the Retry-After header
 	foreign    bool          // the body was no Status
+	body       []byte        // of at most maxErrorBody, where it is foreign
 	auditID    string        // from the Audit-Id header
 	credential Credential    // that was refused (401)
 	fields     []FieldError  // read with what was sent; nil: there are none, or it was not at hand
@@ -107,7 +108,7 @@ func readStatus(resp *http.Response) *Status {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a broken body still leaves the code
 	s := decodeStatus(body)
 	if s == nil {
-		s = &Status{Message: foreignMessage(resp, body), foreign: true}
+		s = &Status{Message: foreignMessage(resp, body), foreign: true, body: body}
 	}
 	// The HTTP code counts, not the one in the body.
 	s.Status, s.Code = "Failure", resp.StatusCode
@@ -116,6 +117,10 @@ func readStatus(resp *http.Response) *Status {
 	s.auditID = Printable(resp.Header.Get("Audit-Id"), maxAuditID)
 	return s
 }
+
+// Foreign returns the first 64 KiB of an answer that is no Status: that of the program to which the API server has
+// passed a request on, or of a proxy. Anything may be in it.
+func (s *Status) Foreign() []byte { return s.body }
 
 // withReason fills in a reason that the server has left out.
 func (s *Status) withReason() *Status {

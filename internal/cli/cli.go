@@ -47,7 +47,7 @@ Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev de
 		},
 	}
 	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newPlan(), newWatch(), newCRDs(), newManifests(),
-		newHooks(), newUninstall(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
+		newHooks(), newUninstall(), newCopy(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
 	Complete(root)
 	return root
 }

@@ -24,6 +24,7 @@ type hooksManifestsFlags struct {
 	namespace string
 	image     string
 	sidecar   string
+	runtime   string
 	directory string
 	replicas  int
 	crds      bool
@@ -43,12 +44,16 @@ with the rights of those that are there now; print and apply it again for others
 With --sidecar, the hooks are webhooks on localhost, which a second container of the pod serves from this image; it
 gets no credential. --image is then that of skiff itself, and the controllers come in a ConfigMap.
 
+With --runtime, no image has to be built: the files of the hooks, which are all in one directory, come in a ConfigMap,
+and skiff is copied into a container of this image, which has what runs them. --image is that of skiff itself.
+
 With --namespaced, skiff works in these namespaces only, and all that is printed is namespaced. They must exist.
 Arguments after -- are added to those of 'skiff hooks run'.`,
 		Example: `  skiff hooks manifests -f . --image registry.example.com/webshop:v1 | kubectl apply -f -
   skiff hooks manifests -f controller.yaml --image webshop --namespaced shop --related configmaps
   skiff hooks manifests -f . --image webshop:v1 --crds | kubectl apply -f -      # into an empty cluster
   skiff hooks manifests -f . --image skiff:v1 --sidecar webshop-hook:v1 | kubectl apply -f -
+  skiff hooks manifests -f . --image skiff:v1 --runtime python:3-slim | kubectl apply -f -
   skiff hooks manifests -f . --image webshop -- --workers 2`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := onlyAfterDash(cmd, args); err != nil {
@@ -65,7 +70,11 @@ Arguments after -- are added to those of 'skiff hooks run'.`,
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text+f.yaml(controllers, args))
+			files, err := f.hookFiles(controllers)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), text+f.yaml(controllers, files, args))
 			if err != nil {
 				return fmt.Errorf("print the manifests: %w", err)
 			}
@@ -78,6 +87,7 @@ Arguments after -- are added to those of 'skiff hooks run'.`,
 		"`namespace` of skiff itself (default skiff, or the first of --namespaced)")
 	fs.StringVar(&f.image, "image", "", "`name` of the image, best with its digest (NAME@sha256:...)")
 	fs.StringVar(&f.sidecar, "sidecar", "", "`name` of the image that serves the webhooks on localhost")
+	fs.StringVar(&f.runtime, "runtime", "", "`name` of the image that has what runs the hooks, such as python:3-slim")
 	fs.StringVar(&f.directory, "directory", "/hooks", "`directory` of the image in which the controllers are")
 	fs.BoolVar(&f.crds, "crds", false, "print the CustomResourceDefinitions in the files of -f first")
 	fs.IntVar(&f.replicas, "replicas", 2, "how many pods; one works, the others stand by")
@@ -91,6 +101,12 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 	}
 	if problem := imageProblem(f.sidecar); f.sidecar != "" && problem != "" {
 		return nil, Usagef("--sidecar %q: %s", f.sidecar, problem)
+	}
+	if problem := imageProblem(f.runtime); f.runtime != "" && problem != "" {
+		return nil, Usagef("--runtime %q: %s", f.runtime, problem)
+	}
+	if f.sidecar != "" && f.runtime != "" {
+		return nil, Usagef("--sidecar and --runtime: give one of them")
 	}
 	if f.crds && f.rights.files.cluster {
 		return nil, Usagef("--crds: it is for the controllers of files (-f)")
@@ -215,7 +231,8 @@ var ownHooksRunFlags = map[string]string{"file": "--directory", "from-cluster": 
 	"watch-namespaces":      "--namespaced", "leader-elect": "the manifests", "leader-election-id": "--name",
 	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
 
-func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, runFlags []string) string {
+func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, files *manifests.HookFiles,
+	runFlags []string) string {
 	account := f.rights.serviceAccount()
 	command := []string{"hooks", "run", "-f", f.directory}
 	if f.rights.files.cluster {
@@ -224,19 +241,20 @@ func (f *hooksManifestsFlags) yaml(controllers []*spec.Controller, runFlags []st
 			command = append(command, "--target-label-selector="+f.rights.files.selector)
 		}
 	}
-	var sidecar *manifests.Sidecar
+	if f.runtime != "" { // the directory has files of the hooks, too, which may be YAML or JSON
+		command = command[:2]
+		for _, c := range controllers {
+			command = append(command, "-f", strings.TrimSuffix(f.directory, "/")+"/"+controllerFile(c))
+		}
+	}
 	memory, why := "512Mi", "skiff takes some 20 MB, and a mirror may take a third of the limit. The processes of "+
 		"hooks take the rest:\none for each worker, of which there are five by default (--workers)."
 	if f.sidecar != "" {
 		memory, why = "128Mi", "skiff takes some 20 MB, and a mirror may take a third of the limit."
-		sidecar = &manifests.Sidecar{Image: f.sidecar, Directory: f.directory, Files: map[string]string{}}
-		for _, c := range controllers {
-			sidecar.Files[strings.ToLower(c.Kind)+"-"+c.Name+".json"] = plainJSON(c.Object)
-		}
 	}
 	return manifests.Install{Account: account, Command: command, Image: f.image,
 		Replicas: f.replicas, Namespaces: f.rights.namespaced, Rights: f.rights.rights(controllers),
 		Election: electionRights, Args: append([]string{"--leader-election-id=" + account.Name}, runFlags...),
-		Extra: f.rights.extra(account, controllers), Memory: memory, MemoryWhy: why, Sidecar: sidecar,
+		Extra: f.rights.extra(account, controllers), Memory: memory, MemoryWhy: why, Hooks: files,
 		By: "# Printed by `skiff hooks manifests`.\n"}.YAML()
 }

@@ -32,6 +32,7 @@ type language struct {
 	command string
 	mode    string
 	build   string // the command that makes the program, "" where there is none
+	runtime string // an image that has what it needs, "" where an image must be built
 }
 
 // Modes of the hooks, with what they mean.
@@ -41,10 +42,11 @@ const (
 )
 
 var languages = map[string]language{
-	"shell":  {hook: "hook.sh", needs: "jq", command: "[./hook.sh]", mode: oneshot},
-	"python": {hook: "hook.py", needs: "Python 3", command: "[python3, hook.py]", mode: lines},
-	"node":   {hook: "hook.mjs", needs: "Node", command: "[node, hook.mjs]", mode: lines},
-	"go":     {hook: "hook.go", needs: "Go", command: "[./hook]", mode: lines, build: "go build -o hook ."},
+	"shell": {hook: "hook.sh", needs: "jq", command: "[./hook.sh]", mode: oneshot},
+	"python": {hook: "hook.py", needs: "Python 3", command: "[python3, hook.py]", mode: lines,
+		runtime: "python:3-slim"},
+	"node": {hook: "hook.mjs", needs: "Node", command: "[node, hook.mjs]", mode: lines, runtime: "node:22-slim"},
+	"go":   {hook: "hook.go", needs: "Go", command: "[./hook]", mode: lines, build: "go build -o hook ."},
 }
 
 // aliases are other names of languages, as their programs and files have them.
@@ -124,9 +126,14 @@ func Write(dir, lang string, n Names) ([]string, error) {
 		command := "(cd " + spec.HookDirectory + " && " + l.build + ")\n"
 		build, buildLine = command, "    "+command
 	}
+	inCluster := "IMAGE --crds      # to run it in the cluster: the Dockerfile makes the image"
+	if l.runtime != "" {
+		inCluster = "SKIFF --runtime " + l.runtime + " --crds   # to run it in the cluster: SKIFF is skiff's image\n" +
+			"    skiff hooks manifests -f . --image IMAGE --crds      # or with the image that the Dockerfile makes"
+	}
 	fill := strings.NewReplacer("{{Kind}}", n.Kind, "{{singular}}", n.Singular, "{{plural}}", n.Plural,
 		"{{group}}", n.Group, "{{hook}}", l.hook, "{{needs}}", l.needs, "{{command}}", l.command, "{{mode}}", l.mode,
-		"{{build}}", build, "{{build-line}}", buildLine)
+		"{{build}}", build, "{{build-line}}", buildLine, "{{in-cluster}}", inCluster)
 	var written []string
 	for _, part := range []string{"common", lang} {
 		root := path.Join("template", part)

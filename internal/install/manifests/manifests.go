@@ -15,7 +15,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Install says what to install. All fields are needed, but Namespaces, Args, Extra, Sidecar and RBACOnly.
+// Install says what to install. All fields are needed, but Namespaces, Args, Extra, Hooks and RBACOnly.
 type Install struct {
 	Account    Account  // that skiff runs as; its name is that of all that is printed
 	By         string   // the command that prints it, and what comes before it: a comment
@@ -29,7 +29,7 @@ type Install struct {
 	Rights     []kube.Right // of the controllers
 	Election   []kube.Right // of leader election
 	Extra      []string     // further documents, behind the roles
-	Sidecar    *Sidecar     // nil: none
+	Hooks      *HookFiles   // nil: all is in the image
 	RBACOnly   bool         // no Deployment, no PodDisruptionBudget
 }
 
@@ -50,7 +50,7 @@ func (i Install) YAML() string {
 	}
 	docs = append(docs, a.Grant(a.Namespace, a.Name+"-leader-election", Rules(i.Election)))
 	docs = append(docs, i.Extra...)
-	if i.Sidecar != nil {
+	if i.Hooks != nil {
 		docs = append(docs, i.files())
 	}
 	if !i.RBACOnly {
@@ -80,9 +80,13 @@ func (i Install) deployment() string {
 	for _, a := range args {
 		list += fmt.Sprintf("            - %q\n", a)
 	}
-	volumes, mounts, second := "", "", ""
-	if i.Sidecar != nil {
-		volumes, mounts, second = i.volumes(), i.mounts(), i.container()
+	before, mounts, second, image, command, user := "", "", "", i.Image, "", ""
+	if h := i.Hooks; h != nil {
+		before, mounts, second = h.volumes(i.filesName())+h.copies(i.Image), h.mounts(), h.container()
+		if h.Runtime != "" {
+			image, command = h.Runtime, "          command: ["+programDirectory+"/skiff]\n"
+			user = "        runAsUser: 65532 # that of this image may be root\n"
+		}
 	}
 	return i.Account.head("apps/v1", "Deployment", i.Account.Namespace, i.Account.Name) + fmt.Sprintf(`spec:
   replicas: %d # one works, the others stand by with warm caches
@@ -98,7 +102,7 @@ func (i Install) deployment() string {
       terminationGracePeriodSeconds: 40 # skiff stops within 30 s
       securityContext:
         runAsNonRoot: true # the image has the user 65532
-        seccompProfile:
+%[14]s        seccompProfile:
           type: RuntimeDefault
       topologySpreadConstraints:
         - maxSkew: 1
@@ -111,7 +115,7 @@ func (i Install) deployment() string {
         - name: skiff
           image: %[3]q
           imagePullPolicy: IfNotPresent
-          args:
+%[13]s          args:
 %[4]s          env: # of the Go runtime; GOMEMLIMIT follows the memory limit below
             - name: GOMAXPROCS # more processors only wake each other: a sixth more CPU with 8 than with 2
               value: "2"
@@ -139,13 +143,9 @@ func (i Install) deployment() string {
               memory: 32Mi
             limits:
               memory: %[8]s
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities:
-              drop: [ALL]
-%[12]s`, i.Replicas, i.Account.label(), i.Image, list, probePort, metricsPort, word(i.Account.Name), i.Memory,
-		strings.ReplaceAll(i.MemoryWhy, "\n", "\n          # "), volumes, mounts, second)
+%[15]s%[12]s`, i.Replicas, i.Account.label(), image, list, probePort, metricsPort, word(i.Account.Name), i.Memory,
+		strings.ReplaceAll(i.MemoryWhy, "\n", "\n          # "), before, mounts, second, command, user,
+		confined)
 }
 
 func (i Install) disruptionBudget() string {

@@ -92,6 +92,7 @@ func TestManifestsOfHookControllersAreAdmitted(t *testing.T) {
 	for name, args := range map[string][]string{
 		"exec":    {"-f", dir, "--image", "webshop:v1"},
 		"sidecar": {"-f", local, "--image", "skiff:v1", "--sidecar", "hook:v1"},
+		"runtime": {"-f", dir, "--image", "skiff:v1", "--runtime", "alpine:3"},
 	} {
 		r := runSkiff(t, s, append([]string{"hooks", "manifests", "--namespaced", s.NS, "--name", name}, args...)...)
 		if r.Code != 0 {

@@ -156,8 +156,8 @@ figures-quick: ## measure the webserver controller in turn with a program that m
 	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 20m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x .
 
 .PHONY: figures-peer
-figures-peer: ## the same beside a controller on controller-runtime (nine minutes)
-	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x . -peer
+figures-peer: ## the same beside a controller on controller-runtime (nine minutes; WORKERS: 10 if not set)
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m -run '^$$' -bench '^BenchmarkBesideTheFloor$$' -benchtime 1x . -peer -workers $(or $(WORKERS),10)
 
 .PHONY: attacks
 attacks: ## have one tenant attack the others in all ways that are known, on a real control plane (an hour)

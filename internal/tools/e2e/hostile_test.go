@@ -25,9 +25,14 @@ const (
 	// hostileRequests bounds the requests that an attack provokes.
 	hostileRequests = 3000
 	hostileTime     = 3 * time.Second
-	// hostileRecovery is the time in which all works again once the attack has ended. The longest pause is the one
-	// that a server may ask for with Retry-After.
+	// hostileRecovery is the time in which all works again once the attack has ended, beside the time for skiff's own
+	// work, a second of which may take as many as hostileShare on a busy machine. The longest pause is the one that a
+	// server may ask for with Retry-After.
 	hostileRecovery = 75 * time.Second
+	hostileShare    = 10
+	// hostileCPU bounds the work that an attack makes. Tiny objects in a watch make the most: 17 s where the machine
+	// is so busy that thousands of them are worked on before the next list shows that there are none.
+	hostileCPU = time.Minute
 )
 
 func item(name string, rv int, more string) string {
@@ -225,10 +230,10 @@ func withstand(t *testing.T, group *Group, binary string, a attack) {
 	}
 	ofObjects := len(p.LogLines(` key=`)) + len(p.LogLines(` object=`))
 	lines := len(p.LogLines()) - ofObjects
-	if use.Peak > hostileMemory || lines > hostileLines || ofObjects > hostileObjectLines ||
-		recovered > hostileRecovery || strings.Contains(p.Log(), "goroutine ") {
-		t.Errorf("peak memory %d MiB, %d lines of log and %d about objects, recovered after %s\n%s", use.Peak>>20,
-			lines, ofObjects, recovered, p.Tail(40))
+	if use.Peak > hostileMemory || lines > hostileLines || ofObjects > hostileObjectLines || use.CPU > hostileCPU ||
+		recovered > hostileRecovery+hostileShare*use.CPU || strings.Contains(p.Log(), "goroutine ") {
+		t.Errorf("peak memory %d MiB, CPU %s, %d lines of log and %d about objects, recovered after %s\n%s",
+			use.Peak>>20, use.CPU, lines, ofObjects, recovered, p.Tail(40))
 	}
 	t.Logf("%.1f s to recover, peak %d MiB, CPU %.1f s, %d attacks, %d lines of log and %d about objects",
 		recovered.Seconds(), use.Peak>>20, use.CPU.Seconds(), attacked, lines, ofObjects)
@@ -277,7 +282,7 @@ func recovers(t *testing.T, h *Hostile, p *Skiff) {
 		exists(t, h, p, "/apis/apps/v1/namespaces/default/deployments/"+name)
 		exists(t, h, p, "/api/v1/namespaces/default/pods/"+name+"-0")
 	}
-	Eventually(t, hostileRecovery, "skiff is ready", func() (bool, string) {
+	Eventually(t, limit, "skiff is ready", func() (bool, string) {
 		err := p.Ready()
 		return err == nil, errorText(err)
 	})
@@ -320,7 +325,7 @@ func declare(t *testing.T, h *Hostile, name string) {
 // exists waits until the embedded server has an object.
 func exists(t *testing.T, h *Hostile, p *Skiff, path string) {
 	t.Helper()
-	Eventually(t, hostileRecovery, path, func() (bool, string) {
+	Eventually(t, limit, path, func() (bool, string) {
 		if p.Exited() {
 			t.Fatalf("skiff has ended with code %d\n%s", p.ExitCode(), p.Tail(40))
 		}

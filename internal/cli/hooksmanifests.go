@@ -108,6 +108,9 @@ func (f *hooksManifestsFlags) check(cmd *cobra.Command) ([]*spec.Controller, err
 	if f.sidecar != "" && f.runtime != "" {
 		return nil, Usagef("--sidecar and --runtime: give one of them")
 	}
+	if f.runtime != "" && f.rights.files.cluster {
+		return nil, Usagef("--runtime: it is for the controllers of files (-f)")
+	}
 	if f.crds && f.rights.files.cluster {
 		return nil, Usagef("--crds: it is for the controllers of files (-f)")
 	}

@@ -152,6 +152,8 @@ func TestManifestsSayWhatARuntimeCannotTake(t *testing.T) {
 	other := hookFile(t, strings.Replace(callController, "name: apps", "name: more", 1))
 	print(file, "-f", other).Want(t, ExitUsage, "--runtime: ", " a ConfigMap is one directory")
 	print(file, "--sidecar", "c").Want(t, ExitUsage, "--sidecar and --runtime: give one of them")
+	skiff(t, "hooks", "manifests", "--from-cluster", "--image", "a", "--runtime", "b", "--server",
+		"https://127.0.0.1:1").Want(t, ExitUsage, "--runtime: it is for the controllers of files (-f)")
 	webhook := hookFile(t, strings.Replace(callController, "exec: {command: [sh, ./hook.sh], mode: oneshot}",
 		"webhook: {url: \"http://a.b/\"}", 1))
 	print(webhook).Want(t, ExitUsage, "--runtime: no hook runs a program")

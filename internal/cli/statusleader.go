@@ -125,17 +125,16 @@ func askHolder(ctx context.Context, c *kube.Client, h leader.Holder) (*status, e
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + ":" + manifests.Ports[0] + "/proxy/readyz"
 	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"verbose": {""}})
 	code := http.StatusOK
-	refused := kube.AsStatus(err)
-	if refused != nil && refused.Foreign() != nil {
+	if refused := kube.AsStatus(err); refused != nil { // skiff says so when it is not ready
 		body, code = refused.Foreign(), refused.Code
-	} else if err != nil {
-		return nil, withHolderAdvice(fmt.Errorf("ask pod %s, the holder of Lease %s, for its status: %w", pod, h.Lease,
-			err), h)
 	}
 	s, _ := readProbes("pod "+pod.String(), code, body)
+	if s == nil && err == nil {
+		err = errors.New("the answer is not that of skiff")
+	}
 	if s == nil {
-		return nil, fmt.Errorf("ask pod %s, the holder of Lease %s, for its status: what answers on its port %s (%d) "+
-			"is not skiff's /readyz", pod, h.Lease, manifests.Ports[0], code)
+		return nil, withHolderAdvice(fmt.Errorf("ask pod %s, the holder of Lease %s, for its status: %w", pod, h.Lease,
+			err), h)
 	}
 	s.Probes.Lines = slices.Insert(s.Probes.Lines, 0, "[+]leader holds Lease "+h.Lease.String())
 	return s, nil

@@ -430,6 +430,25 @@ func TestDifferentEventsOfOneObjectAreLimited(t *testing.T) {
 	})
 }
 
+// What is wrong is told however much else happens, and is limited, too.
+func TestAWarningIsToldAfterManyNormalEvents(t *testing.T) {
+	s := &sink{}
+	record(t, s, func(t *testing.T, r *Recorder, _ func()) {
+		for i := range 100 {
+			r.Record(event(fmt.Sprint("Reason", i), "x"))
+		}
+		for i := range 2 * reserved {
+			warning := event(fmt.Sprint("Wrong", i), "x")
+			warning.Type = Warning
+			r.Record(warning)
+		}
+		time.Sleep(time.Second)
+		if n := s.stored(); n != burst+reserved {
+			t.Errorf("%d events sent, want %d and %d warnings", n, burst, reserved)
+		}
+	})
+}
+
 func TestEventsOfVeryManyObjectsAreAllSent(t *testing.T) {
 	s := &sink{}
 	record(t, s, func(t *testing.T, r *Recorder, stop func()) {

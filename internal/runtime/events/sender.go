@@ -25,9 +25,11 @@ const (
 	// one event that cannot be sent hardly delays the others, and a server that is away is asked six times a minute.
 	firstBrake = 100 * time.Millisecond
 	// burst and refill limit the different events of one object: 25 at once, then one per five minutes, the
-	// numbers of client-go's spam filter.
-	burst  = 25
-	refill = 5 * time.Minute
+	// numbers of client-go's spam filter. Warnings may take as many as reserved beyond these: where two controllers
+	// delete each other's children, the one Event that says so must not be dropped for all that tell of the deletions.
+	burst    = 25
+	refill   = 5 * time.Minute
+	reserved = 5
 	// maxNotes is how many notes of one key get an Event of their own within six minutes. A further one is counted in
 	// the latest of these: texts that never repeat, say with a port number, must not make Events without end.
 	maxNotes = 10
@@ -65,7 +67,7 @@ func (s *sender) take(ctx context.Context, e queued) {
 		}
 		return
 	}
-	if !s.allow(k.regarding, e.at) {
+	if !s.allow(k.regarding, k.typ, e.at) {
 		if runs := s.series[k]; len(runs) > 0 {
 			runs[len(runs)-1].repeat(e.at)
 		} else {
@@ -97,7 +99,7 @@ func (s *sender) sweep(ctx context.Context, now time.Time) {
 		}
 	}
 	for o, b := range s.buckets {
-		if now.Sub(b.at) >= burst*refill {
+		if now.Sub(b.at) >= (burst+reserved)*refill {
 			delete(s.buckets, o)
 		}
 	}

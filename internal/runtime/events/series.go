@@ -69,19 +69,19 @@ func (s *sender) forget(k key, run *series) {
 	}
 }
 
-// allow takes a token of the object's bucket.
-func (s *sender) allow(o Object, now time.Time) bool {
+// allow takes a token of the object's bucket. The last ones are for warnings.
+func (s *sender) allow(o Object, typ Type, now time.Time) bool {
 	b := s.buckets[o]
 	if b == nil {
 		if len(s.buckets) >= maxObjects {
 			clear(s.buckets)
 		}
-		b = &bucket{left: burst, at: now}
+		b = &bucket{left: burst + reserved, at: now}
 		s.buckets[o] = b
 	}
-	b.left = min(burst, b.left+float64(now.Sub(b.at))/float64(refill))
+	b.left = min(burst+reserved, b.left+float64(now.Sub(b.at))/float64(refill))
 	b.at = now
-	if b.left < 1 {
+	if b.left < 1 || typ != Warning && b.left < 1+reserved {
 		return false
 	}
 	b.left--

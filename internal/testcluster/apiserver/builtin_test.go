@@ -65,6 +65,14 @@ func TestAnEventExpiresAfterAnHour(t *testing.T) {
 			time.Since(start) > 61*time.Minute {
 			t.Errorf("%s after %v", f.Type, time.Since(start))
 		}
+		// A write begins the hour anew.
+		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
+		time.Sleep(40 * time.Minute)
+		w.must(200, "PATCH", old+"/e", `{"count":2}`, "Content-Type", "application/merge-patch+json")
+		time.Sleep(40 * time.Minute)
+		w.must(200, "GET", old+"/e", "")
+		time.Sleep(21 * time.Minute)
+		w.must(404, "GET", old+"/e", "")
 		// The garbage collector knows no Events, so no policy keeps one.
 		w.must(201, "POST", old, `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`)
 		w.must(200, "DELETE", old+"/e?propagationPolicy=Foreground", "")

@@ -118,8 +118,9 @@ func (s *Server) wakeHousekeeper() {
 
 // housekeep runs the controllers that belong to the API server itself, until Close.
 func (s *Server) housekeep() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(eventTTL) // set below
 	defer timer.Stop()
+	s.wakeHousekeeper()
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -170,7 +171,8 @@ func (s *Server) empty(tx *store.Tx, k *kinds.Kind, namespace string) int {
 // eventCheck is how long to wait between two looks at all Events, of which there may be many.
 const eventCheck = time.Second
 
-// expireEvents deletes Events past their TTL and returns how long to wait for the next one.
+// expireEvents deletes Events past their TTL, which begins anew with each write, and returns how long to wait for the
+// next one.
 func (s *Server) expireEvents() (next time.Duration) {
 	if wait := eventCheck - time.Since(s.eventsChecked); wait > 0 {
 		return wait
@@ -178,11 +180,11 @@ func (s *Server) expireEvents() (next time.Duration) {
 	s.eventsChecked = time.Now()
 	s.store.Update(func(tx *store.Tx) error {
 		for _, e := range tx.List("events", "") {
-			created, err := time.Parse(time.RFC3339, e.Created)
-			if err != nil {
-				continue // impossible: the server wrote it
+			left := eventTTL - time.Since(timeOf(e.Created))
+			if left <= 0 { // only then is the object read
+				left = eventTTL - time.Since(lastWrite(e.Value()))
 			}
-			if left := eventTTL - time.Since(created); left > 0 {
+			if left > 0 {
 				next = sooner(next, left)
 			} else {
 				tx.Delete("events", e.Key, nil)
@@ -191,4 +193,20 @@ func (s *Server) expireEvents() (next time.Duration) {
 		return nil
 	})
 	return next
+}
+
+// lastWrite returns the time of the last write that the managed fields of an object know of.
+func lastWrite(o map[string]any) (last time.Time) {
+	for _, m := range obj.Maps(o, "metadata", "managedFields") {
+		if at := timeOf(obj.String(m, "time")); at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// timeOf reads a time that the server wrote; zero is no time.
+func timeOf(text string) time.Time {
+	at, _ := time.Parse(time.RFC3339, text)
+	return at
 }

@@ -16,8 +16,10 @@ func newCopy() *cobra.Command {
 		Use:    "copy FILE",
 		Hidden: true,
 		Short:  "Copy this program to a file, for a container of another image",
-		Args:   cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return Usagef("copy: want the FILE to write, and nothing else")
+			}
 			if err := copyProgram(args[0]); err != nil {
 				return fmt.Errorf("copy this program: %w", err)
 			}

@@ -13,8 +13,8 @@ import (
 	"skiff/internal/install/manifests"
 )
 
-// maxHookFiles is what the files of hooks may have together: a ConfigMap takes 1 MiB, with its names and what kubectl
-// apply keeps of it.
+// maxHookFiles bounds the names and the content of all files. A ConfigMap takes 1 MiB, and kubectl apply stores the
+// files twice.
 const maxHookFiles = 480 << 10
 
 // configMapKey is what the server takes as a key of a ConfigMap.
@@ -69,17 +69,17 @@ func (f *hooksManifestsFlags) addPrograms(files map[string]string, controllers [
 	for _, entry := range entries {
 		name := entry.Name()
 		path := filepath.Join(dir, name)
-		if !configMapKey.MatchString(name) || strings.HasPrefix(name, ".") || isManifest(path) {
+		if !configMapKey.MatchString(name) || strings.HasPrefix(name, ".") {
 			continue
 		}
 		info, err := os.Stat(path) // of what a link leads to
 		if err != nil {
 			return err
 		}
-		if !info.Mode().IsRegular() {
+		if !info.Mode().IsRegular() || isManifest(path) {
 			continue // a module in a directory needs an image; the hook says so when it looks for it
 		}
-		if size += int(min(info.Size(), maxHookFiles+1)); size > maxHookFiles {
+		if size += len(name) + int(min(info.Size(), maxHookFiles+1)); size > maxHookFiles {
 			return fmt.Errorf("the files of %s have more than %d KiB, which a ConfigMap does not take: make an image "+
 				"of them and leave --runtime out", dir, maxHookFiles>>10)
 		}

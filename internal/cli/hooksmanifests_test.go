@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"skiff/internal/cli/clitest"
@@ -94,9 +95,11 @@ func TestManifestsRunHooksInAnImageOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	script := "\techo $(cat names.json)  \r\n\n#\u2028 \u00e4"
 	controller := strings.Replace(callController, "[sh, ./hook.sh]", "[./hook]", 1)
-	for name, text := range map[string]string{"thing.yaml": controller, "hook": script, "names.json": `["a"]`, ".hidden": "a", "empty": "", "odd name": "a"} {
+	for name, text := range map[string]string{"thing.yaml": controller, "hook": script, "names.json": `["a"]`,
+		".hidden": "a", "empty": "", "odd name": "a"} {
 		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
 	}
+	noError(t, syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600)) // nobody writes to it
 	noError(t, os.Mkdir(filepath.Join(dir, "modules"), 0o700))
 	noError(t, os.WriteFile(filepath.Join(dir, "modules", "a"), nil, 0o600))
 	args := []string{"hooks", "manifests", "-f", dir, "--image", "skiff:v1", "--runtime", "python:3"}

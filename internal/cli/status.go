@@ -175,7 +175,7 @@ func (f *statusFlags) textOfAll(all []*status, out io.Writer) string {
 // Coloured says whether the reader of an output sees colours.
 func Coloured(out io.Writer) bool { return isTerminal(Direct(out)) && os.Getenv("NO_COLOR") == "" }
 
-// find returns what asks those on this machine, or else the one that leads in the cluster.
+// find returns a function that asks the skiffs on this machine, or where none runs, the leading skiff of the cluster.
 func (f *statusFlags) find(cmd *cobra.Command, q *statusAsker) (func(context.Context) ([]*status, error), error) {
 	if err := f.leader.check(); err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (f *statusFlags) find(cmd *cobra.Command, q *statusAsker) (func(context.Con
 		if err != nil {
 			return nil, err
 		}
-		return f.leader.ask(ctx, q.cluster, own)
+		return f.leader.ask(ctx, q, own)
 	}
 	if f.leader.given(cmd) {
 		return ofCluster, nil

@@ -25,8 +25,8 @@ const (
 	statusTimeout = 15 * time.Second
 	// maxStatus is far more than the lines of a thousand namespaces, or all that the live page answers at once.
 	maxStatus = 4 << 20
-	// statusLine is the longest line that is shown.
-	statusLine = 1 << 10
+	// statusLine is the longest line that is shown, and maxStatusLines are more than a thousand namespaces have.
+	statusLine, maxStatusLines = 1 << 10, 20_000
 )
 
 // status is what a process of skiff says of itself.
@@ -50,7 +50,7 @@ type statusAsker struct {
 	timeout   time.Duration
 	tokenFile string // "": the page needs no token
 	token     string
-	cluster   *kube.Client // where the one that leads is looked for; nil before that
+	cluster   *kube.Client // for the leading skiff of a cluster; nil until the first request for it
 }
 
 func newStatusAsker(timeout time.Duration) *statusAsker {
@@ -182,6 +182,10 @@ func readProbes(address string, code int, body []byte) (s *status, text string) 
 	}
 	s = &status{Address: address, Probes: &probesStatus{Ready: code == http.StatusOK}}
 	for line := range strings.SplitSeq(text, "\n") {
+		if len(s.Probes.Lines) == maxStatusLines {
+			s.Probes.Lines = append(s.Probes.Lines, "[-]status the answer has more lines")
+			break
+		}
 		s.Probes.Lines = append(s.Probes.Lines, kube.Printable(line, statusLine))
 	}
 	s.Well = s.Probes.Ready && s.Probes.attention() == 0

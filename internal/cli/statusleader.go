@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -18,11 +19,15 @@ import (
 	"skiff/internal/runtime/leader"
 )
 
-// This file asks the skiff that leads in a cluster how it is: its Lease names its pod, and the API server passes the
-// request on to that.
+// This file asks the leading skiff of a cluster for its status: the Lease names a pod, and the API server passes the
+// request on to that pod. Any user may write a Lease of that name, and any program may run in the pod.
 
-// maxLeaders bounds the Leases whose holders are asked, and the size of a list of Leases: a cluster has a few skiffs.
-const maxLeaders = 20
+const (
+	// maxLeaders bounds the Leases of one name whose holders are asked: a cluster has a few skiffs.
+	maxLeaders = 20
+	// maxLeaderStatus is more than skiff prints about a thousand namespaces.
+	maxLeaderStatus = 1 << 20
+)
 
 // leaderFlags are the flags of `skiff status` that say where the Leases are.
 type leaderFlags struct {
@@ -56,18 +61,18 @@ func (f *leaderFlags) check() error {
 	return nil
 }
 
-// ask asks the holder of each Lease of skiff. One that cannot be asked is an error where it is the only one, and else
-// stands among the others with what is wrong.
-func (f *leaderFlags) ask(ctx context.Context, c *kube.Client, own string) ([]*status, error) {
+// ask asks the holder of each Lease of skiff, by the client of q. A holder that does not answer is shown with the
+// reason; where no holder answers, the reasons are the error. own is the namespace of the kubeconfig.
+func (f *leaderFlags) ask(ctx context.Context, q *statusAsker, own string) ([]*status, error) {
 	names := []string{programLease, hooksLease}
 	if f.id != "" {
 		names = []string{f.id}
 	}
-	held, err := heldIn(ctx, c, f.namespace, names)
+	held, err := heldIn(ctx, q.cluster, f.namespace, names)
 	if kube.IsForbidden(err) && f.namespace == "" { // few users may list the Leases of all namespaces
 		var some []leader.Holder
 		for _, namespace := range slices.Compact([]string{own, home}) {
-			if in, failed := heldIn(ctx, c, namespace, names); failed == nil {
+			if in, failed := heldIn(ctx, q.cluster, namespace, names); failed == nil {
 				some, err = append(some, in...), nil
 			}
 		}
@@ -82,19 +87,24 @@ func (f *leaderFlags) ask(ctx context.Context, c *kube.Client, own string) ([]*s
 			"-n skiff deploy/skiff -- /skiff status", strings.Join(names, " or "),
 			cmp.Or(f.namespace, "a namespace that this user may read"))
 	}
-	var all []*status
-	var errs []error
-	for _, h := range held {
-		s, err := askHolder(ctx, c, h)
+	all, errs := make([]*status, len(held)), make([]error, len(held))
+	var asking sync.WaitGroup
+	for i, h := range held { // all at once: a pod that does not answer must not keep the others waiting
+		asking.Go(func() {
+			ctx, cancel := context.WithTimeoutCause(ctx, q.timeout, fmt.Errorf("no answer within %s", q.timeout))
+			defer cancel()
+			all[i], errs[i] = askHolder(ctx, q.cluster, h)
+		})
+	}
+	asking.Wait()
+	if !slices.Contains(errs, nil) {
+		return nil, errors.Join(errs...)
+	}
+	for i, err := range errs {
 		if err != nil {
-			errs = append(errs, err)
-			s = &status{Address: "Lease " + h.Lease.String(),
+			all[i] = &status{Address: "Lease " + held[i].Lease.String(),
 				Probes: &probesStatus{Lines: []string{"[-]leader " + kube.Text(err.Error())}}}
 		}
-		all = append(all, s)
-	}
-	if len(errs) == len(all) {
-		return nil, errors.Join(errs...)
 	}
 	return all, nil
 }
@@ -102,9 +112,13 @@ func (f *leaderFlags) ask(ctx context.Context, c *kube.Client, own string) ([]*s
 // heldIn returns who holds the Leases of these names in a namespace, "" for all.
 func heldIn(ctx context.Context, c *kube.Client, namespace string, names []string) (all []leader.Holder, err error) {
 	for _, name := range names {
-		some, err := leader.Held(ctx, c, namespace, name, maxLeaders)
+		some, err := leader.Held(ctx, c, namespace, name, maxLeaders+1)
 		if err != nil {
 			return nil, err
+		}
+		if len(some) > maxLeaders {
+			return nil, fmt.Errorf("more than %d Leases have the name %s: choose one with --leader-election-namespace",
+				maxLeaders, name)
 		}
 		all = append(all, some...)
 	}
@@ -128,7 +142,10 @@ func askHolder(ctx context.Context, c *kube.Client, h leader.Holder) (*status, e
 	if refused := kube.AsStatus(err); refused != nil { // skiff says so when it is not ready
 		body, code = refused.Foreign(), refused.Code
 	}
-	s, _ := readProbes("pod "+pod.String(), code, body)
+	var s *status
+	if len(body) <= maxLeaderStatus {
+		s, _ = readProbes("pod "+pod.String(), code, body)
+	}
 	if s == nil && err == nil {
 		err = errors.New("the answer is not that of skiff")
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -114,6 +115,49 @@ func TestStatusOfSkiffsThatLead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Anybody may write a Lease of this name, and run anything in its pod.
+func TestStatusIsHeldUpByNoPod(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	fine := says(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
+	for i, key := range []string{"default/skiff", "default/skiff-hooks", "kube-system/skiff", "kube-public/skiff"} {
+		c.hold(key, fmt.Sprintf("pod-%d_a", i))
+	}
+	asked := make(chan struct{})
+	server := serverWithPods(t, c, map[string]http.Handler{
+		"default/pod-0": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-asked // the other one is asked meanwhile
+			fine.ServeHTTP(w, r)
+		}),
+		"default/pod-1": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(asked)
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}),
+		"kube-system/pod-2": says(http.StatusOK, strings.Repeat("\n", maxLeaderStatus)+"readyz check passed\n"),
+		"kube-public/pod-3": says(http.StatusOK, strings.Repeat("\n", maxStatusLines+1)+"readyz check passed\n"),
+	})
+	r := skiff(t, "status", "--server", server)
+	r.Want(t, ExitDiffer)
+	for _, want := range []string{"skiff at pod default/pod-0 is ready; all is well\n",
+		"skiff at Lease default/skiff-hooks is not ready;", "skiff at Lease kube-system/skiff is not ready;",
+		"[-]status the answer has more lines\n"} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("no %q in %.2000s", want, r.Stdout)
+		}
+	}
+}
+
+func TestStatusAsksNotForTooManyLeases(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	for i := range maxLeaders + 1 {
+		namespace := fmt.Sprint("n", i)
+		c.create(namespaces, "", object{"metadata": object{"name": namespace}})
+		c.hold(namespace+"/skiff", "a_b")
+	}
+	skiff(t, "status", "--server", c.url()).Want(t, ExitFailed,
+		"more than 20 Leases have the name skiff: choose one with --leader-election-namespace\n")
 }
 
 func TestStatusSaysWhyItFindsNoSkiffThatLeads(t *testing.T) {

@@ -32,7 +32,7 @@ type language struct {
 	command string
 	mode    string
 	build   string // the command that makes the program, "" where there is none
-	runtime string // an image that has what it needs, "" where an image must be built
+	runtime string // a public image that runs the hook, "" where the author must build an image
 }
 
 // Modes of the hooks, with what they mean.

@@ -38,20 +38,12 @@ var topLevel = map[string]string{
 	".cache":           "ignored by git: downloads and builds of tests",
 }
 
-// maxLines is where a file of the program stops being something that one reads in one go. A file that gets near wants
-// to be split by what its parts are about; the report of TestNoFileIsTooLong begins at reportLines.
-const (
-	maxLines    = 400
-	reportLines = 300
-)
-
 // source is one parsed Go file.
 type source struct {
 	name   string // path from the root
 	pkg    string // directory from the root
 	test   bool
 	nested bool // in a module of its own below internal/
-	lines  int
 	fset   *token.FileSet
 	ast    *ast.File
 }
@@ -107,8 +99,7 @@ func sources(t *testing.T) []source {
 		if err != nil {
 			return err
 		}
-		s := source{name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), fset: fset, ast: f,
-			lines: strings.Count(string(text), "\n")}
+		s := source{name: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), fset: fset, ast: f}
 		for _, n := range nested {
 			s.nested = s.nested || strings.HasPrefix(name, n)
 		}
@@ -150,18 +141,6 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 		if len(texts) != 1 {
 			t.Errorf("%s has %d package comments, want one that says its job, what is not its job, its goroutine "+
 				"and its place", pkg, len(texts))
-		}
-	}
-}
-
-func TestNoFileIsTooLong(t *testing.T) {
-	for _, f := range sources(t) {
-		switch {
-		case f.test:
-		case f.lines >= maxLines:
-			t.Errorf("%s has %d lines, the limit is %d: split it", f.name, f.lines, maxLines)
-		case f.lines > reportLines:
-			t.Logf("%s has %d lines, the limit is %d", f.name, f.lines, maxLines)
 		}
 	}
 }

@@ -52,8 +52,6 @@ var rows = []row{
 	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 
-	{"operators/operatortest", testcluster + " " + runtime + " /crds", []string{logr, stdr},
-		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
 	{"hooks/spec", "runtime/kube runtime/labels runtime/conditions runtime/events", []string{yaml},
@@ -70,6 +68,8 @@ var rows = []row{
 		"testcluster/apiserver/* testcluster/cron runtime/patch runtime/kube", []string{yaml, logr},
 		"a server: sharing code with the client side would hide errors that both have"},
 	{"testcluster/cron", "", nil, "pure functions on text"},
+	{"testcluster/operatortest", testcluster + " " + runtime + " /crds", []string{logr, stdr},
+		"the cluster of the operators' tests: it knows no operator, and the program does not know it"},
 	{testcluster, testcluster + " cli install/definitions " + runtime + " /examples", []string{cobra, logr, yaml},
 		"the test cluster, for cmd/skiff-dev and for tests alone"},
 
@@ -89,7 +89,7 @@ const (
 // testImports are what test files may import beyond the row of their package, besides logr and yaml: the embedded API
 // server, with a simulated cluster around it where one is needed, is the double for everything, and the client that
 // talks to it is real.
-const testImports = "operators/operatortest cli/clitest " + testcluster + " " + runtime + " /crds /examples"
+const testImports = "cli/clitest " + testcluster + " " + runtime + " /crds /examples"
 
 // rowOf returns the row of a package, given its path from the root.
 func rowOf(pkg string) (row, bool) {

@@ -9,9 +9,9 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Rules: HK-76, HK-77

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Rules: HK-20, HK-23, HK-31, HK-45, HK-48, HK-58, HK-73, HK-74, HK-76, HK-77

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Rules: HK-64, HK-69

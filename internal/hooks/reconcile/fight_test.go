@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // A server that refuses a write says nothing of another controller, and what it refuses stays an error.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
+	"skiff/internal/testcluster/operatortest"
 )
 
 const finalizer = "metacontroller.io/compositecontroller-thing"

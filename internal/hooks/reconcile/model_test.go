@@ -12,10 +12,10 @@ import (
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // model is a controller whose hook is a pure function of its request.

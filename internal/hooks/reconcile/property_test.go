@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"skiff/internal/hooks/spec"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Whatever users, networks, hooks and the process itself do: in the end the cluster is what the hook wants, what

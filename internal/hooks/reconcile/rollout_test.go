@@ -8,7 +8,7 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
-	"skiff/internal/operators/operatortest"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // catset answers with pods that are numbered, of the image in spec.template, and says how many it has seen.

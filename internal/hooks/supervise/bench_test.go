@@ -18,12 +18,12 @@ import (
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/supervise"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // parents is how many BenchmarkParents makes, as in the figures of metacontroller that README has beside it.

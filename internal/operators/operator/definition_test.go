@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // What a new operator costs: the lines of page_test.go, and the files that "Add an operator" names.

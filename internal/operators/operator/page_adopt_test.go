@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 func uidOf(w *operatortest.Env, r kube.Resource) any { return at(get(w, r, "a"), "metadata", "uid") }

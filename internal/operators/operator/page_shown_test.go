@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Rules: LP-08, LP-12

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // delayed restarts the controller with all events of the resources held up.

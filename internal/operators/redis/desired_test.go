@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // decodeAs reads an object as a server sends it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/operators/operatortest"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // env is the controller on an embedded API server, in virtual time, with a node and a garbage collector

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // node is a scheduler, a kubelet and a garbage collector in one, as far as this controller can see them. It moves

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Whatever users, nodes, networks and the process itself do: in the end the pods are what is declared, and no

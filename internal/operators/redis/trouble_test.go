@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // restart starts the controller anew, so that its watches meet a fault.

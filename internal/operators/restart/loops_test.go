@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 const selectPredixy = `"source":{"selector":{"matchLabels":{"app":"predixy"}}}`

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod

@@ -7,11 +7,11 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/labels"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // every is the spec of a `skiff restart` with these times.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // decode reads a WebServer as a server sends it.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/operatortest"
 )
 
 // Whatever users, an autoscaler, nodes, networks and the process itself do: in the end the children are what is

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"skiff/internal/operators/operatortest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 	"skiff/internal/testcluster/simulate"
 )
 

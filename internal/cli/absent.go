@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -23,36 +24,39 @@ var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind:
 // absent are the namespaces of --watch-namespaces that do not exist. The server answers a list there as in an empty
 // namespace, so that a mistyped name would look as if there were nothing to do.
 type absent struct {
-	mu    sync.Mutex // guards lines
-	lines []string
+	mu       sync.Mutex // guards problems
+	problems []health.Problem
 }
 
-// attention returns a line for each of them.
-func (a *absent) attention() []string {
+// attention returns a Problem for each of them.
+func (a *absent) attention() []health.Problem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lines
+	return a.problems
 }
 
 // watch looks until each namespace exists, as far as the server says that, or ctx ends.
 func (a *absent) watch(ctx context.Context, c *kube.Client, namespaces []string, log logr.Logger) {
-	said := map[string]string{}
+	said := map[string]health.Problem{}
 	for ctx.Err() == nil {
 		missing, unknown := missingOf(ctx, c, namespaces)
-		var lines []string
+		var problems []health.Problem
 		for _, name := range missing {
-			if said[name] == "" {
-				said[name] = "--watch-namespaces: namespace " + name +
-					" does not exist; skiff works in it once it does"
+			p, known := said[name]
+			if !known {
+				p = health.Problem{Reason: "NoSuchNamespace", Namespaces: []string{name},
+					Public: "--watch-namespaces: namespace " + name + " does not exist",
+					Next:   "skiff works in it once it does"}
 				if question := askNamespace(ctx, c, name); question != "" {
-					said[name] += "; " + question
+					p.Next += "; " + question
 				}
-				log.Info(said[name], kube.Warn()...)
+				said[name] = p
+				log.Info(p.Text(time.Now()), kube.Warn()...)
 			}
-			lines = append(lines, said[name])
+			problems = append(problems, p)
 		}
 		a.mu.Lock()
-		a.lines = lines
+		a.problems = problems
 		a.mu.Unlock()
 		if namespaces = slices.Concat(missing, unknown); len(namespaces) == 0 {
 			return

@@ -34,8 +34,8 @@ func TestANamespaceThatDoesNotExistIsNamedUntilItDoes(t *testing.T) {
 			a.watch(ctx, client, []string{"default", "secret", "shpo"}, logr.Discard())
 		}()
 		time.Sleep(time.Second)
-		if lines := a.attention(); len(lines) != 1 || lines[0] != "--watch-namespaces: namespace shpo "+
-			"does not exist; skiff works in it once it does; did you mean shop?" {
+		if lines := a.attention(); len(lines) != 1 || lines[0].Text(time.Now()) != "--watch-namespaces: "+
+			"namespace shpo does not exist; skiff works in it once it does; did you mean shop?" {
 			t.Errorf("attention %q", lines)
 		}
 		noError(t, client.Create(t.Context(), namespaceResource, "", object{"apiVersion": "v1", "kind": "Namespace",

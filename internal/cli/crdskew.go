@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/install/check"
 	"skiff/internal/install/definitions"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -25,15 +26,15 @@ const (
 
 // skew is what the definitions in the cluster lack: the server drops fields that they do not have.
 type skew struct {
-	mu    sync.Mutex // guards lines
-	lines []string
+	mu       sync.Mutex // guards problems
+	problems []health.Problem
 }
 
-// attention returns a line for each definition that lacks something.
-func (s *skew) attention() []string {
+// attention returns a Problem for each definition that lacks something.
+func (s *skew) attention() []health.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lines
+	return s.problems
 }
 
 // watch compares the definitions until they lack nothing, as far as the server lets them be compared, or ctx ends, and
@@ -43,21 +44,23 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 	for ctx.Err() == nil {
 		var again bool
 		lacking, again = containedLacking(ctx, c, log, lacking)
-		var lines []string
+		var problems []health.Problem
 		for _, name := range slices.Sorted(maps.Keys(lacking)) {
 			fields := lacking[name]
-			text := "the cluster has an older definition of " + name + ", and the server drops the fields that it " +
-				"lacks; run `skiff crds install`"
+			p := health.Problem{Reason: "OldDefinition", Next: "run `skiff crds install`",
+				Public: "the cluster has an older definition of " + name + ", and the server drops the fields that " +
+					"it lacks"}
 			if fields != logged[name] {
 				logged[name] = fields
-				log.Info(text, kube.Warn("fields", fields)...)
+				log.Info(p.Text(time.Now()), kube.Warn("fields", fields)...)
 			}
-			lines = append(lines, text+" ("+fields+")")
+			p.Public += ": " + fields
+			problems = append(problems, p)
 		}
 		s.mu.Lock()
-		s.lines = lines
+		s.problems = problems
 		s.mu.Unlock()
-		if len(lines) == 0 && !again {
+		if len(problems) == 0 && !again {
 			return
 		}
 		timer := time.NewTimer(skewEvery)

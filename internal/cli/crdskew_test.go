@@ -124,7 +124,7 @@ func TestDefinitionsAreComparedOnceTheServerAnswers(t *testing.T) {
 				}
 				answer()
 				time.Sleep(2 * skewEvery)
-				if lines := s.attention(); len(lines) != 1 || !strings.Contains(lines[0], "spec.replicas") {
+				if lines := s.attention(); len(lines) != 1 || !strings.Contains(lines[0].Public, "spec.replicas") {
 					t.Errorf("after the server came back: %q", lines)
 				}
 				stop()

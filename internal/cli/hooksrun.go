@@ -22,6 +22,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/manager"
@@ -200,7 +201,7 @@ func (f *hooksRunFlags) runOn(ctx context.Context, on Cluster, controllers []*sp
 	err := on.run(ctx, &f.servingFlags, manager.Options{Controllers: fixed, Set: set, History: setup.History,
 		Recorders: []*events.Recorder{recorder}, About: hooks.About, Hooks: hooks.Shown, Scrape: hooks.Scrape,
 		Log:       log,
-		Attention: func() []string { return slices.Concat(places.attention(), hooks.Attention()) }})
+		Attention: func() []health.Problem { return slices.Concat(places.attention(), hooks.Attention()) }})
 	stop()
 	if !manager.EndsWithin(hooksTimeout, running.Wait) {
 		err = errors.Join(err, fmt.Errorf("hooks: not stopped within %s: a call does not end", hooksTimeout))

@@ -15,6 +15,7 @@ import (
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/labels"
@@ -216,7 +217,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	compare.Go(func() { installed.watch(comparing, on.Client, log) })
 	compare.Go(func() { places.watch(comparing, on.Client, on.namespaces, log) })
 	err := on.run(ctx, &f.servingFlags, manager.Options{Controllers: controllers, Recorders: recorders,
-		Attention: func() []string { return slices.Concat(places.attention(), installed.attention()) },
+		Attention: func() []health.Problem { return slices.Concat(places.attention(), installed.attention()) },
 		History:   s.History, Log: log})
 	stop()
 	if !manager.EndsWithin(compareTimeout, compare.Wait) {

@@ -27,8 +27,8 @@ func newStatus() *cobra.Command {
 		Short: "Show how a running skiff is doing, and what needs attention",
 		Long: `Asks a running skiff how it is: in one sentence, then what needs attention with the reason, the next step and
 the time of the next try, and who leads; the queues and the watches where something is wrong with them, or with --all.
-That is what its live page shows. Where only the probes are served, it shows /readyz?verbose; lines that begin with !
-need attention. With KIND/NAME, also in plural or with the short name, it tells of one object: how it is and since
+That is what its live page shows. Where only the probes are served, it shows /readyz; lines that begin with ! need
+attention. With KIND/NAME, also in plural or with the short name, it tells of one object: how it is and since
 when, its children, what the last runs wrote and why, and when the next one is.
 
 Without a flag it asks each skiff on this machine that serves its probes on 127.0.0.1, ports 8081 to 8090: that is

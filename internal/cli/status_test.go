@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"skiff/internal/cli/clitest"
+	"skiff/internal/runtime/health"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -89,7 +90,7 @@ func TestStatusOfASkiffWithAnIncompatibleDefinitionSaysWhatIsWrongAndTheNextStep
 			delete(lookup(version, "schema", "openAPIV3Schema", "properties", "spec", "properties").(object), "env")
 			return []any{version}
 		}, "    ! the cluster has an older definition of webservers.skiff.dev, and the server drops the fields " +
-			"that it lacks; run `skiff crds install` (spec.env)\n"},
+			"that it lacks: spec.env; run `skiff crds install`\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, apiserver.Options{})
@@ -159,8 +160,9 @@ func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
 		t.Cleanup(s.Close)
 		return strings.TrimPrefix(s.URL, "http://")
 	}
-	fine := say(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
-	failing := say(http.StatusServiceUnavailable, "[-]redis failed: x\nreadyz check failed\n")
+	fine := say(http.StatusOK, reportOf(health.Check{Name: "shutdown"}))
+	failing := say(http.StatusServiceUnavailable, reportOf(health.Check{Name: "redis",
+		Failed: []health.Problem{{Public: "x"}}}))
 	other := say(http.StatusOK, "hello")
 	q := newStatusAsker(statusTimeout)
 	defer q.close()

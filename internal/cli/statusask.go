@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/manager"
 	"skiff/internal/runtime/page"
 )
 
@@ -25,7 +25,7 @@ const (
 	statusTimeout = 15 * time.Second
 	// maxStatus is far more than the lines of a thousand namespaces, or all that the live page answers at once.
 	maxStatus = 4 << 20
-	// statusLine is the longest line that is shown, and maxStatusLines are more than a thousand namespaces have.
+	// statusLine bounds a text that is shown, and maxStatusLines are more lines than a thousand namespaces have.
 	statusLine, maxStatusLines = 1 << 10, 20_000
 )
 
@@ -35,13 +35,7 @@ type status struct {
 	Well    bool   `json:"well"` // nothing needs attention
 	*page.State
 	Watches *page.WatchAnswer `json:"watches,omitempty"`
-	Probes  *probesStatus     `json:"probes,omitempty"` // in place of the others where the live page is not served
-}
-
-// probesStatus is the answer of /readyz?verbose.
-type probesStatus struct {
-	Ready bool     `json:"ready"`
-	Lines []string `json:"lines"`
+	Probes  *health.Report    `json:"probes,omitempty"` // in place of the others where the live page is not served
 }
 
 // statusAsker asks over connections of its own, until close is called.
@@ -153,43 +147,40 @@ func (q *statusAsker) json(ctx context.Context, address, path string, into any) 
 	return nil
 }
 
-// probes asks /readyz?verbose, and the live page if that says that one is served on this machine and needs no token.
+// probes asks /readyz, and the live page if the answer names one on this machine that needs no token.
 func (q *statusAsker) probes(ctx context.Context, address string) (*status, error) {
-	resp, body, err := q.get(ctx, address, "/readyz?verbose", "--health-probe-bind-address")
+	resp, body, err := q.get(ctx, address, "/readyz?format=json", "--health-probe-bind-address")
 	if err != nil {
 		return nil, err
 	}
-	s, text := readProbes(reachable(address), resp.StatusCode, body)
+	s := readProbes(reachable(address), body)
 	if s == nil {
 		return nil, foreign(resp)
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		at, found := strings.CutPrefix(line, "    "+manager.PageLine)
-		if at, err := pageAddress(at); found && err == nil && isLoopback(address) && isLoopback(at) {
-			if whole, err := q.page(ctx, at); err == nil { // else the lines are shown, and name the page
-				return whole, nil
-			}
+	at, err := pageAddress(s.Probes.Page)
+	if s.Probes.Page != "" && err == nil && isLoopback(address) && isLoopback(at) {
+		if whole, err := q.page(ctx, at); err == nil { // else the probes are shown, and name the page
+			return whole, nil
 		}
 	}
 	return s, nil
 }
 
-// readProbes reads an answer of /readyz?verbose and returns its lines as they came, too; nil: it is not skiff's.
-func readProbes(address string, code int, body []byte) (s *status, text string) {
-	text, last := cutLast(strings.TrimSuffix(string(body), "\n"))
-	if last != "readyz check passed" && last != "readyz check failed" {
-		return nil, ""
+// readProbes reads an answer of /readyz?format=json; nil: it is not skiff's.
+func readProbes(address string, body []byte) *status {
+	r := new(health.Report)
+	if json.Unmarshal(body, r) != nil || r.Format != health.Format {
+		return nil
 	}
-	s = &status{Address: address, Probes: &probesStatus{Ready: code == http.StatusOK}}
-	for line := range strings.SplitSeq(text, "\n") {
-		if len(s.Probes.Lines) == maxStatusLines {
-			s.Probes.Lines = append(s.Probes.Lines, "[-]status the answer has more lines")
+	lines := 0
+	for i, c := range r.Checks {
+		if lines += 1 + len(c.Problems) + len(c.Notes) + len(c.Failed); lines > maxStatusLines {
+			r.Checks = append(r.Checks[:i], health.Check{Name: "status", Failed: []health.Problem{{
+				Reason: "TooLarge", Public: "the answer has more lines"}}})
 			break
 		}
-		s.Probes.Lines = append(s.Probes.Lines, kube.Printable(line, statusLine))
 	}
-	s.Well = s.Probes.Ready && s.Probes.attention() == 0
-	return s, text
+	return &status{Address: address, Probes: r, Well: r.Passed && r.Problems() == 0}
 }
 
 // pageAddress is the host:port in the URL of a live page, or what is given if it is none.
@@ -221,12 +212,6 @@ func reachable(address string) string {
 		return net.JoinHostPort("localhost", port)
 	}
 	return address
-}
-
-// cutLast cuts text before its last line.
-func cutLast(text string) (before, last string) {
-	i := strings.LastIndexByte(text, '\n')
-	return text[:max(i, 0)], text[i+1:]
 }
 
 // worst is the exit code of some of them, as the error that means it.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/install/manifests"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/leader"
@@ -102,8 +103,9 @@ func (f *leaderFlags) ask(ctx context.Context, q *statusAsker, own string) ([]*s
 	}
 	for i, err := range errs {
 		if err != nil {
-			all[i] = &status{Address: "Lease " + held[i].Lease.String(),
-				Probes: &probesStatus{Lines: []string{"[-]leader " + kube.Text(err.Error())}}}
+			all[i] = &status{Address: "Lease " + held[i].Lease.String(), Probes: &health.Report{Format: health.Format,
+				Checks: []health.Check{{Name: "leader", Failed: []health.Problem{{Reason: "NotAsked",
+					Public: kube.Text(err.Error())}}}}}}
 		}
 	}
 	return all, nil
@@ -137,14 +139,13 @@ func askHolder(ctx context.Context, c *kube.Client, h leader.Holder) (*status, e
 			kube.Printable(h.Identity, 100))
 	}
 	path := "/api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + ":" + manifests.Ports[0] + "/proxy/readyz"
-	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"verbose": {""}})
-	code := http.StatusOK
+	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"format": {"json"}})
 	if refused := kube.AsStatus(err); refused != nil { // skiff says so when it is not ready
-		body, code = refused.Foreign(), refused.Code
+		body = refused.Foreign()
 	}
 	var s *status
 	if len(body) <= maxLeaderStatus {
-		s, _ = readProbes("pod "+pod.String(), code, body)
+		s = readProbes("pod "+pod.String(), body)
 	}
 	if s == nil && err == nil {
 		err = errors.New("the answer is not that of skiff")
@@ -153,7 +154,8 @@ func askHolder(ctx context.Context, c *kube.Client, h leader.Holder) (*status, e
 		return nil, withHolderAdvice(fmt.Errorf("ask pod %s, the holder of Lease %s, for its status: %w", pod, h.Lease,
 			err), h)
 	}
-	s.Probes.Lines = slices.Insert(s.Probes.Lines, 0, "[+]leader holds Lease "+h.Lease.String())
+	s.Probes.Checks = slices.Insert(s.Probes.Checks, 0, health.Check{Name: "leader",
+		Notes: []string{"holds Lease " + h.Lease.String()}})
 	return s, nil
 }
 

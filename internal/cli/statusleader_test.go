@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
 	"skiff/internal/testcluster/apiserver"
@@ -69,8 +72,18 @@ func TestStatusFindsTheSkiffThatLeadsByItsLease(t *testing.T) {
 		"default/" + holder.Host(): httputil.NewSingleHostReverseProxy(probes)})
 	f.Await("status finds it", func() bool {
 		return strings.HasPrefix(skiff(t, "status", "--server", server).Stdout, "skiff at pod default/"+holder.Host()+
-			" is ready; all is well\n[+]leader holds Lease default/skiff\n[+]shutdown ok\n")
+			" is ready; all is well\n[+]leader ok\n    holds Lease default/skiff\n[+]shutdown ok\n")
 	})
+}
+
+// reportOf is the answer of a skiff with some checks.
+func reportOf(checks ...health.Check) string {
+	passed := !slices.ContainsFunc(checks, func(c health.Check) bool { return len(c.Failed) > 0 })
+	text, err := json.Marshal(health.Report{Format: health.Format, Passed: passed, Checks: checks})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 func TestStatusOfSkiffsThatLead(t *testing.T) {
@@ -78,9 +91,10 @@ func TestStatusOfSkiffsThatLead(t *testing.T) {
 	c.create(namespaces, "", object{"metadata": object{"name": "shop"}})
 	c.hold("default/skiff", "skiff-1_a")
 	c.hold("shop/skiff-hooks", "hooks-1_b")
-	fine := says(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
-	failing := says(http.StatusInternalServerError, "[-]redis failed: x\nreadyz check failed\n")
-	endless := says(http.StatusInternalServerError, strings.Repeat("[-]redis failed: x\n", 10_000))
+	fine := says(http.StatusOK, reportOf(health.Check{Name: "shutdown"}))
+	wrong := health.Check{Name: "redis", Failed: []health.Problem{{Public: "x"}}}
+	failing := says(http.StatusServiceUnavailable, reportOf(wrong))
+	endless := says(http.StatusServiceUnavailable, reportOf(slices.Repeat([]health.Check{wrong}, 10_000)...))
 	type pods = map[string]http.Handler
 	const first, second = "default/skiff-1", "shop/hooks-1"
 	for name, test := range map[string]struct {
@@ -90,17 +104,18 @@ func TestStatusOfSkiffsThatLead(t *testing.T) {
 		want string // in what is printed
 	}{
 		"both are well": {pods{first: fine, second: fine}, nil, ExitDone,
-			"skiff at pod default/skiff-1 is ready; all is well\n[+]leader holds Lease default/skiff\n" +
+			"skiff at pod default/skiff-1 is ready; all is well\n[+]leader ok\n    holds Lease default/skiff\n" +
 				"[+]shutdown ok\n\nskiff at pod shop/hooks-1 is ready; all is well\n"},
 		"one is not ready": {pods{first: fine, second: failing}, nil, ExitDiffer,
 			"skiff at pod shop/hooks-1 is not ready; 1 line needs attention\n" +
-				"[+]leader holds Lease shop/skiff-hooks\n[-]redis failed: x\n"},
+				"[+]leader ok\n    holds Lease shop/skiff-hooks\n[-]redis failed: x\n"},
 		"one of a namespace": {pods{first: failing, second: fine}, []string{"--leader-election-namespace", "shop"},
 			ExitDone, "skiff at pod shop/hooks-1 is ready"},
 		"one of a name": {pods{first: failing, second: fine}, []string{"--leader-election-id", "skiff-hooks"},
 			ExitDone, "skiff at pod shop/hooks-1 is ready"},
 		"one is gone": {pods{first: fine}, nil, ExitDiffer,
-			"skiff at Lease shop/skiff-hooks is not ready; 1 line needs attention\n[-]leader ask pod shop/hooks-1, "},
+			"skiff at Lease shop/skiff-hooks is not ready; 1 line needs attention\n" +
+				"[-]leader failed: ask pod shop/hooks-1, "},
 		"both are gone": {nil, nil, ExitFailed, "is no pod of namespace shop"},
 		"another program": {pods{first: says(http.StatusOK, "hello"), second: says(http.StatusTeapot, "x")}, nil,
 			ExitFailed, "the answer is not that of skiff; its pod must serve the probes on port 8081"},
@@ -120,7 +135,7 @@ func TestStatusOfSkiffsThatLead(t *testing.T) {
 // Anybody may write a Lease of this name, and run anything in its pod.
 func TestStatusIsHeldUpByNoPod(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	fine := says(http.StatusOK, "[+]shutdown ok\nreadyz check passed\n")
+	fine := says(http.StatusOK, reportOf(health.Check{Name: "shutdown"}))
 	for i, key := range []string{"default/skiff", "default/skiff-hooks", "kube-system/skiff", "kube-public/skiff"} {
 		c.hold(key, fmt.Sprintf("pod-%d_a", i))
 	}
@@ -135,14 +150,14 @@ func TestStatusIsHeldUpByNoPod(t *testing.T) {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}),
-		"kube-system/pod-2": says(http.StatusOK, strings.Repeat("\n", maxLeaderStatus)+"readyz check passed\n"),
-		"kube-public/pod-3": says(http.StatusOK, strings.Repeat("\n", maxStatusLines+1)+"readyz check passed\n"),
+		"kube-system/pod-2": says(http.StatusOK, reportOf()+strings.Repeat("\n", maxLeaderStatus)),
+		"kube-public/pod-3": says(http.StatusOK, reportOf(make([]health.Check, maxStatusLines+1)...)),
 	})
 	r := skiff(t, "status", "--server", server)
 	r.Want(t, ExitDiffer)
 	for _, want := range []string{"skiff at pod default/pod-0 is ready; all is well\n",
 		"skiff at Lease default/skiff-hooks is not ready;", "skiff at Lease kube-system/skiff is not ready;",
-		"[-]status the answer has more lines\n"} {
+		"[-]status failed: the answer has more lines\n"} {
 		if !strings.Contains(r.Stdout, want) {
 			t.Errorf("no %q in %.2000s", want, r.Stdout)
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/page"
 )
@@ -194,28 +194,19 @@ func (w *statusText) watches(s *status) {
 	w.more(len(s.Watches.Watches)+s.Watches.Omitted, "-o json has them")
 }
 
-// probes writes the lines of /readyz?verbose.
+// probes writes what the probes say.
 func (w *statusText) probes(s *status) {
 	summary, state := "all is well", "ready"
-	if n := s.Probes.attention(); n == 1 {
+	if n := s.Probes.Problems(); n == 1 {
 		summary = "1 line needs attention"
 	} else if n > 1 {
 		summary = fmt.Sprintf("%d lines need attention", n)
 	}
-	if !s.Probes.Ready {
+	if !s.Probes.Passed {
 		state = "not ready"
 	}
-	fmt.Fprintf(w, "skiff at %s is %s; %s\n%s\n", s.Address, state, summary, strings.Join(s.Probes.Lines, "\n"))
-}
-
-// attention counts the lines that need it.
-func (p *probesStatus) attention() (n int) {
-	for _, line := range p.Lines {
-		if strings.HasPrefix(line, "[-]") || strings.HasPrefix(line, "    "+controller.Attention) {
-			n++
-		}
-	}
-	return n
+	fmt.Fprintf(w, "skiff at %s is %s; %s\n", s.Address, state, summary)
+	health.WriteText(w, s.Probes.Checks, true, w.now)
 }
 
 // more says how many rows of a table are not shown.

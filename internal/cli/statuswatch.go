@@ -8,12 +8,12 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/page"
 )
@@ -142,10 +142,12 @@ func steady(all []*status) string {
 	for _, s := range all {
 		fmt.Fprintln(&out, s.Address)
 		if s.Probes != nil {
-			fmt.Fprintln(&out, s.Probes.Ready)
-			for _, line := range s.Probes.Lines {
-				if strings.HasPrefix(line, "[") || strings.HasPrefix(line, "    "+controller.Attention) {
-					fmt.Fprintln(&out, line)
+			fmt.Fprintln(&out, s.Probes.Passed)
+			for _, c := range s.Probes.Checks {
+				fmt.Fprintln(&out, c.Name)
+				for _, p := range slices.Concat(c.Failed, c.Problems) {
+					p.Since = time.Time{} // an age would change each second
+					fmt.Fprintln(&out, p.Text(time.Time{}))
 				}
 			}
 			continue

@@ -9,7 +9,6 @@ import (
 
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/cache"
-	"skiff/internal/runtime/controller"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -74,10 +73,8 @@ func TestAForeignObjectThatIsTooLargeConcernsNobody(t *testing.T) {
 // problems are the lines of the status that need attention.
 func problems(s *script) []string {
 	out := []string{}
-	for _, line := range s.last.Status() {
-		if text, ok := strings.CutPrefix(line, controller.Attention); ok {
-			out = append(out, text)
-		}
+	for _, p := range s.last.Problems() {
+		out = append(out, p.Text(time.Now()))
 	}
 	return append(out, s.notes.Problems()...)
 }

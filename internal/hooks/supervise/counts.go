@@ -81,7 +81,7 @@ func (s *Supervisor) Shown() (out []page.Hook) {
 		most, _ := took.Within(0.99)
 		one := page.Hook{Controller: controller, Hook: string(h.name), Calls: took.Count(),
 			Errors: h.counts.errors.Load(), P50: history.Millis(half), P99: history.Millis(most),
-			Failing: h.counts.failing.Load(), Parked: h.problem() != "", FailsIn: h.failsIn()}
+			Failing: h.counts.failing.Load(), Parked: len(h.problems()) > 0, FailsIn: h.failsIn()}
 		if last := h.counts.last.Load(); last != nil {
 			if one.LastError, one.LastErrorAt = last.kind, last.at; s.o.Quote {
 				one.LastError = last.said
@@ -99,7 +99,7 @@ func (s *Supervisor) Scrape(p *metrics.Page) {
 		p.Add(hookCalls, float64(h.counts.took.Count()), labels...)
 		p.Add(hookErrors, float64(h.counts.errors.Load()), labels...)
 		p.Histogram(hookTime, h.counts.took, labels...)
-		p.Flag(hookParked, h.problem() != "", labels...)
+		p.Flag(hookParked, len(h.problems()) > 0, labels...)
 	})
 }
 

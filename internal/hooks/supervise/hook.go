@@ -17,6 +17,7 @@ import (
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -102,20 +103,13 @@ func (h *hook) release() string {
 }
 
 // problem says where the hook does not answer, since when and why; "" if it does.
-func (h *hook) problem() string {
+func (h *hook) problems() []health.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var texts []string
-	if why := h.mixedProblemLocked(); why != "" {
-		texts = append(texts, why)
-	}
-	if why := h.parkedProblemLocked(); why != "" {
-		texts = append(texts, why)
-	}
-	return strings.Join(texts, "; ")
+	return append(h.mixedProblemLocked(), h.parkedProblemLocked()...)
 }
 
-func (h *hook) mixedProblemLocked() string {
+func (h *hook) mixedProblemLocked() []health.Problem {
 	first, now := kube.Key{}, time.Now()
 	var why error
 	for uid, m := range h.mixed {
@@ -128,24 +122,29 @@ func (h *hook) mixedProblemLocked() string {
 		}
 	}
 	if first.Name == "" {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("the %s hook is not asked about %d parents, such as %s, until they or its file change (%v)",
-		h.name, len(h.mixed), first, why)
+	return []health.Problem{{Reason: "MixedAnswers", Quoted: why.Error(),
+		Public: fmt.Sprintf("the %s hook is not asked about %d parents, such as %s, until they or its file change",
+			h.name, len(h.mixed), first)}}
 }
 
-func (h *hook) parkedProblemLocked() string {
+func (h *hook) parkedProblemLocked() []health.Problem {
 	parked := h.parkedLocked()
 	if len(parked) == 0 {
-		return ""
+		return nil
 	}
 	one := h.failing[parked[0]]
-	text := fmt.Sprintf("the %s hook has failed for %d parents%s since %s (%v); it gets one call at a time until it "+
-		"answers", h.name, len(one.parents), in(parked[0]), one.parked.Format(time.TimeOnly), one.last)
-	if more := len(parked) - 1; more > 0 {
-		text += fmt.Sprintf(", and so in %d more namespaces", more)
+	p := health.Problem{Reason: "HookFails", Since: one.parked, Quoted: one.last.Error(),
+		Public: fmt.Sprintf("the %s hook has failed for %d parents%s", h.name, len(one.parents), in(parked[0])),
+		Next:   "it gets one call at a time until it answers"}
+	if parked[0] != "" {
+		p.Namespaces = parked
 	}
-	return text
+	if more := len(parked) - 1; more > 0 {
+		p.Public += fmt.Sprintf(" and for those in %d more namespaces", more)
+	}
+	return []health.Problem{p}
 }
 
 // in is " in namespace NAME", "" for parents without one.

@@ -81,8 +81,9 @@ func TestAParentForWhichAHookPrintsOtherLinesWaitsUntilItOrTheHookChanges(t *tes
 	if err := ask("b", 1, `{"a":1}`); err != nil {
 		t.Errorf("another parent: %v", err)
 	}
-	if problem := h.problem(); !strings.Contains(problem, "1 parents, such as shop/a,") {
-		t.Errorf("problem %q", problem)
+	if all := h.problems(); len(all) != 1 || all[0].Reason != "MixedAnswers" ||
+		!strings.Contains(all[0].Public, "1 parents, such as shop/a,") {
+		t.Errorf("problems %+v", all)
 	}
 	if err := ask("a", 2, `{"noisy":1}`); !call.IsMixed(err) {
 		t.Errorf("the parent has changed: %v", err)
@@ -96,8 +97,8 @@ func TestAParentForWhichAHookPrintsOtherLinesWaitsUntilItOrTheHookChanges(t *tes
 	if err := ask("a", 2, `{"noisy":1}`); err != nil {
 		t.Errorf("the hook has changed: %v", err)
 	}
-	if problem := h.problem(); problem != "" {
-		t.Errorf("problem %q", problem)
+	if all := h.problems(); len(all) > 0 {
+		t.Errorf("problems %+v", all)
 	}
 }
 

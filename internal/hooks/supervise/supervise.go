@@ -21,6 +21,7 @@ import (
 	"skiff/internal/hooks/spec"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -191,19 +192,21 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
-// Attention says which controllers do not run, whose hooks do not answer, or who have rivals, and why, a line each.
-func (s *Supervisor) Attention() (lines []string) {
+// Attention returns the controllers that do not run, whose hooks do not answer, or that have rivals.
+func (s *Supervisor) Attention() (out []health.Problem) {
 	wanted, _ := s.snapshot()
 	all := specsOf(wanted)
 	for _, c := range all {
 		name := nameOf(c.Kind, c.Name)
 		if rivals := rivalsOf(c, all); rivals != "" {
-			lines = append(lines, name+" has the parent resource of "+rivals+
-				", too: give both a parentResource.labelSelector, or stop one")
+			out = append(out, health.Problem{Controller: c.Name, Reason: "Rivals",
+				Public: name + " has the parent resource of " + rivals + ", too",
+				Next:   "give both a parentResource.labelSelector, or stop one"})
 		}
-		if why := wanted[name].problem(); why != "" {
-			lines = append(lines, name+" "+why)
+		for _, p := range wanted[name].problems() {
+			p.Controller, p.Public = c.Name, name+" "+p.Public
+			out = append(out, p)
 		}
 	}
-	return lines
+	return out
 }

@@ -22,6 +22,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/operatortest"
 )
@@ -219,8 +220,8 @@ func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testi
 	run(t, func(w *world) {
 		w.put(composite)
 		w.Pass(time.Minute)
-		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "install its definition") {
-			t.Errorf("without its definition: %q", lines)
+		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "install its definition") {
+			t.Errorf("without its definition: %q", text)
 		}
 		w.installThings()
 		w.Want("attention", len(w.hooks.Attention()), 0)
@@ -250,9 +251,9 @@ func TestAControllerWhoseParentsLoseTheirDefinitionWaitsForIt(t *testing.T) {
 			Plural: "customresourcedefinitions", ClusterScoped: true}, kube.Key{Name: "things.example.com"},
 			kube.DeleteOptions{}))
 		w.Pass(time.Minute)
-		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "things.example.com: the "+
+		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "things.example.com: the "+
 			"server does not have this resource; install its CRD") {
-			t.Errorf("attention %q", lines)
+			t.Errorf("attention %q", text)
 		}
 		w.Want("it is told", len(w.logged("CreateError")), 1)
 		w.installThings()
@@ -273,8 +274,8 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 			w.Create(fmt.Sprintf("t%02d", i), `{}`)
 		}
 		w.Pass(time.Minute)
-		if lines := w.hooks.Attention(); len(lines) != 1 || !strings.Contains(lines[0], "502") {
-			t.Errorf("while it fails: %q", lines)
+		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "502") {
+			t.Errorf("while it fails: %q", text)
 		}
 		if shown := w.hooks.Shown(); len(shown) != 1 || !shown[0].Failing || !shown[0].Parked {
 			t.Errorf("while it fails, the live page shows: %+v", shown)
@@ -367,7 +368,7 @@ func TestWhatAChangedHookWantsDeletedIsHeldUntilTheAnnotationNamesItsVersion(t *
 		left := len(w.configMaps())
 		w.Want("children", left, 20)
 		lines := w.hooks.Attention()
-		if len(lines) != 1 || !strings.Contains(lines[0], "holds the deletion of") {
+		if len(lines) != 1 || !strings.Contains(lines[0].Text(time.Now()), "holds the deletion of") {
 			t.Fatalf("attention %q", lines)
 		}
 		if log := w.logged("DeletesHeld"); len(log) != 1 {
@@ -376,7 +377,7 @@ func TestWhatAChangedHookWantsDeletedIsHeldUntilTheAnnotationNamesItsVersion(t *
 		w.put(acknowledged("1234"))
 		w.Pass(time.Minute)
 		w.Want("children with the acknowledgement of something else", len(w.configMaps()), left)
-		version := strings.Split(w.hooks.Attention()[0], `"`)[1]
+		version := strings.Split(w.hooks.Attention()[0].Public, `"`)[1]
 		w.put(acknowledged(version))
 		w.Pass(time.Minute)
 		w.Want("children", len(w.configMaps()), 0)
@@ -455,7 +456,7 @@ func TestTwoControllersThatReplaceEachOthersStatusAreNamedAndSlowedDown(t *testi
 		if calls := w.called(); len(calls) > 60 {
 			t.Errorf("%d calls in an hour", len(calls))
 		}
-		attention := strings.Join(w.hooks.Attention(), "\n")
+		attention := health.Texts(w.hooks.Attention(), time.Now())
 		for _, want := range []string{"is degraded: Thing default/a: another controller keeps replacing the status",
 			"CompositeController one", "CompositeController two"} {
 			if !strings.Contains(attention, want) {

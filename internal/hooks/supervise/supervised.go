@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 )
@@ -39,8 +39,8 @@ type supervised struct {
 	misplaced atomic.Bool
 	others    func() []string // the other controllers of its parent resources; nil: they are not known
 
-	mu      sync.Mutex // guards what follows
-	waiting string     // what keeps the controller from running; "": it runs
+	mu      sync.Mutex      // guards what follows
+	waiting *health.Problem // keeps the controller from running; nil: it runs
 	hooks   []*hook
 	brake   *reconcile.Brake // nil while the controller waits
 }
@@ -63,37 +63,37 @@ func (s *supervised) tell(t events.Type, reason, note string) {
 		Regarding: events.Object{APIVersion: spec.APIVersion, Kind: s.spec.Kind, Name: s.spec.Name, UID: s.spec.UID}})
 }
 
-func (s *supervised) problem() string {
+func (s *supervised) problems() (out []health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting != "" {
-		return "does not run: " + s.waiting
+	if s.waiting != nil {
+		p := *s.waiting
+		p.Public = "does not run: " + p.Public
+		return []health.Problem{p}
 	}
-	var problems []string
 	for _, h := range s.hooks {
-		if why := h.problem(); why != "" {
-			problems = append(problems, why)
-		}
+		out = append(out, h.problems()...)
 	}
 	if s.brake != nil {
 		if why := s.brake.Problem(); why != "" {
-			problems = append(problems, why)
+			out = append(out, health.Problem{Reason: reconcile.DeletesHeld, Public: why})
 		}
 	}
-	if notes := s.notes.Problems(); len(notes) > 0 {
-		problems = append(problems, "is degraded: "+strings.Join(notes, "; "))
+	for _, note := range s.notes.Problems() {
+		out = append(out, health.Problem{Reason: "Degraded", Public: "is degraded: " + note})
 	}
-	return strings.Join(problems, "; ")
+	return out
 }
 
-// waits notes why the controller does not run, and logs it when that changes.
-func (s *supervised) waits(why string) {
+// waits notes why the controller does not run, nil: it runs, and logs the Problem when that changes.
+func (s *supervised) waits(why *health.Problem) {
 	s.mu.Lock()
 	before := s.waiting
 	s.waiting = why
 	s.mu.Unlock()
-	if why != "" && why != before {
-		s.tell(events.Warning, "CreateError", "the controller waits: "+why)
+	now := time.Now()
+	if why != nil && (before == nil || why.Text(now) != before.Text(now)) {
+		s.tell(events.Warning, "CreateError", "the controller waits: "+why.Text(now))
 	}
 }
 
@@ -103,7 +103,8 @@ func (s *supervised) contained(ctx context.Context) {
 		if p := recover(); p != nil {
 			s.log.Error(fmt.Errorf("panic: %v", p), "a hook controller panicked and is not running any more",
 				"stack", string(debug.Stack()))
-			s.waits("it has panicked, which is a bug of skiff; see the log")
+			s.waits(&health.Problem{Reason: "Panicked", Public: "it has panicked, which is a bug of skiff",
+				Next: "see the log, and report it"})
 		}
 	}()
 	s.run(ctx)
@@ -119,7 +120,8 @@ func (s *supervised) run(ctx context.Context) {
 			}
 		}
 		if ctx.Err() == nil {
-			s.waits("its resources are not known (" + err.Error() + ")")
+			s.waits(&health.Problem{Reason: "ResourcesUnknown", Public: "its resources are not known",
+				Quoted: err.Error()})
 		}
 		select {
 		case <-time.After(findEvery):
@@ -197,7 +199,7 @@ func (s *supervised) work(ctx context.Context, f found) error {
 		running = append(running, c)
 	}
 	s.follow(running)
-	s.waits("")
+	s.waits(nil)
 	s.tell(events.Normal, "Started", "the controller runs")
 	s.watch(ctx, running, f)
 	s.tell(events.Normal, "Stopping", "the controller stops")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -63,20 +64,20 @@ func missesResource(running []*controller.Controller) bool {
 	})
 }
 
-// lackOf returns what a controller does not work at all without, a resource or a right; "": they all work.
-func lackOf(running []*controller.Controller) string {
+// lackOf returns what a controller does not work at all without, a resource or a right; nil: they all work.
+func lackOf(running []*controller.Controller) *health.Problem {
 	for _, c := range running {
-		lack := ""
+		var lack *health.Problem
 		for _, part := range c.Parts() {
 			if !part.Missing[controller.MissingResource] && !part.Missing[controller.MissingRight] {
-				lack = ""
+				lack = nil
 				break
 			}
-			lack = part.Brief
+			lack = &part.Problems[0]
 		}
-		if lack != "" {
+		if lack != nil {
 			return lack
 		}
 	}
-	return ""
+	return nil
 }

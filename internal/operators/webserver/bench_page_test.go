@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	pagehistory "skiff/internal/runtime/history"
 	"skiff/internal/runtime/page"
 )
@@ -137,7 +138,7 @@ func report(b *testing.B, pairs []pair, unit string, differ func(pair) float64) 
 func serveTabs(b *testing.B, c *controller.Controller, past *pagehistory.Log) (open, shut, end func()) {
 	server := httptest.NewServer(page.New(page.Options{Version: "bench", Started: time.Now(), Contact: time.Now,
 		Controllers: func() []*controller.Controller { return []*controller.Controller{c} }, History: past,
-		Leader: func() string { return "" }, Process: func() []page.Trouble { return nil }}).Handler())
+		Leader: func() string { return "" }, Process: func() []health.Problem { return nil }}).Handler())
 	cmd := exec.Command(os.Args[0], "-test.run=^TestTheTabsOfAnotherProcess$")
 	cmd.Env, cmd.Stderr = append(os.Environ(), tabsOf+"="+server.URL), os.Stderr
 	in, err := cmd.StdinPipe()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -128,34 +129,35 @@ type failures struct {
 // alike is what such objects have in common.
 type alike struct{ namespace, what, reason string }
 
-// describe says what fails, in lines for people: one for each namespace and reason, and the first of each namespace
+// problems returns the objects that fail: one Problem for each namespace and reason, and the first of each namespace
 // before all others, so that no namespace hides another. A recent failure that is retried with success most often is
 // left out. kind is that of the objects.
-func (s *streaks) describe(kind string, now time.Time, quoted bool) (lines []string) {
+func (s *streaks) problems(controller, kind string) (out []health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	groups := s.groupsLocked()
 	for i, g := range groups {
+		p := health.Problem{Controller: controller, Reason: g.reason}
 		if i == maxFailing {
 			more := 0
 			for _, rest := range groups[i:] {
 				more += len(rest.keys)
 			}
-			return append(lines, fmt.Sprintf("failing: %d more", more))
+			p.Reason, p.Public = "More", fmt.Sprintf("failing: %d more", more)
+			return append(out, p)
 		}
 		one := s.of[g.keys[0]]
-		text := one.text
-		if !quoted {
-			text = one.reason
-		}
-		about := fmt.Sprintf("%s for %s, %s: %s", g.keys[0], now.Sub(one.first).Round(time.Second),
-			times(one.failures), text)
+		p.Public = fmt.Sprintf("%s, %s", g.keys[0], times(one.failures))
 		if n := len(g.keys); n > 1 {
-			about = fmt.Sprintf("%d %s in %s (%s), first %s", n, plural(kind), g.namespace, g.reason, about)
+			p.Public = fmt.Sprintf("%d %s in %s, first %s", n, plural(kind), g.namespace, p.Public)
 		}
-		lines = append(lines, g.what+": "+about)
+		p.Public, p.Quoted, p.Since = g.what+": "+p.Public+": "+g.reason, one.text, one.first
+		if g.namespace != "" {
+			p.Namespaces = []string{g.namespace}
+		}
+		out = append(out, p)
 	}
-	return lines
+	return out
 }
 
 // groupsLocked returns what is worth reporting, in that order.

@@ -29,13 +29,17 @@ func TestNoNamespaceHidesTheFailuresOfAnother(t *testing.T) {
 	for _, namespace := range []string{"a", "b", "c", "z"} {
 		add(namespace, "one", TerminalFor("InvalidSpec", errors.New("no image")))
 	}
-	lines := s.describe("WebServer", time.Now(), true)
+	var lines []string
+	for _, p := range s.problems("webserver", "WebServer") {
+		lines = append(lines, p.Text(time.Now()))
+	}
 	if len(lines) != maxFailing+1 || lines[maxFailing] != "failing: 85 more" {
 		t.Fatalf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
-	for i, want := range []string{"refused: a/one for 0s, once: no image", "refused: b/one ", "refused: c/one ",
-		"refused: 1000 WebServers in t3 (TemplateRefused), first t3/o000 for 0s, once: privileged in o000",
-		"refused: z/one ", "refused: t3/p"} {
+	for i, want := range []string{"refused: a/one, once: InvalidSpec for 0s (no image)",
+		"refused: b/one, ", "refused: c/one, ",
+		"refused: 1000 WebServers in t3, first t3/o000, once: TemplateRefused for 0s (privileged in o000)",
+		"refused: z/one, ", "refused: t3/p"} {
 		if !strings.HasPrefix(lines[i], want) {
 			t.Errorf("line %d is %q, want %q", i, lines[i], want)
 		}

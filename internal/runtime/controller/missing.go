@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -21,123 +22,132 @@ type Advice struct {
 	Grant func(controller, user string, namespaces []string) string
 }
 
-// lack is what keeps a controller from working on a part. The same lack of several namespaces is one sentence.
+// lack is one reason for which a controller does not work on a part. Parts that have the same lack are one Problem.
 type lack struct {
-	forbidden string // resources that may not be listed and watched
-	user      string // who may not, as the server calls skiff; "": it does not say
-	rest      string // all else, with the next step
+	reason string // of MissingReasons
+	names  string // of the resources
+	user   string // who may not list and watch them, as the server calls skiff; "": it does not say
+	health.Problem
 }
 
-// lackOf returns what keeps the controller from working on a part; the zero value if nothing does. say puts other
-// errors than missing rights and resources into words.
-func (c *Controller) lackOf(one *part, say func(error) string) lack {
-	var forbidden, other []string
+// same identifies the lack among those of other parts.
+func (l *lack) same() string {
+	return fmt.Sprintf("%s %s %s %q", l.reason, l.names, l.user, l.Problem.Text(l.Since))
+}
+
+// lacksOf returns what keeps the controller from working on a part: missing rights first, then missing definitions.
+func (c *Controller) lacksOf(one *part) (out []lack) {
+	var forbidden, other []lack
 	absent := map[string][]string{} // by what installs them
-	var user string
 	version := new(kube.OtherVersionError)
 	for _, m := range c.mirrors {
 		for _, s := range m.State() {
-			ours := s.Namespace == "" || s.Namespace == one.namespace
-			switch name := m.Resource().GroupResource(); {
-			case !ours, s.Synced && !s.Parked:
-			case kube.IsForbidden(s.Err):
-				forbidden, user = append(forbidden, name), kube.ForbiddenUser(s.Err)
-			case errors.As(s.Err, &version):
-				text := fmt.Sprintf("%s is served as %s, and this skiff needs %s", name, strings.Join(version.Served,
-					", "), version.Resource.Version)
-				other = append(other, text+then(c.o.Advice.Version[m.Resource().Group]))
-			case kube.IsNotFound(s.Err) && c.o.Advice.Install[m.Resource().Group] != "":
-				install := c.o.Advice.Install[m.Resource().Group]
-				absent[install] = append(absent[install], name)
-			case kube.IsNotFound(s.Err):
-				other = append(other, name+": the server does not have this resource; install its CRD")
-			case s.Err != nil:
-				other = append(other, name+": "+say(s.Err))
-			default:
-				other = append(other, name+": not listed yet")
+			if s.Namespace != "" && s.Namespace != one.namespace || s.Synced && !s.Parked {
+				continue
 			}
+			l := lack{reason: MissingContent, names: m.Resource().GroupResource()}
+			install := c.o.Advice.Install[m.Resource().Group]
+			switch {
+			case kube.IsForbidden(s.Err):
+				l.reason, l.user = MissingRight, kube.ForbiddenUser(s.Err)
+				if len(forbidden) > 0 {
+					forbidden[0].names += ", " + l.names
+					continue
+				}
+				forbidden = append(forbidden, l)
+				continue
+			case errors.As(s.Err, &version):
+				l.reason, l.Next = MissingResource, c.o.Advice.Version[m.Resource().Group]
+				l.Public = fmt.Sprintf("%s is served as %s, and this skiff needs %s", l.names,
+					strings.Join(version.Served, ", "), version.Resource.Version)
+			case kube.IsNotFound(s.Err) && install != "":
+				absent[install] = append(absent[install], l.names)
+				continue
+			case kube.IsNotFound(s.Err):
+				l.reason, l.Public, l.Next = MissingResource, l.names+": the server does not have this resource",
+					"install its CRD"
+			case s.Err != nil:
+				l.Problem = health.OfError(s.Err)
+				l.Public = l.names + ": " + l.Public
+			default:
+				l.Public = l.names + ": not listed yet"
+			}
+			other = append(other, l)
 		}
 	}
+	out = forbidden
 	for _, install := range slices.Sorted(maps.Keys(absent)) {
-		names := absent[install]
-		are := " is not installed"
-		if len(names) > 1 {
-			are = " are not installed"
+		l := lack{reason: MissingResource, names: strings.Join(absent[install], ", ")}
+		l.Public, l.Next = l.names+" is not installed", install
+		if len(absent[install]) > 1 {
+			l.Public = l.names + " are not installed"
 		}
-		other = append([]string{strings.Join(names, ", ") + are + then(install)}, other...)
+		out = append(out, l)
 	}
-	return lack{strings.Join(forbidden, ", "), user, strings.Join(other, "; ")}
+	return append(out, other...)
 }
 
-// problemOf says what keeps the controller from working on a part, and the next step; "" if nothing does.
-func (c *Controller) problemOf(one *part) string {
-	return c.describeLack(c.lackOf(one, reason), one.namespace)
-}
-
-// describeLack says what namespaces lack, and the next step.
-func (c *Controller) describeLack(l lack, namespaces ...string) string {
-	if l == (lack{}) {
-		return ""
-	}
-	text := l.rest
-	if l.forbidden != "" {
-		text = "may not list and watch " + l.forbidden
+// problem returns a lack of some namespaces, with the next step.
+func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
+	p := l.Problem
+	p.Controller, p.Reason = c.name, l.reason
+	if l.reason == MissingRight {
+		p.Public = "may not list and watch " + l.names
 		if grant := c.o.Advice.Grant; grant != nil {
-			text += then(grant(c.name, l.user, namespaces))
-		}
-		if l.rest != "" {
-			text += "; " + l.rest
+			p.Next = grant(c.name, l.user, namespaces)
 		}
 	}
 	switch {
 	case namespaces[0] == "":
-		return text
+		return p
 	case len(namespaces) == 1:
-		return "namespace " + namespaces[0] + ": " + text
+		p.Public = "namespace " + namespaces[0] + ": " + p.Public
+	default:
+		p.Public = "namespaces " + health.Few(namespaces) + ": " + p.Public
 	}
-	return "namespaces " + few(namespaces) + ": " + text
+	p.Namespaces = namespaces
+	return p
 }
 
-// then adds the next step.
-func then(advice string) string {
-	if advice == "" {
-		return ""
+// problemsOf returns what keeps the controller from working on a part.
+func (c *Controller) problemsOf(one *part) (out []health.Problem) {
+	for _, l := range c.lacksOf(one) {
+		out = append(out, c.problem(l, one.namespace))
 	}
-	return "; " + advice
+	return out
 }
 
-// notWorkingPrefix is how the lines of notWorking begin.
-const notWorkingPrefix = "not working: "
-
-// notWorking says which namespaces are not worked on, those with the same problem in one line. say puts an error into
-// words.
-func (c *Controller) notWorking(say func(error) string) (lines []string) {
+// notWorking returns what keeps the controller from working on its parts, the same lack of several as one Problem.
+func (c *Controller) notWorking() (out []health.Problem) {
 	type group struct {
-		lack
+		same  string
 		doing doing
 	}
 	var order []group
-	namespaces := map[group][]string{}
+	lacks, namespaces := map[group]lack{}, map[group][]string{}
 	for _, one := range c.parts.list() {
-		l := c.lackOf(one, say)
-		if l == (lack{}) {
-			continue
+		for _, l := range c.lacksOf(one) {
+			g := group{l.same(), c.parts.stage(one).doing}
+			if namespaces[g] == nil {
+				order, lacks[g] = append(order, g), l
+			}
+			namespaces[g] = append(namespaces[g], one.namespace)
 		}
-		g := group{l, c.parts.stage(one).doing}
-		if namespaces[g] == nil {
-			order = append(order, g)
-		}
-		namespaces[g] = append(namespaces[g], one.namespace)
 	}
 	for _, g := range order {
-		line := notWorkingPrefix + c.describeLack(g.lack, namespaces[g]...)
+		p := c.problem(lacks[g], namespaces[g]...)
+		effect := ""
 		switch g.doing {
 		case reporting:
-			line += "; the status of the objects says that their state is not known"
+			effect = "the status of the objects says that their state is not known"
 		case muted:
-			line += "; the status of the objects cannot be written either and may not be true any more"
+			effect = "the status of the objects cannot be written either and may not be true any more"
 		}
-		lines = append(lines, line)
+		if p.Next != "" && effect != "" {
+			p.Next += "; "
+		}
+		p.Next += effect
+		out = append(out, p)
 	}
-	return lines
+	return out
 }

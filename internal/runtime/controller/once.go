@@ -3,10 +3,10 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -117,11 +117,5 @@ func (c *Controller) Serves(namespace string) error {
 	return nil
 }
 
-// Missing says what keeps the controller from working, and where, a line each.
-func (c *Controller) Missing() []string {
-	lines := c.notWorking(reason)
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], notWorkingPrefix)
-	}
-	return lines
-}
+// Missing returns what keeps the controller from working, and where.
+func (c *Controller) Missing() []health.Problem { return c.notWorking() }

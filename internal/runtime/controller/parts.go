@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -244,7 +245,7 @@ func (c *Controller) logParts() {
 		problem := ""
 		working := c.parts.stage(one).doing == working
 		if !working {
-			problem = c.problemOf(one)
+			problem = health.Texts(c.problemsOf(one), time.Now())
 		}
 		if problem == one.logged || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
 			continue // not heard of yet, or a server that has just started and has not loaded its rules

@@ -69,7 +69,13 @@ func (w *world) forbid(namespace string, r kube.Resource) (restore func()) {
 			" is forbidden: User \"system:serviceaccount:skiff:skiff\" cannot list resource"}})
 }
 
-func status(c *Controller) string { return strings.Join(c.Status(), "\n") }
+func status(c *Controller) string {
+	var lines []string
+	for _, p := range c.Problems() {
+		lines = append(lines, "! "+p.Text(time.Now()))
+	}
+	return strings.Join(append(lines, c.Mirrors()...), "\n")
+}
 
 // Rules: MGR-06
 func TestANamespaceThatIsForbiddenIsParkedWhileTheOthersWork(t *testing.T) {

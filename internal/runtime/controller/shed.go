@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -235,25 +236,28 @@ func Sheds(cs ...*Controller) (out []Shed) {
 	return out
 }
 
-// describeSheds says what is not worked on because it is not held in memory, in lines for people. Objects that are too
-// large are named only where the controller works for them: another one may concern none of these, and where it does,
-// that one's status says so.
-func (c *Controller) describeSheds() (lines []string) {
+// notInMemory returns the namespaces and objects that are left alone because memory lacks. Objects that are too large
+// are named only where the controller works for them: the status of the owner names a child.
+func (c *Controller) notInMemory() (out []health.Problem) {
 	for _, m := range c.everyMirror() {
 		sheds := slices.DeleteFunc(m.Sheds(), func(s cache.ShedNamespace) bool { return !s.Whole && m != c.own })
 		for i, shed := range sheds {
+			p := health.Problem{Controller: c.name, Reason: "OverBudget"}
 			if i == maxShedLines {
-				lines = append(lines, fmt.Sprintf("over budget: %s of %d more namespaces",
-					m.Resource().GroupResource(), len(sheds)-i))
+				p.Public = fmt.Sprintf("over budget: %s of %d more namespaces", m.Resource().GroupResource(),
+					len(sheds)-i)
+				out = append(out, p)
 				break
 			}
+			p.Namespaces = []string{shed.Namespace}
 			what := "over budget"
 			if !shed.Whole {
-				what = "too large"
+				p.Reason, what = "TooLarge", "too large"
 			}
-			lines = append(lines, fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
-				shed.Objects, m.Resource().Plural, kube.Printable(shed.Message, 2*maxReason)))
+			p.Public = fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
+				shed.Objects, m.Resource().Plural, kube.Printable(shed.Message, 2*maxReason))
+			out = append(out, p)
 		}
 	}
-	return lines
+	return out
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
@@ -260,7 +261,7 @@ func SelectNamespaces(s Setup) *Controller {
 			names = append(names, ns.Name)
 		}
 		if s.Mirrors.Select(names) {
-			c.log.Info("selected namespaces", "selector", s.NamespaceSelector, "namespaces", few(names))
+			c.log.Info("selected namespaces", "selector", s.NamespaceSelector, "namespaces", health.Few(names))
 		}
 		return Done, nil
 	}, Options{Workers: 1, Advice: s.Advice, Log: s.Log}, Once(kube.Key{}), Watches(all, func(*namespace) []kube.Key {

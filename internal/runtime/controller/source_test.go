@@ -402,7 +402,7 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 				return Done, nil
 			}, Options{Log: log.logger(), Workers: 1, Advice: advice},
 				For(cache.New[*configMap](o)), For(w.store("role=other")))
-			if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "not listed yet") {
+			if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "have not been listed yet") {
 				t.Fatalf("before the start: %v", err)
 			}
 			w.put("waits", "other", "1", nil)
@@ -410,7 +410,7 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			time.Sleep(10 * time.Minute)
 			expect(t, "ready for a rollout", c.Ready(), nil)
 			for _, part := range test.parts {
-				if status := strings.Join(c.Status(), "\n"); !strings.Contains(status, part) {
+				if status := status(c); !strings.Contains(status, part) {
 					t.Errorf("no %q in %q", part, status)
 				}
 			}
@@ -420,7 +420,7 @@ func TestAMissingResourceAndAMissingGrantAreSaidWithTheNextStepAndPickedUpWithin
 			time.Sleep(15 * time.Second)
 			expect(t, "ready 15 s later", c.Ready(), nil)
 			expect(t, "what is wrong 15 s later",
-				strings.Contains(strings.Join(c.Status(), "\n"), "not working"), false)
+				strings.Contains(status(c), "not working"), false)
 			stop()
 			expect(t, "runs", ran, 1)
 		})
@@ -544,8 +544,8 @@ func TestAControllerWhoseWatchStaysDeadIsNotReady(t *testing.T) {
 		restore := w.api.Inject(refuse)
 		expect(t, "ready while the open watch lasts", c.Ready(), nil)
 		time.Sleep(13 * time.Minute) // a watch is renewed within ten, and two are forgiven
-		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "configmaps: 503") ||
-			!strings.Contains(err.Error(), "not up to date for ") {
+		if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "the server answers 503 "+
+			"ServiceUnavailable; configmaps have not been up to date for ") {
 			t.Errorf("ready: %v, want what the watch is refused with, and for how long", err)
 		}
 		expect(t, "synced", store.State()[0].Synced, true)
@@ -582,8 +582,8 @@ func TestStatusTellsOfAWatchThatIsSilentForLongerThanItWasSoFar(t *testing.T) {
 		expect(t, "silent after a minute", strings.Contains(status(c), "nothing received"), false)
 		time.Sleep(silentAfter - time.Minute + time.Second) // the last bookmark may have come this very moment
 		for range 300 {
-			if text := status(c); !strings.Contains(text, "! nothing received for ") &&
-				!strings.Contains(text, "! not up to date for ") {
+			if text := status(c); !strings.Contains(text, ": nothing received for ") &&
+				!strings.Contains(text, " have not been up to date for ") {
 				t.Fatalf("the status of a frozen server:\n%s", text)
 			}
 			time.Sleep(time.Second)

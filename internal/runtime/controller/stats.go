@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 	"skiff/internal/runtime/queue"
@@ -162,7 +163,7 @@ func sortOf(text string) sort {
 	return sort{what: otherCause}
 }
 
-// This file shows how a controller is doing, for metrics and debug pages. Ready and Status are for probes.
+// This file shows how a controller is doing, for metrics and debug pages. NotReady and Problems are for probes.
 
 // WatchState is the state of one scope of a mirror that controllers have.
 type WatchState struct {
@@ -197,8 +198,7 @@ type Part struct {
 	Namespace string // "": all
 	Working   bool
 	Missing   map[string]bool // what keeps it from working, of MissingReasons
-	Problem   string          // the same in words, with the next step; "" if nothing does
-	Brief     string          // the same without the words of the server
+	Problems  []health.Problem
 }
 
 // The keys of Part.Missing: a right (403), a resource (404), and a list or the server in another way.
@@ -215,20 +215,10 @@ var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
 func (c *Controller) Parts() []Part {
 	var out []Part
 	for _, one := range c.parts.list() {
-		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problem: c.problemOf(one),
-			Brief: c.describeLack(c.lackOf(one, brief), one.namespace), Missing: map[string]bool{}}
-		for _, m := range c.mirrors {
-			for _, s := range m.State() {
-				switch ours := s.Namespace == "" || s.Namespace == one.namespace; {
-				case !ours, s.Synced && !s.Parked:
-				case kube.IsForbidden(s.Err):
-					p.Missing[MissingRight] = true
-				case kube.IsNotFound(s.Err):
-					p.Missing[MissingResource] = true
-				default:
-					p.Missing[MissingContent] = true
-				}
-			}
+		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problems: c.problemsOf(one),
+			Missing: map[string]bool{}}
+		for _, problem := range p.Problems {
+			p.Missing[problem.Reason] = true
 		}
 		out = append(out, p)
 	}

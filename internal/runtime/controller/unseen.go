@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -28,7 +29,7 @@ func (c *Controller) updateUnseen(one *part, was stage) {
 	if c.unseen == nil || time.Since(one.closed) < unseenAfter || !c.parked(one) {
 		return // a server that does not answer takes no status either
 	}
-	why := c.problemOf(one)
+	why := health.Texts(c.problemsOf(one), time.Now())
 	if was.doing == reporting && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/page"
 )
@@ -123,7 +124,10 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 		controllers := []*controller.Controller{things(client), j.noting("webserver", client, webServers),
 			j.noting("maps", broken, configMaps)}
 		all := runAll(t, Options{PageAddr: "page", Client: broken, Controllers: controllers,
-			Attention: func() []string { return []string{"the definition is older; install it (spec.a; canary)"} }})
+			Attention: func() []health.Problem {
+				return []health.Problem{{Public: "the definition is older", Next: "install it",
+					Quoted: "spec.a; canary"}}
+			}})
 		one := func(states ...string) (found []page.Trouble) {
 			t.Helper()
 			var got []string
@@ -144,8 +148,8 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 		if step := found[0].Step; step != "install it" {
 			t.Errorf("the next step is %q", step)
 		}
-		if step := found[1].Step; step != "namespace default: webservers.skiff.dev: the server does not have this "+
-			"resource; install its CRD" {
+		if step := found[1].Step; step != "not working: namespace default: webservers.skiff.dev: the server does not "+
+			"have this resource; install its CRD" {
 			t.Errorf("the next step is %q", step)
 		}
 		defineWebServers(t, client)

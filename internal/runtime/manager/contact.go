@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -175,27 +176,32 @@ func (m *Manager) warnLost(c kube.Contact) {
 	m.o.Log.Info(missing(c)+" the API server; nothing can be changed meanwhile", kube.Warn(values...)...)
 }
 
-// lost says the same in a line for people.
-func (m *Manager) lost(c kube.Contact) string {
-	text := fmt.Sprintf("%s %s for %s; nothing can be changed meanwhile; waiting: %s", missing(c), m.o.Client.Server(),
-		waited(c).Round(time.Second), c.Waiting)
-	if c.Err != nil {
-		text += " (" + kube.Printable(c.Err.Error(), maxContactText) + ")"
+// lost is the Problem that contact is lost.
+func (m *Manager) lost() []health.Problem {
+	c := m.contact()
+	if waited(c) < lostAfter {
+		return nil
 	}
-	return text
+	p := health.Problem{Reason: "NoAnswer", Public: missing(c) + " " + m.o.Client.Server(), Since: c.Since,
+		Next: "check the API server and the way to it; nothing can be changed meanwhile; waiting: " + c.Waiting +
+			"; /readyz stays 200, because a restart would not help"}
+	if c.NoCredential {
+		p.Reason = "NoCredential"
+	}
+	if c.Err != nil {
+		p.Quoted = c.Err.Error()
+	}
+	return []health.Problem{p}
 }
 
-// contactLines is what /readyz?verbose says of contact.
-func (m *Manager) contactLines() []string {
+// contactNote says when the server has answered last; "" while contact is lost.
+func (m *Manager) contactNote() string {
 	c := m.contact()
 	switch {
-	case m.o.Client == nil:
-		return nil
-	case waited(c) >= lostAfter:
-		return []string{controller.Attention + m.lost(c) +
-			"; /readyz stays 200, because a restart would not help"}
+	case m.o.Client == nil, waited(c) >= lostAfter:
+		return ""
 	case c.Heard.IsZero():
-		return []string{m.o.Client.Server() + " has not answered yet"}
+		return m.o.Client.Server() + " has not answered yet"
 	}
-	return []string{fmt.Sprintf("%s answered %s ago", m.o.Client.Server(), time.Since(c.Heard).Round(time.Second))}
+	return fmt.Sprintf("%s answered %s ago", m.o.Client.Server(), time.Since(c.Heard).Round(time.Second))
 }

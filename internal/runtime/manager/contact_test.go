@@ -116,9 +116,9 @@ func TestAFrozenLeaderSaysThatNothingAnswersAndThatItDoesNotLead(t *testing.T) {
 		expectText(t, "the warning", strings.Join(warnings, "\n"), `"level"="WARN" "server"="http://apiserver.test" `+
 			`"waited"="10s" "waiting"="`, `" "problem"="`)
 		expectText(t, "/readyz after 47 s", a.verbose(),
-			"\n    ! no answer from http://apiserver.test for 4", "s; nothing can be changed meanwhile; waiting: ",
+			"\n    ! no answer from http://apiserver.test for 4", "; nothing can be changed meanwhile; waiting: ",
 			"; /readyz stays 200, because a restart would not help\n",
-			"\n    ! lost the lease at 00:01:10; no answer for 4", "s; who leads now is unknown\n")
+			"\n    ! the lease is lost for 3", "s; who leads now is unknown; ")
 		s := a.metrics.samples()
 		if age := time.Since(time.UnixMilli(int64(1000 * s["skiff_last_answer_timestamp_seconds"]))); age <
 			47*time.Second || age > 49*time.Second || s["skiff_unanswered_seconds"] < 45 {
@@ -196,8 +196,8 @@ func TestASilentServerIsNoticedAtRestWithin30SecondsByFourSmallRequestsAMinute(t
 		if took := time.Since(began); took > 30*time.Second {
 			t.Errorf("noticed after %s", took)
 		}
-		expectText(t, "/readyz", all.health.verbose(), "    ! no answer from http://apiserver.test for 10s; ",
-			"waiting: list configmaps in default (")
+		expectText(t, "/readyz", all.health.verbose(), "    ! no answer from http://apiserver.test for 10s (",
+			"; waiting: list configmaps in default; ")
 		all.pipe.Blackhole(false)
 		time.Sleep(15 * time.Second)
 		expect(t, "lines when it is back", len(all.log.with("the API server answers again")), 1)
@@ -256,7 +256,8 @@ func TestACredentialPluginThatHangsIsALostContactWithItsOwnWords(t *testing.T) {
 		time.Sleep(40 * time.Second)
 		expect(t, "warnings", len(all.log.with("no credential for the API server; nothing can be changed")), 1)
 		expectText(t, "/readyz", all.health.verbose(), "    ! no credential for http://apiserver.test for ",
-			"; nothing can be changed meanwhile; waiting: list configmaps in default (get a credential: users: me: ")
+			" (get a credential: users: me: ", "; nothing can be changed meanwhile; ",
+			"; waiting: list configmaps in default; ")
 		plugin.set(false)
 		time.Sleep(20 * time.Second)
 		expect(t, "lines when it is back", len(all.log.with("the API server answers again")), 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -137,9 +138,9 @@ func debugOf(c *controller.Controller) debugController {
 		out.Failing = append(out.Failing, debugFailing{f.Key.String(), f.Failures, f.Stalled, f.Since})
 	}
 	for _, part := range c.Parts() {
-		if part.Problem != "" && len(out.NotWorking) < maxDebugKeys {
+		if len(part.Problems) > 0 && len(out.NotWorking) < maxDebugKeys {
 			out.NotWorking = append(out.NotWorking, debugNamespace{part.Namespace,
-				kube.Printable(part.Problem, maxDebugText)})
+				kube.Printable(health.Texts(part.Problems, time.Now()), maxDebugText)})
 		}
 	}
 	return out

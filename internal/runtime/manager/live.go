@@ -3,10 +3,8 @@ package manager
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
@@ -18,7 +16,7 @@ func (m *Manager) livePage() http.Handler {
 	version, _ := kube.Version()
 	return page.New(page.Options{Version: version, Place: m.o.Place, Started: m.started, Controllers: m.controllers,
 		Standby: m.standsBy,
-		Leader:  func() string { return strings.TrimPrefix(strings.Join(m.leads(), "; "), controller.Attention) },
+		Leader:  m.leads,
 		Process: m.troubles, Contact: func() time.Time { return m.contact().Heard }, History: m.o.History,
 		Hooks: m.o.Hooks, Panicked: m.panicked, Hosts: m.o.PageHosts, Token: m.o.PageToken,
 		Open: m.o.PageOpen}).Handler()
@@ -26,53 +24,6 @@ func (m *Manager) livePage() http.Handler {
 
 // standsBy says whether the controllers of this process wait until it leads.
 func (m *Manager) standsBy() bool { return m.o.Elector != nil && !m.o.Elector.Leading() }
-
-// PageLine is what the line of /readyz?verbose begins with that has the URL of the live page.
-const PageLine = "live page: "
-
-// troubles are what concerns the process as a whole and needs attention. Errors are quoted in parentheses.
-func (m *Manager) troubles() (out []page.Trouble) {
-	if c := m.contact(); waited(c) >= lostAfter {
-		t := page.Trouble{Reason: missing(c) + " " + m.o.Client.Server(), Since: c.Since,
-			Step: "check the API server and the way to it; nothing can be changed meanwhile; waiting: " + c.Waiting}
-		if c.Err != nil {
-			t.Step += " (" + kube.Printable(c.Err.Error(), maxContactText) + ")"
-		}
-		out = append(out, t)
-	}
-	if m.o.Elector != nil {
-		if s := m.o.Elector.Standing(); !s.Leading && !s.Lost.IsZero() {
-			out = append(out, page.Trouble{Reason: "lost the lease", Since: s.Lost,
-				Step: "who leads now is unknown; the controllers work again when this process holds the lease"})
-		}
-	}
-	out = append(out, m.stuckTroubles()...)
-	if blocked := m.logBlocked(); blocked != "" {
-		out = append(out, page.Trouble{Reason: blocked, Since: m.o.LogState().Blocked, Step: logStep})
-	}
-	if m.o.Attention != nil {
-		for _, line := range m.o.Attention() {
-			reason, step := withStep(line)
-			out = append(out, page.Trouble{Reason: reason, Step: step})
-		}
-	}
-	return out
-}
-
-// withStep cuts a line before its next step, at a semicolon that is not in the error that it quotes.
-func withStep(line string) (reason, step string) {
-	at, quote := strings.Index(line, "; "), strings.Index(line, " (")
-	if at > quote && quote >= 0 {
-		end := strings.LastIndex(line, ")")
-		if at = strings.Index(line[max(end, 0):], "; "); at >= 0 {
-			at += max(end, 0)
-		}
-	}
-	if at < 0 {
-		return line, ""
-	}
-	return line[:at], line[at+len("; "):]
-}
 
 // sample adds to the history how the queues are, until ctx ends.
 func (m *Manager) sample(ctx context.Context) {

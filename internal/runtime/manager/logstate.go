@@ -3,6 +3,8 @@ package manager
 import (
 	"fmt"
 	"time"
+
+	"skiff/internal/runtime/health"
 )
 
 // LogState is what is known of the log of a process.
@@ -15,19 +17,16 @@ type LogState struct {
 // takes that is only slow.
 const logBlockedAfter = 10 * time.Second
 
-// logStep is what to do then.
-const logStep = "the work goes on without a log: read stderr, send it to a file, or restart what collects it"
-
-// logBlocked says that nothing reads the log; "": it is read.
-func (m *Manager) logBlocked() string {
+// logBlocked is the Problem that nothing reads the log.
+func (m *Manager) logBlocked() []health.Problem {
 	if m.o.LogState == nil {
-		return ""
+		return nil
 	}
 	s := m.o.LogState()
-	blocked := time.Since(s.Blocked)
-	if s.Blocked.IsZero() || blocked < logBlockedAfter {
-		return ""
+	if s.Blocked.IsZero() || time.Since(s.Blocked) < logBlockedAfter {
+		return nil
 	}
-	return fmt.Sprintf("the log has not been read for %s; %d lines were dropped", blocked.Round(time.Second),
-		s.Dropped)
+	return []health.Problem{{Reason: "LogBlocked", Since: s.Blocked,
+		Public: fmt.Sprintf("%d lines were dropped, and the log has not been read", s.Dropped),
+		Next:   "the work goes on without a log: read stderr, send it to a file, or restart what collects it"}}
 }

@@ -27,7 +27,7 @@ func TestALogThatIsNotReadIsSaidWhereverElseAPersonLooks(t *testing.T) {
 		} {
 			log = test.state
 			_, body := all.health.get("/readyz?verbose")
-			const line = "\n    ! the log has not been read for 1m0s; 7 lines were dropped; the work goes on"
+			const line = "\n    ! 7 lines were dropped, and the log has not been read for 1m0s; the work goes on"
 			if strings.Contains(body, line) != test.said {
 				t.Errorf("%+v: %s", log, body)
 			}

@@ -29,6 +29,7 @@ import (
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/leader"
@@ -46,29 +47,29 @@ const DefaultWatchTimeout = 30 * time.Minute
 // Options configure a Manager.
 type Options struct {
 	Controllers  []*controller.Controller
-	Set          *controller.Set        // controllers that come and go; nil: none
-	Recorders    []*events.Recorder     // the manager runs them; their last Events go out before the lease is released
-	Elector      *leader.Elector        // nil: the controllers work at once; else they must be Elected
-	ElectionLog  *events.Recorder       // of who leads; its client may write without the lease; nil: no Events
-	HealthAddr   string                 // host:port of the probes; "" or "0" = none
-	HealthElse   []string               // where to serve them, the first that is free, while HealthAddr is taken
-	MetricsAddr  string                 // host:port of /metrics; "" or "0" = none
-	Client       *kube.Client           // of the controllers, to log when the server does not answer; nil: not logged
-	Requests     *Requests              // what the clients of the process have sent; nil: not counted
-	DebugAddr    string                 // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
-	Place        page.Place             // where the process is, for the live page
-	PageAddr     string                 // host:port of the live page, which shows History; "" or "0" = none
-	PageOpened   func(url string)       // called once it is served; nil: nothing is
-	PageHosts    []string               // names by which it may be asked for, beside localhost and addresses
-	PageToken    func() (string, error) // that its readers need; nil: none
-	PageOpen     bool                   // also readers without a token may see what others have said
-	History      *history.Log           // of the controllers' runs; nil without a page
-	WatchTimeout time.Duration          // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
-	Attention    func() []string        // what else needs attention, for /readyz?verbose; nil: nothing
-	About        func() []string        // what else there is to say there; nil: nothing
-	Hooks        func() []page.Hook     // that the controllers call, for the live page; nil: none
-	Scrape       func(*metrics.Page)    // adds what else is counted; nil: nothing
-	LogState     func() LogState        // of what Log writes to; nil: it writes at once
+	Set          *controller.Set         // controllers that come and go; nil: none
+	Recorders    []*events.Recorder      // the manager runs them; their last Events go out before the lease does
+	Elector      *leader.Elector         // nil: the controllers work at once; else they must be Elected
+	ElectionLog  *events.Recorder        // of who leads; its client may write without the lease; nil: no Events
+	HealthAddr   string                  // host:port of the probes; "" or "0" = none
+	HealthElse   []string                // where to serve them, the first that is free, while HealthAddr is taken
+	MetricsAddr  string                  // host:port of /metrics; "" or "0" = none
+	Client       *kube.Client            // of the controllers, to log when the server does not answer; nil: not logged
+	Requests     *Requests               // what the clients of the process have sent; nil: not counted
+	DebugAddr    string                  // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
+	Place        page.Place              // where the process is, for the live page
+	PageAddr     string                  // host:port of the live page, which shows History; "" or "0" = none
+	PageOpened   func(url string)        // called once it is served; nil: nothing is
+	PageHosts    []string                // names by which it may be asked for, beside localhost and addresses
+	PageToken    func() (string, error)  // that its readers need; nil: none
+	PageOpen     bool                    // also readers without a token may see what others have said
+	History      *history.Log            // of the controllers' runs; nil without a page
+	WatchTimeout time.Duration           // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
+	Attention    func() []health.Problem // what else needs attention; nil: nothing
+	About        func() []string         // what else there is to say there; nil: nothing
+	Hooks        func() []page.Hook      // that the controllers call, for the live page; nil: none
+	Scrape       func(*metrics.Page)     // adds what else is counted; nil: nothing
+	LogState     func() LogState         // of what Log writes to; nil: it writes at once
 	Log          logr.Logger
 }
 

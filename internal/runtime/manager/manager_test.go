@@ -205,8 +205,8 @@ func TestAServerThatIsDownForTenMinutesIsNotReadyButAlive(t *testing.T) {
 			expect(t, "/healthz", body, "ok")
 			code, body = p.get("/readyz")
 			expect(t, "/readyz", code, 503)
-			expectText(t, "/readyz", body, "[-]maps failed: maps: configmaps: ", "connection refused", "[+]idle ok",
-				"readyz check failed")
+			expectText(t, "/readyz", body, "[-]maps failed: the API server cannot be reached; configmaps have not "+
+				"been listed yet (", "connection refused", "[+]idle ok", "readyz check failed")
 			code, _ = p.get("/readyz/idle")
 			expect(t, "/readyz/idle", code, 200)
 		}

@@ -1,7 +1,7 @@
 package manager
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/page"
 )
 
 // Names of checks that are the manager's own.
@@ -28,21 +28,24 @@ func reserved(name string) bool {
 	return name == pingCheck || name == shutdownCheck || name == leaderCheck || name == workersCheck || name == ""
 }
 
-// check is one line of a probe. Its error is what is wrong. ?verbose shows the lines of status below it. An error of a
-// mirror, and lines that are quoted, may repeat parts of an object.
+// check makes one line of a probe.
 type check struct {
-	name   string
-	run    func() error
-	quotes bool                       // the error may repeat parts of an object
-	status func(quoted bool) []string // nil: nothing
+	name    string
+	failed  func() []health.Problem // empty: it passes
+	details func(*health.Check)     // adds Problems and notes for ?verbose; nil: nothing
 }
 
 // live answers whether the process is alive: an API server that is down must not get all its controllers restarted. A
 // leader whose work has not ended long after it lost the lease is not alive.
 func (m *Manager) live() []check {
-	checks := []check{{name: pingCheck, run: func() error { return nil }}}
+	checks := []check{{name: pingCheck, failed: func() []health.Problem { return nil }}}
 	if m.o.Elector != nil {
-		checks = append(checks, check{name: leaderCheck, run: m.o.Elector.Check})
+		checks = append(checks, check{name: leaderCheck, failed: func() []health.Problem {
+			if err := m.o.Elector.Check(); err != nil {
+				return []health.Problem{{Reason: "WorkNotEnded", Public: err.Error()}}
+			}
+			return nil
+		}})
 	}
 	return checks
 }
@@ -54,7 +57,7 @@ const maxSilent = 10
 // either. A healthy watch is renewed every 5 to 10 minutes, and one that fails asks again within seconds, so only an
 // outage that long, or a watch that does not work any more, makes it fail. A restart is harmless then: the mirrors are
 // old anyway, and nothing but them is lost.
-func (m *Manager) watching() error {
+func (m *Manager) watching() []health.Problem {
 	var silent []string
 	for _, w := range controller.WatchStates(m.controllers()...) {
 		last := w.LastAnswer
@@ -72,76 +75,81 @@ func (m *Manager) watching() error {
 	if len(silent) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no event, bookmark or renewal within %s: %s", m.o.WatchTimeout, strings.Join(silent, "; "))
+	return []health.Problem{{Reason: "SilentWatch", Public: fmt.Sprintf("no event, bookmark or renewal within %s: %s",
+		m.o.WatchTimeout, strings.Join(silent, "; "))}}
 }
 
 // ready answers whether all controllers are at work: not once a stop has begun, and not before their mirrors are
 // synced, or parked because a right or a resource is missing.
 func (m *Manager) ready() []check {
-	checks := []check{{name: shutdownCheck, run: func() error {
+	checks := []check{{name: shutdownCheck, failed: func() []health.Problem {
 		if m.stopping.Load() {
-			return errors.New("stopping")
+			return []health.Problem{{Reason: "Stopping", Public: "stopping"}}
 		}
 		return nil
-	}, status: m.about}}
+	}, details: m.about}}
 	for _, c := range m.controllers() {
-		checks = append(checks, check{name: c.Name(), quotes: true, run: func() error {
+		checks = append(checks, check{name: c.Name(), failed: func() []health.Problem {
 			if m.excused() {
-				return c.Synced() // that no mirror is up to date concerns all replicas, and contact says it
+				return c.Unsynced() // that no mirror is up to date concerns all replicas, and contact says it
 			}
-			return c.Ready()
-		}, status: func(quoted bool) []string {
-			if quoted {
-				return c.Status()
-			}
-			return c.BriefStatus()
+			return c.NotReady()
+		}, details: func(to *health.Check) {
+			to.Problems, to.Notes = append(to.Problems, c.Problems()...), append(to.Notes, c.Mirrors()...)
 		}})
 	}
 	return checks
 }
 
-// hidden is the line for those from whom the texts of errors are kept.
-const hidden = "the texts of errors are shown on this machine, and on the live page with its token"
+// hiddenNote is for those from whom the texts of others are kept.
+const hiddenNote = "the texts of errors are shown on this machine, and on the live page with its token"
 
-// about returns what there is to say about the process as a whole, without the texts of errors unless quoted.
-func (m *Manager) about(quoted bool) []string {
-	lines := m.aboutProcess()
-	if !quoted {
-		for i := range lines {
-			lines[i] = page.Unquoted(lines[i])
-		}
-		lines = append(lines, hidden)
+// about adds the Problems and notes about the process as a whole.
+func (m *Manager) about(to *health.Check) {
+	to.Problems = append(to.Problems, m.troubles()...)
+	if note := m.contactNote(); note != "" {
+		to.Notes = append(to.Notes, note)
+	}
+	if note := m.leads(); note != "" {
+		to.Notes = append(to.Notes, note)
 	}
 	if at := m.page.Load(); at != nil {
-		lines = append(lines, PageLine+*at)
+		to.Notes = append(to.Notes, "live page: "+*at)
 	}
 	if m.o.About != nil {
-		lines = append(lines, m.o.About()...)
+		to.Notes = append(to.Notes, m.o.About()...)
 	}
-	return lines
 }
 
-func (m *Manager) aboutProcess() []string {
-	lines := append(m.contactLines(), m.leads()...)
-	lines = append(lines, m.stuckLines()...)
-	if blocked := m.logBlocked(); blocked != "" {
-		lines = append(lines, controller.Attention+blocked+"; "+logStep)
-	}
+// troubles are the Problems of the process as a whole.
+func (m *Manager) troubles() []health.Problem {
+	all := slices.Concat(m.lost(), m.leaseLost(), m.stuckProblems(), m.logBlocked())
 	if m.o.Attention != nil {
-		for _, line := range m.o.Attention() {
-			lines = append(lines, controller.Attention+line)
-		}
+		all = append(all, m.o.Attention()...)
 	}
-	return lines
+	return all
 }
 
-// leads says whether the controllers of this process work or stand by, and what is known of the leader; nothing
-// without an election.
-func (m *Manager) leads() []string {
+// leaseLost is the Problem of a process that has led, and does not know who leads now.
+func (m *Manager) leaseLost() []health.Problem {
 	if m.o.Elector == nil {
 		return nil
 	}
 	s := m.o.Elector.Standing()
+	if s.Leading || s.Lost.IsZero() {
+		return nil
+	}
+	return []health.Problem{{Reason: "LeaseLost", Public: "the lease is lost", Since: s.Lost,
+		Next: "who leads now is unknown; the controllers work again when this process holds the lease"}}
+}
+
+// leads says whether the controllers of this process work or stand by, and what is known of the leader; "" without an
+// election, and where the lease is lost.
+func (m *Manager) leads() string {
+	if m.o.Elector == nil {
+		return ""
+	}
+	s, now := m.o.Elector.Standing(), time.Now()
 	const standby = "this process stands by; "
 	holder, own := kube.Printable(s.Holder, 100), s.Holder == m.o.Elector.Identity()
 	if own {
@@ -149,29 +157,20 @@ func (m *Manager) leads() []string {
 	}
 	switch {
 	case s.Leading:
-		return []string{"this process leads; it renewed the lease at " + ago(s.Renewed)}
+		return "this process leads; it renewed the lease at " + health.Ago(s.Renewed, now)
 	case !s.Lost.IsZero():
-		text := controller.Attention + "lost the lease at " + s.Lost.Format(time.TimeOnly)
-		if wait := waited(m.o.Elector.Contact()); wait > 0 {
-			text += "; no answer for " + wait.Round(time.Second).String()
-		}
-		return []string{text + "; who leads now is unknown"}
+		return ""
 	case s.Holder == "":
-		return []string{standby + "no leader is known"}
+		return standby + "no leader is known"
 	case s.Renewed.IsZero():
 		holder += ", which has not renewed the lease since this process saw it first"
 	default:
-		holder += ", which renewed the lease at " + ago(s.Renewed)
+		holder += ", which renewed the lease at " + health.Ago(s.Renewed, now)
 	}
-	if own || !time.Now().Before(s.Expires) {
-		return []string{standby + "the last leader was " + holder + "; who leads now is unknown"}
+	if own || !now.Before(s.Expires) {
+		return standby + "the last leader was " + holder + "; who leads now is unknown"
 	}
-	return []string{standby + "the leader is " + holder + "; the lease expires at " + s.Expires.Format(time.TimeOnly)}
-}
-
-// ago is a time of the day, and how long ago it was.
-func ago(t time.Time) string {
-	return fmt.Sprintf("%s, %s ago", t.Format(time.TimeOnly), time.Since(t).Round(time.Second))
+	return standby + "the leader is " + holder + "; the lease expires at " + s.Expires.Format(time.TimeOnly)
 }
 
 // probes serves /healthz, /livez, /readyz and their single checks, in the form of the API server's own.
@@ -179,11 +178,11 @@ func (m *Manager) probes() http.Handler {
 	mux := http.NewServeMux()
 	for path, checks := range map[string]func() []check{"/healthz": m.live, "/readyz": m.ready,
 		"/livez": func() []check {
-			return append(m.live(), check{name: watchCheck, run: m.watching},
-				check{name: workersCheck, run: m.working})
+			return append(m.live(), check{name: watchCheck, failed: m.watching},
+				check{name: workersCheck, failed: m.working})
 		}} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			answer(w, r, strings.TrimPrefix(path, "/"), checks())
+			m.answer(w, r, strings.TrimPrefix(path, "/"), checks())
 		})
 		mux.HandleFunc("GET "+path+"/{check}", func(w http.ResponseWriter, r *http.Request) {
 			name := r.PathValue("check")
@@ -193,7 +192,7 @@ func (m *Manager) probes() http.Handler {
 				http.Error(w, fmt.Sprintf("no check %q; %s?verbose lists them", name, path), http.StatusNotFound)
 				return
 			}
-			answer(w, r, strings.TrimPrefix(path, "/")+" "+name, all[i:i+1])
+			m.answer(w, r, strings.TrimPrefix(path, "/")+" "+name, all[i:i+1])
 		})
 	}
 	return mux
@@ -213,45 +212,61 @@ func isLocal(r *http.Request) bool {
 	return err != nil || from.Addr().Unmap().IsLoopback() // without an address it is no network
 }
 
-// answer runs checks and writes "ok", or a line for each if one fails or ?verbose asks for it. ?exclude=NAME,
-// given any number of times, leaves one out.
-func answer(w http.ResponseWriter, r *http.Request, title string, checks []check) {
+// answer runs checks and writes "ok", or a line for each if one fails or ?verbose asks for it; with ?format=json a
+// [health.Report]. ?exclude=NAME, given any number of times, leaves one out.
+func (m *Manager) answer(w http.ResponseWriter, r *http.Request, title string, checks []check) {
 	query := r.URL.Query()
-	excluded, quoted := query["exclude"], isLocal(r)
-	var lines strings.Builder
+	asJSON := query.Get("format") == "json"
+	excluded, unknown := query["exclude"], query["exclude"]
+	all := make([]health.Check, 0, len(checks))
 	passed := true
 	for _, c := range checks {
-		if slices.Contains(excluded, c.name) {
-			excluded = slices.DeleteFunc(excluded, func(name string) bool { return name == c.name })
-			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", c.name)
-		} else if err := c.run(); err != nil {
-			passed = false
-			if c.quotes && !quoted {
-				err = errors.New("reason withheld")
-			}
-			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, err)
-		} else {
-			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
+		is := health.Check{Name: c.name, Excluded: slices.Contains(excluded, c.name)}
+		unknown = slices.DeleteFunc(slices.Clone(unknown), func(name string) bool { return name == c.name })
+		if !is.Excluded {
+			is.Failed = c.failed()
+			passed = passed && len(is.Failed) == 0
 		}
-		if c.status != nil && query.Has("verbose") {
-			for _, line := range c.status(quoted) {
-				fmt.Fprintf(&lines, "    %s\n", line)
+		if c.details != nil && (asJSON || query.Has("verbose")) {
+			c.details(&is)
+		}
+		if !isLocal(r) {
+			is = is.Hidden()
+			if c.name == shutdownCheck && is.Notes != nil {
+				is.Notes = append(is.Notes, hiddenNote)
 			}
 		}
+		all = append(all, is)
 	}
-	if len(excluded) > 0 {
-		fmt.Fprintf(&lines, "warn: some checks cannot be excluded: no matches for %q\n", excluded)
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-cache")
-	switch {
-	case !passed:
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintf(w, "%s%s check failed\n", lines.String(), title)
-	case query.Has("verbose"):
-		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), title)
-	default:
-		fmt.Fprint(w, "ok")
+	code := http.StatusOK
+	if !passed {
+		code = http.StatusServiceUnavailable
 	}
+	if asJSON {
+		report := health.Report{Format: health.Format, Passed: passed, Checks: all}
+		if at := m.page.Load(); at != nil {
+			report.Page = *at
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(report) // the client has gone
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if passed && !query.Has("verbose") {
+		fmt.Fprint(w, "ok")
+		return
+	}
+	w.WriteHeader(code)
+	health.WriteText(w, all, query.Has("verbose"), time.Now())
+	if len(unknown) > 0 {
+		fmt.Fprintf(w, "warn: some checks cannot be excluded: no matches for %q\n", unknown)
+	}
+	verdict := "passed"
+	if !passed {
+		verdict = "failed"
+	}
+	fmt.Fprintf(w, "%s check %s\n", title, verdict)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
-	"skiff/internal/runtime/page"
+	"skiff/internal/runtime/health"
 )
 
 // This file says whether the workers of each controller get on. Each run has a deadline, and so has each request and
@@ -41,10 +41,9 @@ type idleness struct {
 
 func (i *idleness) stuck() bool { return i.idle >= i.limit }
 
-// Error says what is wrong.
-func (i *idleness) Error() string {
-	return fmt.Sprintf("controller %s: its workers have made no progress for %s, and %d keys are due", i.name,
-		i.idle.Round(time.Second), i.due)
+func (i *idleness) problem() health.Problem {
+	return health.Problem{Controller: i.name, Reason: "WorkersStuck", Since: time.Now().Add(-i.idle), Next: stuckStep,
+		Public: fmt.Sprintf("controller %s: %d keys are due, and its workers have made no progress", i.name, i.due)}
 }
 
 // watchProgress looks at the progress of all controllers until ctx ends. It gives up the lease when workers are stuck.
@@ -92,7 +91,8 @@ func (m *Manager) look(passed time.Duration) {
 }
 
 // giveUp has other replicas work in the place of this one.
-func (m *Manager) giveUp(c *controller.Controller, why *idleness) {
+func (m *Manager) giveUp(c *controller.Controller, stuck *idleness) {
+	why := stuck.problem()
 	m.o.Log.Error(why, "the workers are stuck; "+stuckStep, "running", c.Running())
 	if m.o.Elector != nil && c.Elected() {
 		m.o.Elector.GiveUp(why)
@@ -113,23 +113,15 @@ func (m *Manager) stuck() (out []*idleness) {
 }
 
 // working fails when workers are stuck.
-func (m *Manager) working() error {
-	if all := m.stuck(); len(all) > 0 {
-		return all[0]
-	}
-	return nil
+func (m *Manager) working() []health.Problem {
+	all := m.stuckProblems()
+	return all[:min(len(all), 1)]
 }
 
-func (m *Manager) stuckLines() (lines []string) {
+// stuckProblems are the Problems of the workers that are stuck.
+func (m *Manager) stuckProblems() (out []health.Problem) {
 	for _, i := range m.stuck() {
-		lines = append(lines, controller.Attention+i.Error()+"; "+stuckStep)
-	}
-	return lines
-}
-
-func (m *Manager) stuckTroubles() (out []page.Trouble) {
-	for _, i := range m.stuck() {
-		out = append(out, page.Trouble{Reason: i.Error(), Since: time.Now().Add(-i.idle), Step: stuckStep})
+		out = append(out, i.problem())
 	}
 	return out
 }

@@ -47,10 +47,10 @@ func TestWorkersThatAreStuckAreSaidAndAnotherReplicaTakesOver(t *testing.T) {
 		expect(t, "/livez/workers", code, 503)
 		code, _ = a.get("/livez")
 		expect(t, "/livez", code, 503)
-		const said = "controller things: its workers have made no progress for 2m"
-		expectText(t, "/livez/workers", body, "[-]workers failed: "+said)
+		const said = "controller things: 6 keys are due, and its workers have made no progress"
+		expectText(t, "/livez/workers", body, "[-]workers failed: "+said+" for 2m")
 		_, body = a.get("/readyz?verbose")
-		expectText(t, "status", body, "\n    ! "+said)
+		expectText(t, "status", body, "\n    ! "+said+" for 2m")
 		s := stateOf(t, a.page)
 		if s.Banner.Well || len(s.Attention) != 1 || !strings.HasPrefix(s.Attention[0].Reason, said) ||
 			s.Attention[0].Since.Sub(began).Abs() > 10*time.Second {

@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -26,7 +27,9 @@ func TestProbesQuoteErrorsToThisMachineOnly(t *testing.T) {
 			return controller.Done, controller.TerminalFor("InvalidSpec", errors.New(`invalid value "hush"`))
 		}, controller.Options{}, controller.For(store))
 		p, stop := run(t, Options{Client: client, Controllers: []*controller.Controller{failing,
-			downController(t, "down")}, Attention: func() []string { return []string{"a hook fails (it says hush)"} }})
+			downController(t, "down")}, Attention: func() []health.Problem {
+			return []health.Problem{{Public: "a hook fails", Quoted: "it says hush"}}
+		}})
 		time.Sleep(time.Minute)
 		ask := func(host string) string {
 			at := "http://" + host + "/readyz?verbose"
@@ -47,8 +50,9 @@ func TestProbesQuoteErrorsToThisMachineOnly(t *testing.T) {
 		}
 		here, elsewhere := ask("127.0.0.1:8081"), ask("10.0.0.7:8081")
 		expectText(t, "here", here, `"hush"`, "(it says hush)", "connection refused")
-		expectText(t, "elsewhere", elsewhere, "! refused: default/one ", "InvalidSpec", "! a hook fails\n", hidden,
-			"[-]down failed: reason withheld")
+		expectText(t, "elsewhere", elsewhere, "! refused: default/one, once: InvalidSpec for ", "! a hook fails\n",
+			hiddenNote,
+			"[-]down failed: the API server cannot be reached; ")
 		for _, text := range []string{elsewhere, ask("skiff.example:8081")} {
 			if strings.Contains(text, "hush") || strings.Contains(text, "refused)") {
 				t.Errorf("it quotes an error:\n%s", text)

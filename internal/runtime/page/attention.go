@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -117,34 +118,24 @@ func (f *first) add(t Trouble) {
 	}
 }
 
-// ofProcess adds what concerns no single object. What others have said, and may repeat an object, is only for readers
-// with the token.
+// ofProcess adds what concerns no single object. The texts of others are only for readers with the token.
 func (p *Page) ofProcess(add func(Trouble)) {
-	say := func(text string) string {
-		if !p.open() {
-			text = Unquoted(text)
-		}
-		return kube.Printable(text, maxText)
-	}
-	for _, t := range p.o.Process() {
-		t.State, t.Reason, t.Step = process, say(t.Reason), say(t.Step)
+	for _, problem := range p.o.Process() {
+		t := Trouble{State: process, Reason: kube.Printable(problem.Public, maxText), Since: problem.Since}
+		t.Step = p.then(problem)
 		add(t)
 	}
 	for _, c := range p.o.Controllers() {
-		for _, part := range c.Parts() {
-			if part.Problem == "" {
-				continue
+		for _, problem := range c.Faults() {
+			t := Trouble{State: missing, Controller: c.Name(), Reason: problem.Reason, Since: problem.Since}
+			if len(problem.Namespaces) == 1 {
+				t.Namespace = problem.Namespaces[0]
 			}
-			step := part.Brief
-			if p.open() {
-				step = part.Problem
+			t.Step = kube.Printable(problem.Public, maxText)
+			if then := p.then(problem); then != "" {
+				t.Step += "; " + then
 			}
-			add(Trouble{State: missing, Controller: c.Name(), Namespace: part.Namespace, Reason: reasonOf(part),
-				Step: kube.Printable(step, maxText)})
-		}
-		for _, f := range c.Faults(p.open()) {
-			add(Trouble{State: missing, Controller: c.Name(), Reason: f.Reason, Since: f.Since,
-				Step: kube.Printable(f.Text, maxText)})
+			add(t)
 		}
 		for _, f := range c.Strays() {
 			t := failed(Trouble{Controller: c.Name(), Kind: c.Kind(), Name: kube.Printable(f.Key.Name, maxText),
@@ -155,23 +146,13 @@ func (p *Page) ofProcess(add func(Trouble)) {
 	}
 }
 
-// Unquoted is a text without what is in parentheses in it.
-func Unquoted(text string) string {
-	begin, end := strings.Index(text, " ("), strings.LastIndex(text, ")")
-	if begin < 0 {
-		return text
+// then is the next step for a Problem, with the text of others for those who may read it.
+func (p *Page) then(problem health.Problem) string {
+	text := kube.Printable(problem.Next, maxText)
+	if p.open() && problem.Quoted != "" {
+		text = strings.TrimSpace(text + " (" + kube.Printable(problem.Quoted, maxText) + ")")
 	}
-	return text[:begin] + text[max(begin, end+1):]
-}
-
-// reasonOf is the word for what a part lacks.
-func reasonOf(part controller.Part) string {
-	for _, reason := range controller.MissingReasons {
-		if part.Missing[reason] {
-			return reason
-		}
-	}
-	return "not_synced"
+	return text
 }
 
 // signs are the conditions that say what state an object is in, the worst first.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 )
@@ -27,11 +28,11 @@ type Options struct {
 	Place       Place
 	Started     time.Time
 	Controllers func() []*controller.Controller
-	Leader      func() string    // who leads, in words; "": there is no election
-	Standby     func() bool      // the controllers wait for the lease; nil: there is no election
-	Process     func() []Trouble // what is wrong with the process as a whole; errors are quoted in parentheses
-	Contact     func() time.Time // when the API server answered last; zero: it has not
-	Hooks       func() []Hook    // that the controllers call; nil: none
+	Leader      func() string           // who leads, in words; "": there is no election
+	Standby     func() bool             // the controllers wait for the lease; nil: there is no election
+	Process     func() []health.Problem // of the process as a whole
+	Contact     func() time.Time        // when the API server answered last; zero: it has not
+	Hooks       func() []Hook           // that the controllers call; nil: none
 	History     *history.Log
 	Panicked    func(where string, problem any) // logs and counts what a panel did
 	Hosts       []string                        // names of the page, beside localhost and addresses

@@ -21,6 +21,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -89,7 +90,7 @@ func withControllers(t *testing.T, o Options, names []string, f controller.Func,
 		o.Controllers = func() []*controller.Controller { return all }
 		o.Leader = func() string { return "" }
 		if o.Process == nil {
-			o.Process = func() []Trouble { return nil }
+			o.Process = func() []health.Problem { return nil }
 		}
 		o.Panicked = func(where string, problem any) { t.Errorf("%s panicked: %v", where, problem) }
 		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
@@ -297,8 +298,8 @@ func (w *world) opensWithWhatIsBroken() {
 func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *testing.T) {
 	token := func() (string, error) { return "hush", nil }
 	const failed = "shop: the sync hook has failed"
-	process := func() []Trouble {
-		return []Trouble{{Reason: failed + " (canary)", Step: "one call (canary) at a time"}}
+	process := func() []health.Problem {
+		return []health.Problem{{Public: failed, Quoted: "canary", Next: "one call at a time"}}
 	}
 	for _, o := range []Options{{Process: process}, {Process: process, Token: token}} {
 		within(t, o, fails, func(w *world) {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/httpd"
 )
@@ -171,7 +172,7 @@ func TestTheOldestOfTooManyStreamsMakesRoom(t *testing.T) {
 // Rules: LP-04, LP-19
 func TestTheNewsAreComputedOnceForAllTabsAndTheStateOnlyIfSomethingMoved(t *testing.T) {
 	var states atomic.Int64
-	o := Options{Process: func() []Trouble { states.Add(1); return nil }}
+	o := Options{Process: func() []health.Problem { states.Add(1); return nil }}
 	within(t, o, fails, func(w *world) {
 		open, end := w.serve()
 		defer end()

@@ -227,7 +227,7 @@ func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Pla
 	err := c.Settle(limited)
 	o := controllerOf(c.Name())
 	for _, why := range c.Missing() {
-		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(why)})
+		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(why.Text(time.Now()))})
 	}
 	if err != nil {
 		o.Failed = true

@@ -22,6 +22,7 @@ import (
 	"skiff/internal/cli"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 	"skiff/internal/testcluster/apiserver"
@@ -196,8 +197,8 @@ func (r *rehearsal) busy() string {
 		r.repeats = map[string]bool{}
 	}
 	for _, c := range all {
-		if err := c.Synced(); err != nil {
-			return err.Error()
+		if all := c.Unsynced(); len(all) > 0 {
+			return c.Name() + ": " + health.Texts(all, time.Now())
 		}
 		pending, _, _, _ := c.View(maxWaits)
 		for _, p := range pending {

@@ -53,8 +53,8 @@ func (d drill) run(t *testing.T, c *Cluster, id string) {
 		return r.Code == 3 && strings.Contains(r.Stdout, d.says) &&
 			strings.Contains(r.Stdout, "; nothing can be changed meanwhile; waiting: ") &&
 			strings.Contains(r.Stdout, "; /readyz stays 200, because a restart would not help\n") &&
-			strings.Contains(r.Stdout, "    ! lost the lease at ") &&
-			strings.Contains(r.Stdout, "; who leads now is unknown\n"), r.String()
+			strings.Contains(r.Stdout, "    ! the lease is lost for ") &&
+			strings.Contains(r.Stdout, "; who leads now is unknown; "), r.String()
 	})
 	t.Logf("said after %s", time.Since(began).Round(time.Second))
 	if code, text, err := sk.probe("/readyz"); err != nil || code != 200 {

@@ -215,7 +215,7 @@ func TestStatusShowsRightsThatWereLost(t *testing.T) {
 	s.waitCondition("web", "Ready", "True")
 	s.Kubectl("delete", "role", "skiff")
 	s.Apply(WebServerManifest("web", "image: nginx:1.23.2, replicas: 1"))
-	waitStatus(t, s, sk, "! refused: "+s.NS+"/web for ")
+	waitStatus(t, s, sk, "! refused: "+s.NS+"/web, ")
 }
 
 // A server that refuses the token for writes, and for nothing else.
@@ -238,7 +238,7 @@ func TestStatusShows401OnEachWrite(t *testing.T) {
 	declare(t, h, "early")
 	sk := startHostile(t, group, binary, h)
 	t.Cleanup(func() { _ = sk.Kill() })
-	waitStatus(t, s, sk, "times: the server refused the ")
+	waitStatus(t, s, sk, "(the server refused the ")
 }
 
 // waitStatus returns when `skiff status` exits with 3 and says what it should.

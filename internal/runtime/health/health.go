@@ -1,0 +1,190 @@
+// Package health says how a process is doing. A [Problem] is something wrong, made as a value where the fault arises;
+// a [Check] is a line of a probe with Problems below. No other package puts either into words for people, or into JSON
+// for programs.
+//
+// The package starts no goroutine, holds no state and works on values, on the goroutine of the caller. Collecting
+// Problems is the job of package manager.
+package health
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Problem is something wrong that a person should look at.
+type Problem struct {
+	Controller string   `json:"controller,omitempty"` // whose problem; empty: the process as a whole
+	Namespaces []string `json:"namespaces,omitempty"` // concerned; empty: all, or none in particular
+	Reason     string   `json:"reason"`               // one CamelCase word, for programs
+
+	// Public is the sentence of skiff itself, a state such as "the lease is lost", with names, field paths and counts
+	// and never a value: anybody may read a Public text.
+	Public string `json:"message"`
+	// Quoted is the text of somebody else, such as a server's answer or a program's stderr: parts of an object may be
+	// in there, so readers need the right to all objects.
+	Quoted string `json:"quoted,omitempty"`
+	// Next is the next step, or what skiff does about the Problem. Anybody may read Next.
+	Next string `json:"next,omitempty"`
+	// Since is the beginning; zero: not known.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// The bounds of a rendered text, in bytes: names and advice fit into a few lines, and a server's answer may have any
+// length.
+const (
+	maxPublic = 1024
+	maxQuoted = 300
+)
+
+// Hidden returns p without the text of others.
+func (p Problem) Hidden() Problem {
+	p.Quoted = ""
+	return p
+}
+
+// Text returns p in one line for people, as seen at a time: "the lease is lost for 12s (no answer); the next step".
+func (p Problem) Text(now time.Time) string {
+	text := p.Message(now)
+	if p.Next != "" {
+		text += "; " + kube.Printable(p.Next, maxPublic)
+	}
+	return text
+}
+
+// Message returns the part of Text before the next step.
+func (p Problem) Message(now time.Time) string {
+	text := kube.Printable(p.Public, maxPublic)
+	if !p.Since.IsZero() {
+		text += " for " + max(now.Sub(p.Since), 0).Round(time.Second).String()
+	}
+	if p.Quoted != "" {
+		text += " (" + kube.Printable(p.Quoted, maxQuoted) + ")"
+	}
+	return text
+}
+
+// Error makes a Problem an error, for a log.
+func (p Problem) Error() string { return p.Message(time.Now()) }
+
+// Check is one line of a probe, with more about its subject below.
+type Check struct {
+	Name     string    `json:"name"`
+	Excluded bool      `json:"excluded,omitempty"` // by the one who asks
+	Failed   []Problem `json:"failed,omitempty"`   // empty: it passes
+	Problems []Problem `json:"problems,omitempty"` // beside those of Failed
+	Notes    []string  `json:"notes,omitempty"`    // facts that are no problem, in words for people
+}
+
+// Hidden returns c without the texts of others.
+func (c Check) Hidden() Check {
+	c.Failed, c.Problems = hidden(c.Failed), hidden(c.Problems)
+	return c
+}
+
+func hidden(all []Problem) []Problem {
+	var out []Problem
+	for _, p := range all {
+		out = append(out, p.Hidden())
+	}
+	return out
+}
+
+// Format names the form of a Report.
+const Format = "skiff-health/1"
+
+// Report is the answer of a probe as JSON.
+type Report struct {
+	Format string  `json:"format"` // [Format]
+	Passed bool    `json:"passed"`
+	Page   string  `json:"page,omitempty"` // the URL of the live page, where one is served
+	Checks []Check `json:"checks"`
+}
+
+// Problems returns how many Problems the Report has.
+func (r *Report) Problems() (n int) {
+	for _, c := range r.Checks {
+		n += len(c.Failed) + len(c.Problems)
+	}
+	return n
+}
+
+// WriteText writes checks in the form of a kube-apiserver's own probes, a line each; if verbose with the Problems and
+// notes of each below it.
+func WriteText(w io.Writer, checks []Check, verbose bool, now time.Time) {
+	for _, c := range checks {
+		name := kube.Printable(c.Name, 100)
+		switch {
+		case c.Excluded:
+			fmt.Fprintf(w, "[+]%s excluded: ok\n", name)
+		case len(c.Failed) > 0:
+			fmt.Fprintf(w, "[-]%s failed: %s\n", name, Texts(c.Failed, now))
+		default:
+			fmt.Fprintf(w, "[+]%s ok\n", name)
+		}
+		if !verbose {
+			continue
+		}
+		for _, p := range c.Problems {
+			fmt.Fprintf(w, "    ! %s\n", p.Text(now))
+		}
+		for _, note := range c.Notes {
+			fmt.Fprintf(w, "    %s\n", kube.Printable(note, maxPublic))
+		}
+	}
+}
+
+// OfError returns why a request of skiff itself fails, such as a list, a watch or a write: the Reason, the words of
+// skiff, those of the server, and the next step. Equal causes have equal texts.
+func OfError(err error) Problem {
+	s, credential := kube.AsStatus(err), new(kube.CredentialError)
+	switch {
+	case errors.As(err, &credential):
+		return Problem{Reason: "NoCredential", Public: "skiff has no credential for the API server",
+			Quoted: credential.Err.Error()}
+	case kube.IsUnauthorized(err):
+		what, next := kube.Refused(err)
+		return Problem{Reason: "Unauthorized", Public: what, Next: next}
+	case s != nil && s.Code != 0:
+		return Problem{Reason: "Refused", Quoted: s.Error(),
+			Public: fmt.Sprintf("the server answers %d %s", s.Code, kube.Printable(s.Reason, 100))}
+	case errors.As(err, new(*kube.NoAnswerError)):
+		return Problem{Reason: "NoAnswer", Public: "the API server cannot be reached", Quoted: innermost(err).Error()}
+	}
+	return Problem{Reason: "Failed", Public: "the request failed", Quoted: err.Error()}
+}
+
+// innermost is the error at the end of a chain: the event, without the request around it.
+func innermost(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err
+}
+
+// Texts returns some Problems as one line.
+func Texts(all []Problem, now time.Time) string {
+	var out []string
+	for _, p := range all {
+		out = append(out, p.Text(now))
+	}
+	return strings.Join(out, "; ")
+}
+
+// Few returns a list of names in words, the first six of many.
+func Few(names []string) string {
+	const most = 6
+	if more := len(names) - most; more > 1 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Ago returns a time of the day and its distance: "15:04:05, 3s ago".
+func Ago(t, now time.Time) string {
+	return fmt.Sprintf("%s, %s ago", t.Format(time.TimeOnly), now.Sub(t).Round(time.Second))
+}

@@ -64,7 +64,7 @@ func valueAt(v map[string]any, path []string) (any, bool) {
 	return valueAt(below, path[1:])
 }
 
-// set sets the value at a path. What is on the way is copied, because it may be shared.
+// setAt sets the value at a path. What is on the way is copied, because it may be shared.
 func setAt(v map[string]any, path []string, value any) {
 	if len(path) == 1 {
 		v[path[0]] = value

@@ -83,7 +83,7 @@ type owned struct {
 	accepted map[*Kind]string
 
 	// syncedFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
-	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see Settled.
+	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see InSync.
 	syncedFor any
 
 	// tried is the generation of the owner for which what it declares was applied to the children that the cache does

@@ -172,7 +172,7 @@ func (s *Store[T]) fitting() (namespaces []string) {
 
 // tryShed has the namespaces of a scope that are shed read once, although they do not seem to fit. Their sizes are
 // guesses, and keys that the server no longer has, because it was restored or has lied, would keep them out until they
-// are read on trial (see maxSettleTime).
+// are read on trial (see maxFitTime).
 func (s *Store[T]) tryShed(sc *scope) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -186,7 +186,7 @@ func (r *heardReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Contact returns what is known of the answers of the server, also of clients that Guard and Granted made of this one.
+// Contact returns the state of the contact with the server. Clients that Guard and Limit derive share it.
 func (c *Client) Contact() Contact { return c.contact.state() }
 
 // FirstToLog says whether its caller is the first to log, at level WARN, that there is no answer, since the last one

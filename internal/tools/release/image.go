@@ -53,7 +53,7 @@ func (r release) imageBuilds() ([]build, error) {
 // imageFile returns the path of the image of a program.
 func (r release) imageFile(p program) string { return filepath.Join(r.dir, p.name+"-image.tar") }
 
-// tagOf makes a tag of a version: "v1.2-3-gabc+dirty" has a character that a tag may not have.
+// tag makes a tag of the version: "v1.2-3-gabc+dirty" has a character that a tag may not have.
 func (r release) tag() string {
 	return strings.Map(func(c rune) rune {
 		switch {

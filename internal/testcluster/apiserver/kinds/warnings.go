@@ -213,8 +213,8 @@ func affinityWarnings(at string, spec Object) (out []string) {
 	return out
 }
 
-// drivers are the fields of volumes whose drivers are gone, in the order in which a real server looks at them: what
-// it calls them, and what it says. Those of a pod and of a PersistentVolume are in the field spec of o.
+// driverWarnings returns the warnings about a volume whose driver is gone, in the order and the words of a real
+// server. The fields of the volume, of a pod or a PersistentVolume, are in the field spec of o.
 func driverWarnings(at string, o Object) (out []string) {
 	const gone = "deprecated in v%s, non-functional in v%s+"
 	for _, d := range [][3]string{{"photonPersistentDisk", "1.11", "1.16"}, {"gitRepo", "1.11", ""},

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/testcluster/apiserver/obj"
 )
 
-// absent is the value of a missing field, which differs from null.
+// absentType is the type of the value of a missing field, which differs from null.
 type absentType struct{}
 
 var absent any = absentType{}

@@ -65,7 +65,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		}
 		var wait time.Duration
 		wait, err = r.roomy(ctx, parent, selected)
-		if kube.WritesOf(ctx) > 0 {
+		if kube.WritesOf(ctx).Sent() > 0 {
 			r.statuses.change(parent, func(w *written) { w.pace.spent++ })
 		}
 		if err == nil {

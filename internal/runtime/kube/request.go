@@ -153,7 +153,8 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	}
 	var writes *Writes
 	if r.write() {
-		writes = countWrite(ctx)
+		writes = WritesOf(ctx)
+		writes.count()
 	}
 	sent := time.Now()
 	resp, err := c.sendOnce(ctx, r)

@@ -1,15 +1,10 @@
 package kube
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller
@@ -95,81 +90,4 @@ func (r *request) rbacVerb() string {
 		return "get"
 	}
 	return "list"
-}
-
-// writesKey is where a context has its Writes.
-type writesKey struct{}
-
-// CountedWrite is a request that was to change something.
-type CountedWrite struct {
-	Verb string // "create", "patch", "patch status", "delete"
-	What string // "deployments.apps default/web"
-	Code int    // of the answer; 0: there was none
-	Sent time.Time
-	Took time.Duration // until the header of the answer
-	// DryRun says that the server was asked whether it would do it. Of a create that tries a template, 409 means that
-	// all but the name is fine: it is taken by the object that is to be replaced.
-	DryRun bool
-}
-
-// Writes are those of a context.
-type Writes struct {
-	sent atomic.Int64
-	most int // that are kept
-
-	mu   sync.Mutex // guards kept
-	kept []CountedWrite
-}
-
-// CountWrites returns a context that counts the writes which are sent with it, or with contexts derived from it, and
-// keeps the first of them, at most keep.
-func CountWrites(ctx context.Context, keep int) (context.Context, *Writes) {
-	w := &Writes{most: keep}
-	return context.WithValue(ctx, writesKey{}, w), w
-}
-
-// Sent returns how many there were.
-func (w *Writes) Sent() int { return int(w.sent.Load()) }
-
-// Kept returns the first ones that were answered.
-func (w *Writes) Kept() []CountedWrite {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.kept)
-}
-
-// WritesOf returns how many writes the context of CountWrites that ctx is derived from has counted.
-func WritesOf(ctx context.Context) int64 {
-	if w, ok := ctx.Value(writesKey{}).(*Writes); ok {
-		return w.sent.Load()
-	}
-	return 0
-}
-
-// countWrite counts one write for the context of CountWrites, and returns what it is counted in; nil: nothing.
-func countWrite(ctx context.Context) *Writes {
-	w, _ := ctx.Value(writesKey{}).(*Writes)
-	if w != nil {
-		w.sent.Add(1)
-	}
-	return w
-}
-
-// answered keeps a write that was sent at a time, and how it ended.
-func (w *Writes) answered(r *request, sent time.Time, resp *http.Response, err error) {
-	if w == nil || w.most == 0 {
-		return
-	}
-	one := CountedWrite{Verb: strings.TrimSuffix(r.verb+" "+r.subresource, " "), What: r.what, Sent: sent,
-		Took: time.Since(sent), DryRun: r.query.Get("dryRun") == dryRunAll}
-	if resp != nil {
-		one.Code = resp.StatusCode
-	} else if s := AsStatus(err); s != nil {
-		one.Code = s.Code
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.kept) < w.most {
-		w.kept = append(w.kept, one)
-	}
 }

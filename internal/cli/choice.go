@@ -246,8 +246,7 @@ func (c *Choice) operators() []builtIn {
 // setup is what all controllers have in common. Events are not recorded.
 func (c *Choice) setup(client *kube.Client, log logr.Logger) controller.Setup {
 	return controller.Setup{Client: client, Mirrors: cache.NewMirrors(), Namespaces: sorted(c.Namespaces),
-		NamespaceSelector: c.Selector, MinDebounce: c.floors.minDebounce, MinCooldown: c.floors.minCooldown,
-		TemplatePolicy: podpolicy.Policy(c.policy), Advice: advice, Log: log}
+		NamespaceSelector: c.Selector, TemplatePolicy: podpolicy.Policy(c.policy), Advice: advice, Log: log}
 }
 
 // made makes those of skiff's own controllers that are chosen and that wants says yes to.
@@ -257,7 +256,7 @@ func (c *Choice) made(setup controller.Setup, wants func(kube.Resource) bool) (o
 	}
 	for _, op := range c.operators() {
 		if wants(op.rights[0].Resource) {
-			out = append(out, op.new(setup, nil))
+			out = append(out, op.new(setup, nil, c.floors.Floors))
 		}
 	}
 	return out

@@ -13,10 +13,18 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
+// maker makes a controller.
+type maker func(controller.Setup, *events.Recorder, restart.Floors) *controller.Controller
+
+// unbounded is the maker of a controller without floors.
+func unbounded(of func(controller.Setup, *events.Recorder) *controller.Controller) maker {
+	return func(s controller.Setup, r *events.Recorder, _ restart.Floors) *controller.Controller { return of(s, r) }
+}
+
 // builtIn is one of skiff's controllers.
 type builtIn struct {
 	name   string
-	new    func(controller.Setup, *events.Recorder) *controller.Controller
+	new    maker
 	rights []kube.Right // all that it needs, its custom resource first; `skiff manifests` makes the roles of them
 	// container is the one that it declares in the pods of a custom resource with a spec.template; "": it has none.
 	container string
@@ -25,8 +33,8 @@ type builtIn struct {
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
 var operators = []builtIn{
-	{"webserver", webserver.New, webserver.Rights, webserver.Container, webserver.Marks},
-	{"redis", redis.New, redis.Rights, redis.Container, redis.Marks},
+	{"webserver", unbounded(webserver.New), webserver.Rights, webserver.Container, webserver.Marks},
+	{"redis", unbounded(redis.New), redis.Rights, redis.Container, redis.Marks},
 	{"restart", restart.New, restart.Rights, "", nil},
 }
 
@@ -68,20 +76,19 @@ func checkControllers(names []string) error {
 
 // newControllers makes the named controllers and the recorders of their Events. The manager runs both, and sends the
 // last Events before it releases the lease.
-func newControllers(names []string, s controller.Setup) ([]*controller.Controller, []*events.Recorder) {
+func newControllers(names []string, s controller.Setup, floors restart.Floors) (cs []*controller.Controller,
+	rs []*events.Recorder) {
 	s.Mirrors = cache.NewMirrors()
 	if limit, limited := cache.MemoryLimit(); limited {
 		s.InFlight = controller.NewInFlight(limit)
 	}
-	var cs []*controller.Controller
-	var rs []*events.Recorder
 	if s.NamespaceSelector != "" {
 		cs = append(cs, controller.SelectNamespaces(s))
 	}
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
 			r := events.New(events.Options{Client: s.Client, Controller: "skiff.dev/" + op.name, Log: s.Log})
-			cs, rs = append(cs, op.new(s, r)), append(rs, r)
+			cs, rs = append(cs, op.new(s, r, floors)), append(rs, r)
 		}
 	}
 	return cs, rs

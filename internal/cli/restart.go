@@ -168,18 +168,17 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	defer on.Client.Close()
 	setup := on.setup(&f.servingFlags, log)
-	setup.MinDebounce, setup.MinCooldown = f.floors.minDebounce, f.floors.minCooldown
-	c, err := restart.NewStandalone(setup, spec)
+	c, err := restart.NewStandalone(setup, spec, f.floors.Floors)
 	if err != nil {
 		return err
 	}
 	on.start(log, "namespace", namespace, "selector", f.selector, "targets", strings.Join(f.targets, ","))
 	warn := WarnIn(log)
-	if f.debounce < f.floors.minDebounce {
-		warn(fmt.Sprintf("--debounce %s is raised to %s, see --min-debounce", f.debounce, f.floors.minDebounce))
+	if f.debounce < f.floors.Debounce {
+		warn(fmt.Sprintf("--debounce %s is raised to %s, see --min-debounce", f.debounce, f.floors.Debounce))
 	}
-	if f.cooldown < f.floors.minCooldown {
-		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.minCooldown))
+	if f.cooldown < f.floors.Cooldown {
+		warn(fmt.Sprintf("--cooldown %s is raised to %s, see --min-cooldown", f.cooldown, f.floors.Cooldown))
 	}
 	looking, stop := context.WithCancel(cmd.Context())
 	var look sync.WaitGroup

@@ -206,10 +206,9 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	}
 	on.start(log, "controllers", strings.Join(f.Names, ","), "namespaces", on.scope())
 	s := on.setup(&f.servingFlags, log)
-	s.Workers, s.MinDebounce, s.MinCooldown = f.workers, f.floors.minDebounce, f.floors.minCooldown
-	s.TemplatePolicy = podpolicy.Policy(f.templatePolicy)
+	s.Workers, s.TemplatePolicy = f.workers, podpolicy.Policy(f.templatePolicy)
 	f.memory.bound(&s)
-	controllers, recorders := newControllers(f.Names, s)
+	controllers, recorders := newControllers(f.Names, s, f.floors.Floors)
 	var installed skew
 	var places absent
 	comparing, stop := context.WithCancel(ctx)

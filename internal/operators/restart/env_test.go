@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/operatortest"
@@ -16,9 +18,14 @@ import (
 // env is the controller beside a simulated cluster on an embedded API server, in virtual time.
 type env struct{ *operatortest.Env }
 
-var options = operatortest.Options{Resource: resource, Controller: "restart", New: New,
+var options = operatortest.Options{Resource: resource, Controller: "restart", New: newWith(Floors{}),
 	// there are forty watches: fewer bookmarks are less work
 	Server: apiserver.Options{BookmarkInterval: 10 * time.Minute},
+}
+
+// newWith returns the maker of a controller with floors.
+func newWith(floors Floors) func(controller.Setup, *events.Recorder) *controller.Controller {
+	return func(s controller.Setup, r *events.Recorder) *controller.Controller { return New(s, r, floors) }
 }
 
 var (

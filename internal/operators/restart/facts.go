@@ -52,7 +52,7 @@ func (r *reconciler) nextRestart(t *RestartTrigger, now time.Time) controller.Fa
 			s.Pending.Pod)
 		return out
 	}
-	rl.raise(r.minDebounce, r.minCooldown)
+	rl.raise(r.floors)
 	changed := s.State // as if a pod changed now
 	changed.Pending = &Pending{First: now, Last: now}
 	wait, limit := changed.due(rl, now)

@@ -51,7 +51,7 @@ func TestATriggerShowsWhatItWatchesTheLastRestartAndWhenTheNextMayBe(t *testing.
 		trigger.Status.Selector, trigger.Status.TargetNames = "app=cache", "deployment/web"
 		trigger.Status.MatchingPods = 3
 		row.change(trigger)
-		r := &reconciler{minDebounce: 2 * time.Second}
+		r := &reconciler{floors: Floors{Debounce: 2 * time.Second}}
 		facts := append(r.facts(trigger)[:3:3], r.nextRestart(trigger, now))
 		var got []string
 		for _, fact := range facts {

@@ -214,7 +214,7 @@ func TestATriggerCannotGoBelowTheFloorsThatFlagsSet(t *testing.T) {
 		o := options
 		o.Quiet = true
 		if floors {
-			o.Setup = controller.Setup{MinDebounce: MinDebounce, MinCooldown: MinCooldown}
+			o.New = newWith(DefaultFloors)
 		}
 		storyWith(t, o, func(w *env) {
 			w.deploy("predixy", 1)

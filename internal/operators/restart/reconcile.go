@@ -23,7 +23,7 @@ const recheck = time.Minute
 const Manager = "skiff-restart"
 
 // New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
-func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
+func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.CustomResources[*RestartTrigger](s, resource)
 	ps := controller.Mirror[*pod](s, pods, "")
@@ -32,9 +32,7 @@ func New(s controller.Setup, recorder *events.Recorder) *controller.Controller {
 		restarts: newRestarts(),
 		recorder: recorder,
 		find:     newFinder(ts, ps),
-
-		minDebounce: s.MinDebounce,
-		minCooldown: s.MinCooldown,
+		floors:   floors,
 	}
 	statuses := operator.NewStatuses[*RestartTrigger, Status](s.Client, ts, func(k kube.Key) { r.memories.Delete(k) })
 	r.triggers = statuses
@@ -59,13 +57,13 @@ func (r *reconciler) leave(namespace string) {
 }
 
 type reconciler struct {
-	client                   *kube.Client
-	restarts                 *metrics.Counts
-	recorder                 *events.Recorder // nil: no Events
-	triggers                 triggers
-	standalone               *standalone // the same in a `skiff restart`; nil: the state is in the status
-	find                     *finder
-	minDebounce, minCooldown time.Duration // floors, set by flags
+	client     *kube.Client
+	restarts   *metrics.Counts
+	recorder   *events.Recorder // nil: no Events
+	triggers   triggers
+	standalone *standalone // the same in a `skiff restart`; nil: the state is in the status
+	find       *finder
+	floors     Floors
 
 	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
 }
@@ -115,7 +113,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		d := stop(r.t.Status.State, stalled("InvalidSpec", "%v; correct the spec", err))
 		return d, errors.Join(controller.TerminalFor("InvalidSpec", err), r.report(ctx, &d))
 	}
-	rl.raise(r.minDebounce, r.minCooldown)
+	rl.raise(r.floors)
 	found, err := r.find.selected(rl)
 	if errors.Is(err, cache.ErrOutOfScope) {
 		d := stop(r.t.Status.State, noSource(rl.namespace, err))

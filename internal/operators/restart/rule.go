@@ -22,11 +22,6 @@ const (
 	// source whose pods are replaced all the time.
 	DefaultCooldown = time.Minute
 
-	// MinDebounce and MinCooldown are the floors that the flags of skiff have by default. Without them a tenant whose
-	// pods are replaced all the time restarts a workload each second or two; with them six times a minute at most.
-	MinDebounce = time.Second
-	MinCooldown = 10 * time.Second
-
 	// maxDebounce and maxCooldown refuse what must be a mistake in the unit.
 	maxDebounce = time.Hour
 	maxCooldown = 24 * time.Hour
@@ -90,13 +85,20 @@ func newRule(t *RestartTrigger) (*rule, error) {
 	return r, r.check()
 }
 
-// raise lifts debounce and cooldown to the floors that the flags of skiff set.
-func (r *rule) raise(debounce, cooldown time.Duration) {
+// Floors are the shortest debounce and cooldown that a RestartTrigger may have. The zero value has no floor.
+type Floors struct{ Debounce, Cooldown time.Duration }
+
+// DefaultFloors are the floors that the flags of skiff have by default. Without floors, a tenant whose pods are
+// replaced all the time restarts a workload each second or two; with these six times a minute at most.
+var DefaultFloors = Floors{Debounce: time.Second, Cooldown: 10 * time.Second}
+
+// raise lifts debounce and cooldown to the floors.
+func (r *rule) raise(to Floors) {
 	for _, one := range []struct {
 		name  string
 		value *time.Duration
 		floor time.Duration
-	}{{"debounce", &r.debounce, debounce}, {"cooldown", &r.cooldown, cooldown}} {
+	}{{"debounce", &r.debounce, to.Debounce}, {"cooldown", &r.cooldown, to.Cooldown}} {
 		if *one.value < one.floor {
 			r.raised += fmt.Sprintf("; the %s of %s is raised to %s, the least that this skiff allows (--min-%[1]s)",
 				one.name, short(*one.value), short(one.floor))

@@ -42,7 +42,7 @@ func (s *Spec) in(namespace string) *RestartTrigger {
 // NewStandalone returns a controller that does what a RestartTrigger with that spec would do in the one namespace of
 // s. It watches the pods that the selector selects on the server, and sends nothing before Run. An error is a mistake
 // in the spec.
-func NewStandalone(s controller.Setup, spec Spec) (*controller.Controller, error) {
+func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Controller, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func NewStandalone(s controller.Setup, spec Spec) (*controller.Controller, error
 	ps := controller.Mirror[*pod](s, pods, spec.Source.Selector.Requirements().String())
 	alone := &standalone{client: s.Client, trigger: t}
 	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
-		find: newFinder(nil, ps), minDebounce: s.MinDebounce, minCooldown: s.MinCooldown}
+		find: newFinder(nil, ps), floors: floors}
 	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
 		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
 	run.Publish(r.restarts)

@@ -41,7 +41,7 @@ func aloneLater(t *testing.T, spec Spec, later time.Duration, f func(w *env)) {
 			spec.Targets = []TargetRef{{"Deployment", "predixy"}}
 		}
 		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
-			c, err := NewStandalone(s, spec)
+			c, err := NewStandalone(s, spec, Floors{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestStandaloneRefusesWhatWouldNeverEnd(t *testing.T) {
 		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
 			spec := every("0s", "0s", TargetRef{"Deployment", "predixy"})
 			spec.Source.Selector = selecting(t, "app=predixy")
-			c, err := NewStandalone(s, spec)
+			c, err := NewStandalone(s, spec, Floors{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,15 +3,9 @@ package controller
 import (
 	"context"
 	"slices"
-	"time"
-
-	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
-	"skiff/internal/runtime/health"
-	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/podpolicy"
 	"skiff/internal/runtime/queue"
 )
 
@@ -179,93 +173,4 @@ func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[
 		return
 	}
 	q.Add(k, kind+" "+m.Namespace+"/"+m.Name+" "+c.Type.String())
-}
-
-// Setup is what all operators of a process have in common. Zero values mean the defaults of the
-// packages that they are for.
-type Setup struct {
-	Client     *kube.Client
-	Namespaces []string // to work in; empty: all
-	// NamespaceSelector selects the namespaces to work in by their labels, instead: see SelectNamespaces.
-	NamespaceSelector string
-	Workers           int
-	WatchIdleTimeout  time.Duration
-	Elected           bool           // the controllers work only while they lead (Controller.Lead)
-	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
-	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
-	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
-	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
-	// MinDebounce and MinCooldown are the floors of those of a RestartTrigger; 0: none.
-	MinDebounce, MinCooldown time.Duration
-	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
-	TemplatePolicy podpolicy.Policy
-	History        *history.Log // of the process; nil: runs are not remembered
-	Advice         Advice
-	Log            logr.Logger
-}
-
-// Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector
-// selects, if it is not "". Operators that ask for the same objects in the same form share it.
-func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
-	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
-}
-
-// CustomResources returns the mirror of the objects that a controller works for. Two controllers of one resource share
-// it only if both ask for it here.
-func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
-	o := s.mirror(r, "")
-	o.Owners = true
-	return cache.Shared[T](s.Mirrors, o)
-}
-
-func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
-	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
-		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,
-		MaxObjectBytes: s.ObjectBytes, QuietParking: true, Advice: s.Advice.Advice,
-		Log: s.Log}
-}
-
-// New returns a controller of an operator.
-func (s Setup) New(name string, f Func, sources ...Source) *Controller {
-	return New(name, f, Options{Workers: s.Workers, Elected: s.Elected, InFlight: s.InFlight, History: s.History,
-		Advice: s.Advice,
-		Log:    s.Log}, sources...)
-}
-
-// namespace is what is read of a namespace: only its name.
-type namespace struct {
-	kube.Meta `json:"metadata"`
-}
-
-var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-
-// SelectRights are what SelectNamespaces needs.
-var SelectRights = []kube.Right{{Resource: namespaceResource, Verbs: []string{"list", "watch"},
-	Why: "which namespaces a label selector selects"}}
-
-// SelectNamespaces returns a controller that has the other controllers of s, which have to be made with the same
-// Mirrors, work in the namespaces that s.NamespaceSelector selects now. It works on standbys, too, so that their
-// mirrors are warm. A namespace that is no longer selected is left as it is.
-func SelectNamespaces(s Setup) *Controller {
-	all := cache.New[*namespace](cache.Options{Resource: namespaceResource, LabelSelector: s.NamespaceSelector,
-		Client: s.Client.Limit(SelectRights), WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true,
-		Advice: s.Advice.Advice, Log: s.Log})
-	var c *Controller
-	c = New("namespaces", func(context.Context, kube.Key) (Outcome, error) {
-		selected, err := all.List("")
-		if err != nil {
-			return Done, err
-		}
-		var names []string
-		for _, ns := range selected {
-			names = append(names, ns.Name)
-		}
-		if s.Mirrors.Select(names) {
-			c.log.Info("selected namespaces", "selector", s.NamespaceSelector, "namespaces", health.Few(names))
-		}
-		return Done, nil
-	}, Options{Workers: 1, Advice: s.Advice, Log: s.Log}, Once(kube.Key{}), Watches(all, func(*namespace) []kube.Key {
-		return []kube.Key{{}} // all of them together
-	}))
-	return c
 }

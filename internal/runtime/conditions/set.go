@@ -71,13 +71,12 @@ func Failed(kind string, err error, step string, stalled bool) *Problem {
 // admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any
 // other error.
 func admission(err error) string {
-	text := kube.Explain(err)
 	switch {
-	case !kube.IsForbidden(err), strings.Contains(text, " cannot ") && strings.Contains(text, ` resource "`):
+	case !kube.IsForbidden(err), kube.IsMissingRight(err):
 		return ""
-	case strings.Contains(text, "exceeded quota"):
+	case kube.IsOverQuota(err):
 		return "raise the quota or ask for less"
-	case strings.Contains(text, "violates PodSecurity"):
+	case kube.IsPodSecurityViolation(err):
 		return "set securityContext under spec.template.spec"
 	}
 	return "correct the spec, or change what refuses it"

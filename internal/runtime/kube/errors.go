@@ -74,6 +74,39 @@ func ForbiddenUser(err error) string {
 // IsInvalid says that the object broke a rule of its schema (422); Details.Causes name the fields.
 func IsInvalid(err error) bool { return hasCode(err, http.StatusUnprocessableEntity) }
 
+// NodePortsExhausted is the API server's sentence about a cluster without a free node port.
+const NodePortsExhausted = "failed to allocate a nodePort: range is full"
+
+// IsNodePortsExhausted says that a Service cannot have a node port because all are in use. The server answers 500
+// (seen on v1.36), after which other requests are worth a retry.
+func IsNodePortsExhausted(err error) bool {
+	s := AsStatus(err)
+	return s != nil && strings.Contains(s.Message, NodePortsExhausted)
+}
+
+// IsMissingRight says that the user of a request has no right to send it (403). Admission plugins, webhooks and
+// policies answer 403 as well, to what the request says.
+func IsMissingRight(err error) bool {
+	return isForbiddenWith(err, `User "`) && isForbiddenWith(err, " cannot ") && isForbiddenWith(err, ` resource "`)
+}
+
+// IsOverQuota says that an object is more than a ResourceQuota of its namespace leaves (403).
+func IsOverQuota(err error) bool { return isForbiddenWith(err, "exceeded quota") }
+
+// IsPodSecurityViolation says that a pod breaks the Pod Security Standard of its namespace (403).
+func IsPodSecurityViolation(err error) bool { return isForbiddenWith(err, "violates PodSecurity") }
+
+func isForbiddenWith(err error, text string) bool {
+	return IsForbidden(err) && strings.Contains(AsStatus(err).Message, text)
+}
+
+// IsDryRunUnsupported says that the server, or a webhook with side effects, does not try writes (400).
+func IsDryRunUnsupported(err error) bool {
+	s := AsStatus(err)
+	return s != nil && s.Code == http.StatusBadRequest &&
+		(strings.Contains(s.Message, "does not support dry run") || strings.Contains(s.Message, "dryRun"))
+}
+
 // IsTooManyRequests says that the server sheds load (429).
 func IsTooManyRequests(err error) bool { return hasCode(err, http.StatusTooManyRequests) }
 

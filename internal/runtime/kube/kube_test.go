@@ -151,6 +151,11 @@ func failure(code int, reason, more string) http.HandlerFunc {
 		code, reason, reason, more))
 }
 
+// says is a Status answer with a message.
+func says(code int, reason, message string) http.HandlerFunc {
+	return answer(code, fmt.Sprintf(`{"kind":"Status","status":"Failure","reason":%q,"message":%q}`, reason, message))
+}
+
 func names(items []*pod) []string {
 	var out []string
 	for _, p := range items {

@@ -26,7 +26,9 @@ func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 		"Gone": IsGone, "Unauthorized": IsUnauthorized, "Forbidden": IsForbidden, "Invalid": IsInvalid,
 		"TooManyRequests": IsTooManyRequests, "Refused": IsRefused,
 		"NamespaceTerminating": IsNamespaceTerminating, "TooLargeResourceVersion": IsTooLargeResourceVersion,
-		"Transient": IsTransient,
+		"Transient": IsTransient, "MissingRight": IsMissingRight, "OverQuota": IsOverQuota,
+		"PodSecurityViolation": IsPodSecurityViolation, "DryRunUnsupported": IsDryRunUnsupported,
+		"NodePortsExhausted": IsNodePortsExhausted,
 	}
 	for name, tc := range map[string]struct {
 		answer http.HandlerFunc
@@ -42,6 +44,14 @@ func TestThePredicatesGoByReasonThenCode(t *testing.T) {
 		"who are you":           {failure(401, "Unauthorized", ""), "Unauthorized"},
 		"no right":              {failure(403, "Forbidden", ""), "Forbidden"},
 		"namespace is ending":   {failure(403, "Forbidden", `,"details":{"causes":[{"reason":"NamespaceTerminating"}]}`), "Forbidden NamespaceTerminating"},
+		"no right to pods":      {says(403, "Forbidden", `pods is forbidden: User "u" cannot create resource "pods" in API group ""`), "Forbidden MissingRight"},
+		"a policy":              {says(403, "Forbidden", `pods "a" is forbidden: User "u" cannot have two of them`), "Forbidden"},
+		"quota":                 {says(403, "Forbidden", `pods "a" is forbidden: exceeded quota: q, requested: pods=1`), "Forbidden OverQuota"},
+		"pod security":          {says(403, "Forbidden", `pods "a" is forbidden: violates PodSecurity "baseline:v1.36"`), "Forbidden PodSecurityViolation"},
+		"webhook acts":          {says(400, "BadRequest", `admission webhook "x" does not support dry run`), "DryRunUnsupported Refused"},
+		"server knows no try":   {says(400, "BadRequest", "dryRun is disabled"), "DryRunUnsupported Refused"},
+		"no node port":          {says(500, "InternalError", `Internal error occurred: failed to allocate a nodePort: range is full`), "NodePortsExhausted Transient"},
+		"no address":            {says(500, "InternalError", `Internal error occurred: failed to allocate a serviceIP: range is full`), "Transient"},
 		"bad field":             {failure(422, "Invalid", `,"details":{"causes":[{"field":"spec.image"}]}`), "Invalid Refused"},
 		"bad request":           {failure(400, "BadRequest", ""), "Refused"},
 		"too large":             {failure(413, "RequestEntityTooLarge", ""), "Refused"},

@@ -11,22 +11,12 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// noDryRun says why the server gives no dry run of a write although that may be right: we may not write, a webhook has
-// side effects, or the namespace does not exist yet. Then what was sent stands for the answer. "": the write itself is
-// refused.
-func noDryRun(err error) string {
-	s := kube.AsStatus(err)
-	if s == nil {
-		return ""
-	}
-	text := s.Error()
-	switch {
-	case s.Code == 403 && strings.Contains(text, "User ") && strings.Contains(text, " cannot "),
-		s.Code == 400 && (strings.Contains(text, "does not support dry run") || strings.Contains(text, "dryRun")),
-		s.Code == 404 && s.Details.Kind == "namespaces":
-		return text
-	}
-	return ""
+// hasNoDryRun says that the server gives no dry run of a write that may be right: we may not write, a webhook has side
+// effects, or the namespace does not exist yet. Then the sent object stands for the answer. Other errors refuse the
+// write itself.
+func hasNoDryRun(err error) bool {
+	return kube.IsMissingRight(err) || kube.IsDryRunUnsupported(err) ||
+		kube.IsNotFound(err) && kube.AsStatus(err).Details.Kind == "namespaces"
 }
 
 // answerOf returns what stands for the answer to a write: the object before it with what was sent laid over it.

@@ -136,7 +136,7 @@ func (p *Planner) standIn(r kube.Resource, k kube.Key) kube.Raw {
 // answer returns what stands for the answer of the server where there is none.
 func (p *Planner) answer(w *kube.Write) (kube.Raw, bool) {
 	proposed := kube.IsStandIn(w.Err)
-	if !proposed && noDryRun(w.Err) == "" {
+	if !proposed && !hasNoDryRun(w.Err) {
 		return nil, false
 	}
 	text, ok := answerOf(w)

@@ -80,7 +80,7 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 	if err == nil {
 		return answer, fresh, nil
 	}
-	if noDryRun(err) == "" {
+	if !hasNoDryRun(err) {
 		return nil, fresh, err
 	}
 	w := kube.Write{Verb: "apply", Resource: one.Resource, Key: one.Key, Type: kind, Body: body, Before: live}

@@ -97,7 +97,7 @@ func (c *child) result() Result {
 // however it stores that. It need not be compared or sent again, and is kept without what is no longer needed of it.
 func (c *child) markSynced() {
 	if t := c.mem.wrong; t != nil { // with another state, which is not declared any more
-		t.refusal, t.port = Refusal{}, portWait{}
+		t.refusal, t.scarce = Refusal{}, portWait{}
 	}
 	m, content := c.live.ObjectMeta(), contentOf(c.live)
 	if content != nil && content.light {

@@ -18,8 +18,6 @@ type Engine struct {
 	options Options
 	kinds   []Kind
 
-	nodePorts portShortage // of the whole cluster
-
 	// mu guards owners and the notable of each; what else an entry points at belongs to the reconcile of the owner.
 	mu     sync.Mutex
 	owners map[kube.Key]*owned

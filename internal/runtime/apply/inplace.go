@@ -136,12 +136,11 @@ func (c *child) apply(ctx context.Context) error {
 		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
-	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.waitsForPort() {
+	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.kind.scarce.holds(c) {
 		return err
 	}
 	answer := c.kind.mirror.empty()
 	err := c.sendApply(ctx, live.ObjectMeta(), answer)
-	cause, taken := nodePortTaken(err)
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
 		// What this was decided on is obsolete. Its successor comes as an event; should it not, or change as
@@ -150,11 +149,8 @@ func (c *child) apply(ctx context.Context) error {
 		t.lost = min(max(2*t.lost, soon), maxTrust)
 		c.conclude(Conflict, t.lost, "%s changed while it was being applied", c)
 		return nil
-	case noNodePortLeft(err):
-		c.starved()
-		return nil
-	case taken:
-		_, err := c.portTaken(ctx, cause)
+	case c.kind.scarce.exhausted(err), c.kind.scarce.taken(err):
+		_, err := c.kind.scarce.refused(ctx, c, err)
 		return err
 	case kube.IsRefused(err):
 		t.refusal.Note(requestOf(c.want.hash, before), err)
@@ -162,9 +158,7 @@ func (c *child) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if t.port.starved {
-		c.nodePorts.found()
-	}
+	c.kind.scarce.allocated(c)
 	t.lost, t.foreign = 0, nil
 	c.mem.kept = c.declaredOf(c.want.keep)
 	after := fingerprint(c.want, answer)

@@ -111,14 +111,17 @@ type Kind struct {
 	mirror     mirror
 	reads      func() any // nil: nothing
 	strategy   Strategy
-	whole      bool      // children are kept with their body
-	template   *template // of kinds made by Replace, whose children are made from one template; nil: of others
+	whole      bool       // children are kept with their body
+	scarce     *nodePorts // of Services, whose node ports a cluster can run out of; nil: of other kinds
+	template   *template  // of kinds made by Replace, whose children are made from one template; nil: of others
 }
 
 // Of returns the kind of children that a mirror of *Live holds.
 func Of[T LiveObject](m *cache.Store[T], strategy Strategy) Kind {
 	var none T
-	return kindOf(m, none.blank, strategy) // which does not look at it
+	kind := kindOf(m, none.blank, strategy) // none is read by nothing
+	kind.scarce = scarceFor(kind.resource)
+	return kind
 }
 
 func kindOf[T kube.Object](m *cache.Store[T], blank func() kube.Object, strategy Strategy) Kind {

@@ -24,7 +24,7 @@ type memory struct {
 // trouble is what is remembered of a child that was not as declared a moment ago.
 type trouble struct {
 	refusal Refusal
-	port    portWait
+	scarce  portWait    // see Kind.scarce
 	hidden  bool        // the child exists on the server, but the cache does not show it: it lacks our label
 	foreign kube.Object // an object of the child's name that is not a child, as last read
 	readAt  time.Time   // when that was
@@ -41,7 +41,7 @@ type trouble struct {
 
 // over says that nothing of it matters any more.
 func (t *trouble) over() bool {
-	return t.refusal.of == "" && t.port.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
+	return t.refusal.of == "" && t.scarce.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
 		t.lost == 0 && t.contest.over() && t.losses.over() && !t.crash.active(t.crash.revision, time.Now())
 }
 

@@ -10,8 +10,15 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Node ports are the one thing that children of all owners share: each exists once in a cluster, and there are 2,768
-// of them.
+// nodePorts are the node ports of the cluster: the one thing that children of all owners share. Each port exists once
+// in a cluster, and there are 2,768 of them. All Services of an engine have the same nodePorts in Kind.scarce, other
+// kinds have nil, to which no method does anything.
+type nodePorts struct {
+	mu sync.Mutex // guards until
+	// until is the end of a shortage; zero: there are free ports, as far as is known. All children that need one wait
+	// together, and one of them tries once a minute.
+	until time.Time
+}
 
 const (
 	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a
@@ -31,35 +38,65 @@ type portWait struct {
 	starved bool // no port in particular: the cluster has none left
 }
 
-// waitsForPort says whether the child has to wait for a node port before anything is sent again.
-func (c *child) waitsForPort() bool {
+// scarceFor returns the nodePorts of a kind, nil for a kind without any.
+func scarceFor(r kube.Resource) *nodePorts {
+	if r.Kind == "Service" && r.APIVersion() == "v1" {
+		return new(nodePorts)
+	}
+	return nil
+}
+
+// holds says whether the child has to wait for a node port before anything is sent again.
+func (x *nodePorts) holds(c *child) bool {
+	if x == nil {
+		return false
+	}
 	starved := false
-	if t := c.mem.wrong; t != nil && t.port.hash == c.want.hash {
-		if wait := time.Until(t.port.next); wait > 0 && !t.port.starved {
-			c.conclude(PortTaken, wait, "%s", t.port.cause)
+	if t := c.mem.wrong; t != nil && t.scarce.hash == c.want.hash {
+		if wait := time.Until(t.scarce.next); wait > 0 && !t.scarce.starved {
+			c.conclude(PortTaken, wait, "%s", t.scarce.cause)
 			return true
 		}
-		starved = t.port.starved
+		starved = t.scarce.starved
 	}
-	if starved || c.live == nil && c.allocatesNodePort() {
-		if cause, wait := c.nodePorts.claim(); wait > 0 {
-			c.conclude(NoNodePort, wait, "%s", cause)
+	if starved || allocatesNodePort(c) {
+		if wait := x.claim(); wait > 0 {
+			c.conclude(NoNodePort, wait, kube.NodePortsExhausted)
 			return true
 		}
 	}
 	return false
 }
 
-// retriesPort says that the child was refused its node port a moment ago, and asks for it again.
-func (c *child) retriesPort() bool {
+// retries says that the child was refused its node port a moment ago, and asks for it again.
+func (x *nodePorts) retries(c *child) bool {
 	t := c.mem.wrong
-	return t != nil && t.port.hash == c.want.hash && !t.port.since.IsZero() && time.Since(t.port.since) < portPatience
+	return x != nil && t != nil && t.scarce.hash == c.want.hash && !t.scarce.since.IsZero() &&
+		time.Since(t.scarce.since) < portPatience
 }
 
-// portTaken is what follows when the server refuses a node port because another Service has it: it is asked for again
-// for a moment, and then given up if it was only preferred (Child.Create).
-func (c *child) portTaken(ctx context.Context, cause string) (met bool, err error) {
-	p := &c.mem.trouble().port
+// exhausted says that the server has refused a write because the cluster has no free node port.
+func (x *nodePorts) exhausted(err error) bool { return x != nil && kube.IsNodePortsExhausted(err) }
+
+// taken says that the server has refused a write because another Service has the node port. A Service of the child's
+// name may have it: the API server allocates a port before it looks for the name (seen on v1.36). But the port of a
+// child that has just been deleted is most often only not free yet.
+func (x *nodePorts) taken(err error) bool {
+	_, taken := causeOfPort(err)
+	return x != nil && taken
+}
+
+// refused is what follows a write that was exhausted or taken.
+func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool, _ error) {
+	p := &c.mem.trouble().scarce
+	if x.exhausted(err) {
+		*p = portWait{hash: c.want.hash, starved: true}
+		x.note()
+		c.conclude(NoNodePort, recheck, kube.NodePortsExhausted)
+		return false, nil
+	}
+	// A port that is taken is asked for again for a moment, and then given up if it was only preferred (Child.Create).
+	cause, _ := causeOfPort(err)
 	if p.hash != c.want.hash || p.since.IsZero() {
 		*p = portWait{hash: c.want.hash, since: time.Now()}
 	}
@@ -80,16 +117,29 @@ func (c *child) portTaken(ctx context.Context, cause string) (met bool, err erro
 	return false, nil
 }
 
-// starved is what follows when the cluster has no free node port.
-func (c *child) starved() {
-	c.mem.trouble().port = portWait{hash: c.want.hash, starved: true}
-	c.nodePorts.note(rangeIsFull)
-	c.conclude(NoNodePort, recheck, rangeIsFull)
+// allocated ends a shortage, if the write of the child that has succeeded made the server find a port.
+func (x *nodePorts) allocated(c *child) {
+	if x != nil && (c.mem.wrong != nil && c.mem.wrong.scarce.starved || allocatesNodePort(c)) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.until = time.Time{}
+	}
 }
 
-// allocatesNodePort says whether the server has to find a node port for the child when it is created.
-func (c *child) allocatesNodePort() bool {
-	if c.kind.resource.Kind != "Service" || c.kind.apiVersion != "v1" {
+// shown returns an outcome for people, without the words of the server; "": it is not about node ports.
+func (x *nodePorts) shown(o Outcome) string {
+	switch o {
+	case PortTaken:
+		return "another Service has its node port"
+	case NoNodePort:
+		return "the cluster has no free node port"
+	}
+	return ""
+}
+
+// allocatesNodePort says whether the server has to find a node port for a Service that does not exist.
+func allocatesNodePort(c *child) bool {
+	if c.live != nil {
 		return false
 	}
 	spec, _ := c.want.initial()["spec"].(map[string]any)
@@ -106,8 +156,8 @@ func (c *child) allocatesNodePort() bool {
 	return false
 }
 
-// nodePortTaken returns why the server did not give a Service the node port that it asks for.
-func nodePortTaken(err error) (string, bool) {
+// causeOfPort returns why the server did not give a Service the node port that it asks for.
+func causeOfPort(err error) (cause string, taken bool) {
 	if !kube.IsInvalid(err) {
 		return "", false
 	}
@@ -119,46 +169,23 @@ func nodePortTaken(err error) (string, bool) {
 	return "", false
 }
 
-// noNodePortLeft says that the whole range is in use. The server answers 500 (seen on v1.36), which is else worth a
-// retry.
-func noNodePortLeft(err error) bool {
-	s := kube.AsStatus(err)
-	return s != nil && strings.Contains(s.Message, rangeIsFull)
-}
-
-const rangeIsFull = "failed to allocate a nodePort: range is full"
-
-// portShortage says that the cluster has no free node port. All who need one wait together: one of them tries once a
-// minute.
-type portShortage struct {
-	mu    sync.Mutex // guards all below
-	until time.Time  // zero: there are free ones, as far as is known
-	cause string
-}
-
-// claim returns how long to wait, 0 for the one that is to try now.
-func (x *portShortage) claim() (cause string, wait time.Duration) {
+// claim returns how long a child has to wait for the end of the shortage, 0 for the one that is to try now.
+func (x *nodePorts) claim() (wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.until.IsZero() {
-		return "", 0
+		return 0
 	}
 	if wait := time.Until(x.until); wait > 0 {
-		return x.cause, wait
+		return wait
 	}
 	x.until = time.Now().Add(recheck)
-	return "", 0
+	return 0
 }
 
-func (x *portShortage) note(cause string) {
+// note begins a shortage.
+func (x *nodePorts) note() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.until, x.cause = time.Now().Add(recheck), cause
-}
-
-// found ends the wait: a port was allocated.
-func (x *portShortage) found() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.until = time.Time{}
+	x.until = time.Now().Add(recheck)
 }

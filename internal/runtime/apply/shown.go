@@ -69,13 +69,12 @@ func (a *application) note(all []*child) {
 // inTheWay says why a child is not as it is declared. Messages that may quote a server, or the status of a child,
 // which repeats what others wrote there, are replaced.
 func (c *child) inTheWay() string {
+	if text := c.kind.scarce.shown(c.outcome); text != "" {
+		return text
+	}
 	switch c.outcome {
 	case Conflict:
 		return "it changed meanwhile; it is looked at again"
-	case PortTaken:
-		return "another Service has its node port"
-	case NoNodePort:
-		return "the cluster has no free node port"
 	case Replaced:
 		return "it had ended, and is created again"
 	case Rolled:

@@ -12,8 +12,8 @@ import (
 // create posts a child that the cache does not have. met says that there was an object of that name: it was observed,
 // and nothing was created.
 func (c *child) create(ctx context.Context) (met bool, err error) {
-	request, again, retried := requestOf(c.want.hash, 0), c.mem.seen != "", c.retriesPort()
-	if err := c.mem.refused(request); err != nil || c.waitsForPort() {
+	request, again, retried := requestOf(c.want.hash, 0), c.mem.seen != "", c.kind.scarce.retries(c)
+	if err := c.mem.refused(request); err != nil || c.kind.scarce.holds(c) {
 		return false, err
 	}
 	if again {
@@ -24,7 +24,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 			}
 		}
 		// An owner whose children are removed in order has a finalizer as long as there are children. And before a
-		// port is asked for again, the owner was asked for with the first try, milliseconds ago.
+		// retry, the owner was asked for with the first try, milliseconds ago.
 		if c.kind.template == nil && !retried {
 			if gone, err := c.goneWithOwner(ctx); gone || err != nil {
 				return false, err
@@ -41,16 +41,11 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	case err == nil:
 		c.created(answer, again)
 		return false, nil
-	case noNodePortLeft(err):
-		c.starved()
-		return false, nil
+	case c.kind.scarce.exhausted(err), again && !retried && c.kind.scarce.taken(err):
+		return c.kind.scarce.refused(ctx, c, err)
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err) && c.kind.template == nil:
 		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A
-		// 422 can mean the same: the API server allocates a Service's node port before it looks for the name (seen on
-		// v1.36). But the port of a Service that has just been deleted is most often only not free yet.
-		if cause, taken := nodePortTaken(err); taken && again && !retried {
-			return c.portTaken(ctx, cause)
-		}
+		// 422 can mean the same: see nodePorts.taken.
 		return c.meet(ctx, err)
 	case kube.IsRefused(err):
 		c.mem.trouble().refusal.Note(request, err)
@@ -78,9 +73,7 @@ func (c *child) created(answer kube.Object, again bool) {
 	if again {
 		c.mem.trouble().losses.add(c.want.hash, withDeletions)
 	}
-	if c.allocatesNodePort() {
-		c.nodePorts.found()
-	}
+	c.kind.scarce.allocated(c)
 	c.answered(answer)
 	c.outcome = Created
 }
@@ -96,8 +89,8 @@ func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 	if c.live != nil || c.other != nil {
 		return true, nil
 	}
-	if cause, taken := nodePortTaken(refusal); taken {
-		return c.portTaken(ctx, cause)
+	if c.kind.scarce.taken(refusal) {
+		return c.kind.scarce.refused(ctx, c, refusal)
 	}
 	if kube.IsInvalid(refusal) {
 		c.mem.trouble().refusal.Note(requestOf(c.want.hash, 0), refusal)

@@ -49,7 +49,8 @@ var rows = []row{
 	{"runtime/health runtime/queue runtime/events runtime/leader runtime/conditions runtime/labels " +
 		"runtime/discovery runtime/kubeconfig", "runtime/kube runtime/nearest runtime/process", []string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
-	{"runtime/cache", "runtime/labels runtime/kube", []string{logr}, "mirrors objects; does not know who reads them"},
+	{"runtime/cache", "runtime/labels runtime/kube runtime/health", []string{logr},
+		"mirrors objects; does not know who reads them"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},

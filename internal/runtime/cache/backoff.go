@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -148,7 +147,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	}
 	if class := problemClass(err); class != s.logged {
 		s.logged = class
-		if next := hint(err); kube.IsTransient(err) || missing(err) {
+		if next := health.OfError(err).Next; kube.IsTransient(err) || missing(err) {
 			r.log.Info("cannot list or watch, trying again", kube.Warn("hint", next, "error", err)...)
 		} else {
 			r.log.Error(err, "cannot list or watch, trying again", "hint", next)
@@ -205,32 +204,4 @@ func problem(err error) string {
 		return fmt.Sprintf("%d %s: %v", s.Code, s.Reason, err)
 	}
 	return err.Error()
-}
-
-// hint is the next step for a user, "" if there is none.
-func hint(err error) string {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, new(*kube.CredentialError)):
-		return "log in again with the plugin by hand, or correct what the error names; skiff runs it again within " +
-			"seconds"
-	case kube.IsNotFound(err):
-		return "the server does not have this resource; install its CRD"
-	case kube.IsForbidden(err):
-		return "grant list and watch on this resource"
-	case kube.IsUnauthorized(err):
-		_, next := kube.Refused(err)
-		return next
-	case kube.IsRefused(err):
-		return "check the selectors, and the address of the server"
-	case errors.Is(err, kube.ErrFrameTooLarge):
-		return "find the object and make it smaller"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "correct the clock of this machine, or renew the certificate of the server"
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return "check the certificate authority, and the address of the server"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not speak TLS; check its address"
-	}
-	return "" // skiff resumes when the server answers
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -294,8 +295,8 @@ func TestAHintNamesWhatIsWrongWithTheConnection(t *testing.T) {
 		}
 		defer c.Close()
 		_, err = kube.List[*configMap](t.Context(), c, kube.Query{Resource: configMaps}, kube.ListOptions{})
-		if err == nil || !strings.Contains(hint(err), want) {
-			t.Errorf("%s: hint %q for %v, want one about the %s", server, hint(err), err, want)
+		if err == nil || !strings.Contains(health.OfError(err).Next, want) {
+			t.Errorf("%s: hint %q for %v, want one about the %s", server, health.OfError(err).Next, err, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -48,7 +49,7 @@ func (c *contact) lost(sc *scope) {
 func (c *contact) log(o *Options, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), hint(err)
+	message, next := "lost contact with the API server; renewing "+watches(len(c.away)), health.OfError(err).Next
 	class, quiet, outage := "lost", false, true
 	switch refused, _ := kube.Refused(err); {
 	case kube.IsUnauthorized(err):

@@ -87,6 +87,9 @@ func (c *Controller) lacksOf(one *part) (out []lack) {
 	return append(out, other...)
 }
 
+// maxNamespaces bounds the namespaces of one Problem: ten thousand would make an answer of a probe a megabyte.
+const maxNamespaces = 100
+
 // problem returns a lack of some namespaces, with the next step.
 func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
 	p := l.Problem
@@ -105,7 +108,7 @@ func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
 	default:
 		p.Public = "namespaces " + health.Few(namespaces) + ": " + p.Public
 	}
-	p.Namespaces = namespaces
+	p.Namespaces = namespaces[:min(len(namespaces), maxNamespaces)]
 	return p
 }
 

@@ -7,9 +7,12 @@
 package health
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -19,7 +22,7 @@ import (
 // Problem is something wrong that a person should look at.
 type Problem struct {
 	Controller string   `json:"controller,omitempty"` // whose problem; empty: the process as a whole
-	Namespaces []string `json:"namespaces,omitempty"` // concerned; empty: all, or none in particular
+	Namespaces []string `json:"namespaces,omitempty"` // concerned, the first of many; empty: all, or none in particular
 	Reason     string   `json:"reason"`               // one CamelCase word, for programs
 
 	// Public is the sentence of skiff itself, a state such as "the lease is lost", with names, field paths and counts
@@ -138,24 +141,54 @@ func WriteText(w io.Writer, checks []Check, verbose bool, now time.Time) {
 	}
 }
 
-// OfError returns why a request of skiff itself fails, such as a list, a watch or a write: the Reason, the words of
-// skiff, those of the server, and the next step. Equal causes have equal texts.
+// OfError returns why a list or a watch of skiff fails: the Reason, the words of skiff, those of the server, and the
+// next step; no step where skiff goes on as soon as the server answers. Equal causes have equal texts.
 func OfError(err error) Problem {
-	s, credential := kube.AsStatus(err), new(kube.CredentialError)
+	p, s, credential := Problem{Next: nextStep(err)}, kube.AsStatus(err), new(kube.CredentialError)
 	switch {
 	case errors.As(err, &credential):
-		return Problem{Reason: "NoCredential", Public: "skiff has no credential for the API server",
-			Quoted: credential.Err.Error()}
+		p.Reason, p.Public, p.Quoted = "NoCredential", "skiff has no credential for the API server",
+			credential.Err.Error()
 	case kube.IsUnauthorized(err):
-		what, next := kube.Refused(err)
-		return Problem{Reason: "Unauthorized", Public: what, Next: next}
+		p.Reason = "Unauthorized"
+		p.Public, _ = kube.Refused(err)
 	case s != nil && s.Code != 0:
-		return Problem{Reason: "Refused", Quoted: s.Error(),
-			Public: fmt.Sprintf("the server answers %d %s", s.Code, kube.Printable(s.Reason, 100))}
+		p.Reason, p.Quoted = "Refused", s.Error()
+		p.Public = fmt.Sprintf("the server answers %d %s", s.Code, kube.Printable(s.Reason, 100))
 	case errors.As(err, new(*kube.NoAnswerError)):
-		return Problem{Reason: "NoAnswer", Public: "the API server cannot be reached", Quoted: innermost(err).Error()}
+		p.Reason, p.Public, p.Quoted = "NoAnswer", "the API server cannot be reached", innermost(err).Error()
+	default:
+		p.Reason, p.Public, p.Quoted = "Failed", "the request failed", err.Error()
 	}
-	return Problem{Reason: "Failed", Public: "the request failed", Quoted: err.Error()}
+	return p
+}
+
+// nextStep is what a person can do about an error of a list or a watch; "" where nothing is to be done.
+func nextStep(err error) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(*kube.CredentialError)):
+		return "log in again with the plugin by hand, or correct the place that the error names; skiff runs the " +
+			"plugin again within seconds"
+	case kube.IsNotFound(err):
+		return "the server does not have this resource; install its CRD"
+	case kube.IsForbidden(err):
+		return "grant list and watch on this resource"
+	case kube.IsUnauthorized(err):
+		_, next := kube.Refused(err)
+		return next
+	case kube.IsRefused(err):
+		return "check the selectors, and the address of the server"
+	case errors.Is(err, kube.ErrFrameTooLarge):
+		return "find the object and make it smaller"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "correct the clock of this machine, or renew the certificate of the server"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return "check the certificate authority, and the address of the server"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server does not speak TLS; check its address"
+	}
+	return ""
 }
 
 // innermost is the error at the end of a chain: the event, without the request around it.

@@ -34,7 +34,8 @@ func twelve() []Problem {
 		{Controller: "webserver", Reason: "NotFound", Public: "webservers.skiff.dev is not installed",
 			Next: "run `skiff crds install`"},
 		{Controller: "redis", Reason: "NotUpToDate", Public: "the server answers 500 InternalError; pods have not " +
-			"been up to date", Quoted: "etcdserver: leader changed", Since: at(7 * time.Second), Next: "skiff tries again"},
+			"been up to date", Quoted: "etcdserver: leader changed", Since: at(7 * time.Second),
+			Next: "skiff tries again"},
 		{Controller: "redis", Reason: "SilentWatch", Public: "pods: nothing received", Since: at(150 * time.Second)},
 		{Controller: "webserver", Namespaces: []string{"shop"}, Reason: "InvalidSpec",
 			Public: "refused: shop/web, 3 times: InvalidSpec", Quoted: `spec.image: invalid value "hush"`,

@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver/admission"
+	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/forms"
 	"skiff/internal/testcluster/apiserver/httpd"
 	"skiff/internal/testcluster/apiserver/kinds"
@@ -21,6 +22,13 @@ const (
 	finalizerForeground = "foregroundDeletion"
 	finalizerOrphan     = "orphan"
 )
+
+// removalGap is the time between the two writes by which a pod without a grace period is deleted: the mark, which
+// caches of controllers see, and the removal. In a real server each is a transaction of etcd. Its watchers get the
+// second one 2.6 ms after the first (median; p10 1.1 ms, p90 4 to 8 ms; 11 to 29 ms among eight deletions) on two busy
+// cores and without fsync. With this gap they get it after 3 ms there, and a deletion of 1,000 pods takes 2.5 s, not
+// 3.7 to 5.4 s.
+const removalGap = 1500 * time.Microsecond
 
 func (s *Server) delete(r *request) error {
 	o, err := readDeleteOptions(r)
@@ -78,11 +86,15 @@ func (s *Server) deleteOne(r *request, o deleteOptions) (last *store.Object, gon
 			last, gone, err = s.remove(tx, r.kind, cur, o)
 			return err
 		})
-		if err == nil && len(plugins) == 0 && !o.dryRun {
-			s.wrote(r, cur, nil)
+		if err != nil {
+			return nil, false, err
 		}
-		if err != nil || len(plugins) == 0 {
-			return last, gone, err
+		if len(plugins) == 0 {
+			last, gone = s.finishRemoval(ctx, r.kind, last, gone)
+			if !o.dryRun {
+				s.wrote(r, cur, nil)
+			}
+			return last, gone, nil
 		}
 		if err := s.admitDelete(ctx, r, plugins, cur, o, namespace); err != nil {
 			return nil, false, err
@@ -110,8 +122,8 @@ func deletable(k *kinds.Kind, cur *store.Object, o deleteOptions) error {
 	return nil
 }
 
-// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period. It returns the last
-// state, and whether the object is deleted.
+// remove deletes an object, or marks it as being deleted if it has finalizers or a grace period, even one of 0
+// seconds: finishRemoval deletes it then. It returns the last state, and whether the object is deleted.
 func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 	o deleteOptions) (last *store.Object, gone bool, err error) {
 	if err := deletable(k, cur, o); err != nil {
@@ -137,14 +149,14 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 		return tx.Put(k.TableName(), cur.Key, next, cur.Shape)
 	}
 	if !delayed {
-		if k.Graceful != nil { // a step of its own, which watches show
+		if k.Graceful != nil && !isRemovable(cur.Value()) {
 			markDeleted(meta, 0, o.ahead)
-			cur = put()
+			return put(), o.dryRun, nil
 		}
 		if o.dryRun {
 			return cur, true, nil
 		}
-		return tx.Delete(k.TableName(), cur.Key, obj.Clone(next)), true, nil
+		return tx.Delete(k.TableName(), cur.Key, next), true, nil
 	}
 	if left, _ := obj.Int(meta, "deletionGracePeriodSeconds"); !deleting || k.Graceful != nil && grace < left {
 		markDeleted(meta, grace, o.ahead)
@@ -160,6 +172,29 @@ func (s *Server) remove(tx *store.Tx, k *kinds.Kind, cur *store.Object,
 		return cur, false, nil
 	}
 	return put(), false, nil
+}
+
+// finishRemoval deletes an object that remove has marked and nothing delays, after removalGap without the store's
+// lock. The end of the request or of the server ends the wait, and the object is deleted all the same; a real server
+// leaves it marked then, for another DELETE.
+func (s *Server) finishRemoval(ctx context.Context, k *kinds.Kind, last *store.Object,
+	gone bool) (*store.Object, bool) {
+	if gone || !isRemovable(last.Value()) {
+		return last, gone
+	}
+	faults.Sleep(ctx, removalGap)
+	s.store.Update(func(tx *store.Tx) error {
+		// An object without the mark is a successor of the same name, or was restored.
+		if cur := tx.Get(k.TableName(), last.Key); cur != nil && isRemovable(cur.Value()) {
+			last = tx.Delete(k.TableName(), cur.Key, nil)
+			return nil
+		}
+		next := obj.Clone(last.Value())
+		obj.Remove(next, "metadata", "resourceVersion") // the real server's answer where another request was faster
+		last = store.NewObject(last.Key, last.Revision, next, last.Shape)
+		return nil
+	})
+	return last, true
 }
 
 // markDeleted sets the deletion timestamp, which increases the generation of kinds that have one.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver/faults"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 	"skiff/internal/testcluster/apiserver/store"
@@ -33,19 +34,23 @@ var deletionConditions = []struct{ kind, reason, message, failed, what string }{
 
 // emptyNamespaces deletes the content of namespaces that are being deleted, and then the namespaces.
 func (s *Server) emptyNamespaces() {
-	s.store.Update(func(tx *store.Tx) error {
-		for _, ns := range tx.List("namespaces", "") {
-			if ns.Deleting && len(obj.Slice(ns.Value(), "spec", "finalizers")) > 0 {
-				s.emptyNamespace(tx, ns)
+	for marked := true; marked; marked = marked && faults.Sleep(s.ctx, removalGap) {
+		marked = false
+		s.store.Update(func(tx *store.Tx) error {
+			for _, ns := range tx.List("namespaces", "") {
+				if ns.Deleting && len(obj.Slice(ns.Value(), "spec", "finalizers")) > 0 {
+					marked = s.emptyNamespace(tx, ns) || marked
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 }
 
 // emptyNamespace deletes what is in a namespace, the pods before all else, and says in its conditions what is left. As
-// on a real server these say nothing about pods that the rest waits for.
-func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
+// on a real server these say nothing about pods that the rest waits for. Where pods are only marked, as remove does,
+// nothing is said before a second call, which deletes them.
+func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) (marked bool) {
 	objects, finalizers := map[string]int{}, map[string]int{}
 	pods := func(k *kinds.Kind) bool { return k.Plural == "pods" && k.Group == "" }
 	clearAll := func(is func(*kinds.Kind) bool) {
@@ -57,6 +62,7 @@ func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
 				objects[k.Plural+"."+k.Group+" has"] = left
 			}
 			for _, o := range tx.List(k.TableName(), ns.Name) {
+				marked = marked || isRemovable(o.Value())
 				for _, f := range obj.Slice(o.Value(), "metadata", "finalizers") {
 					finalizers[fmt.Sprint(f)+" in"]++
 				}
@@ -71,6 +77,9 @@ func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
 	if !wait {
 		clearAll(func(k *kinds.Kind) bool { return true })
 	}
+	if marked {
+		return true
+	}
 	next := obj.Clone(ns.Value())
 	left := map[string]map[string]int{contentRemains: objects, finalizersRemain: finalizers}
 	for _, c := range deletionConditions {
@@ -84,12 +93,13 @@ func (s *Server) emptyNamespace(tx *store.Tx, ns *store.Object) {
 		obj.Remove(next, "spec", "finalizers")
 		if len(obj.Slice(next, "metadata", "finalizers")) == 0 {
 			tx.Delete("namespaces", ns.Key, next)
-			return
+			return false
 		}
 	}
 	if !patch.Equal(next, ns.Value()) {
 		tx.Put("namespaces", ns.Key, next, ns.Shape)
 	}
+	return false
 }
 
 // counted lists what there is, with its numbers.

@@ -135,9 +135,14 @@ func (s *Server) bind(r *request, binding map[string]any) error {
 		if err := sameUID(r.kind, obj.Map(binding, "metadata"), obj.Map(cur.Value(), "metadata")); err != nil {
 			return err
 		}
+		refused := func(why string) error {
+			return httpd.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"}, "pod "+r.name+" is "+why)
+		}
+		if cur.Deleting {
+			return refused("being deleted, cannot be assigned to a host")
+		}
 		if on := obj.String(cur.Value(), "spec", "nodeName"); on != "" {
-			return httpd.Conflict(kube.StatusDetails{Name: r.name, Kind: "pods/binding"},
-				fmt.Sprintf("pod %s is already assigned to node %q", r.name, on))
+			return refused(fmt.Sprintf("already assigned to node %q", on))
 		}
 		if r.dryRun() {
 			return nil
@@ -168,7 +173,9 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 		return err
 	}
 	defer s.wakeHousekeeper()
-	return s.store.Update(func(tx *store.Tx) error {
+	var last *store.Object
+	var gone bool
+	err := s.store.Update(func(tx *store.Tx) error {
 		pod := tx.Get(r.kind.TableName(), store.Key(r.key()))
 		if pod == nil {
 			return httpd.NotFound(r.kind.Resource, r.name)
@@ -186,7 +193,7 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 			kinds.Condition(next, "DisruptionTarget")["lastProbeTime"] = nil
 			pod, o.version = tx.Put(r.kind.TableName(), pod.Key, next, pod.Shape), ""
 		}
-		if _, _, err := s.remove(tx, r.kind, pod, o); err != nil {
+		if last, gone, err = s.remove(tx, r.kind, pod, o); err != nil {
 			return err
 		}
 		if budget != nil && !o.dryRun {
@@ -194,6 +201,10 @@ func (s *Server) evict(r *request, eviction map[string]any) error {
 		}
 		return nil
 	})
+	if err == nil {
+		s.finishRemoval(r.Context(), r.kind, last, gone)
+	}
+	return err
 }
 
 var budgets = kube.Resource{Group: "policy", Version: "v1", Plural: "poddisruptionbudgets",

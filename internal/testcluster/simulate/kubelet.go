@@ -120,6 +120,8 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	}
 	now := time.Now()
 	switch phase := status["phase"]; {
+	case p.Deleting() && p.Spec.NodeName == "":
+		return 0, nil // no kubelet has the pod: the API server deletes it by itself
 	case p.Deleting():
 		return c.stop(ctx, p, status, now)
 	case phase == "Succeeded" || phase == "Failed": // final, also if a user has set it

@@ -242,7 +242,7 @@ var prose = map[string]wording{
 	"internal/runtime/apply":                     {10.4, 13},
 	"internal/runtime/cache":                     {10.2, 20},
 	"internal/runtime/conditions":                {9.3, 2},
-	"internal/runtime/controller":                {9.4, 5},
+	"internal/runtime/controller":                {9.2, 5},
 	"internal/runtime/discovery":                 {9.7, 0},
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},

@@ -40,9 +40,17 @@ type Problem struct {
 // The bounds of a rendered text, in bytes: names and advice fit into a few lines, and a server's answer may have any
 // length.
 const (
+	maxReason = 100
 	maxPublic = 1024
 	maxQuoted = 300
 )
+
+// printable returns p with texts that are bounded and safe to print.
+func (p Problem) printable() Problem {
+	p.Reason, p.Public = kube.Printable(p.Reason, maxReason), kube.Printable(p.Public, maxPublic)
+	p.Quoted, p.Next = kube.Printable(p.Quoted, maxQuoted), kube.Printable(p.Next, maxPublic)
+	return p
+}
 
 // Hidden returns p without the text of others.
 func (p Problem) Hidden() Problem {
@@ -61,12 +69,13 @@ func (p Problem) Text(now time.Time) string {
 
 // Message returns the part of Text before the next step.
 func (p Problem) Message(now time.Time) string {
-	text := kube.Printable(p.Public, maxPublic)
+	p = p.printable()
+	text := p.Public
 	if !p.Since.IsZero() {
 		text += " for " + max(now.Sub(p.Since), 0).Round(time.Second).String()
 	}
 	if p.Quoted != "" {
-		text += " (" + kube.Printable(p.Quoted, maxQuoted) + ")"
+		text += " (" + p.Quoted + ")"
 	}
 	return text
 }
@@ -85,14 +94,14 @@ type Check struct {
 
 // Hidden returns c without the texts of others.
 func (c Check) Hidden() Check {
-	c.Failed, c.Problems = hidden(c.Failed), hidden(c.Problems)
+	c.Failed, c.Problems = each(c.Failed, Problem.Hidden), each(c.Problems, Problem.Hidden)
 	return c
 }
 
-func hidden(all []Problem) []Problem {
+func each(all []Problem, f func(Problem) Problem) []Problem {
 	var out []Problem
 	for _, p := range all {
-		out = append(out, p.Hidden())
+		out = append(out, f(p))
 	}
 	return out
 }
@@ -106,6 +115,16 @@ type Report struct {
 	Passed bool    `json:"passed"`
 	Page   string  `json:"page,omitempty"` // the URL of the live page, where one is served
 	Checks []Check `json:"checks"`
+}
+
+// NewReport returns the Report of some checks, whose texts it bounds.
+func NewReport(checks []Check, passed bool, page string) *Report {
+	r := &Report{Format: Format, Passed: passed, Page: page, Checks: []Check{}}
+	for _, c := range checks {
+		c.Failed, c.Problems = each(c.Failed, Problem.printable), each(c.Problems, Problem.printable)
+		r.Checks = append(r.Checks, c)
+	}
+	return r
 }
 
 // Problems returns how many Problems the Report has.

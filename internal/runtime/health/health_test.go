@@ -59,7 +59,7 @@ func TestEachRendererPutsTheTwelveProblemsIntoWords(t *testing.T) {
 	text.WriteString("--- not verbose\n")
 	WriteText(&text, all, false, now)
 	text.WriteString("--- JSON, elsewhere\n")
-	report := Report{Format: Format, Checks: []Check{all[0].Hidden(), all[1].Hidden(), all[2]}}
+	report := NewReport([]Check{all[0].Hidden(), all[1].Hidden(), all[2]}, false, "")
 	asJSON, err := json.MarshalIndent(report, "", " ")
 	if err != nil {
 		t.Fatal(err)

@@ -140,11 +140,11 @@ func (m *Manager) leaseLost() []health.Problem {
 		return nil
 	}
 	return []health.Problem{{Reason: "LeaseLost", Public: "the lease is lost", Since: s.Lost,
-		Next: "who leads now is unknown; the controllers work again when this process holds the lease"}}
+		Next: "who leads now is unknown; the controllers work again when this process holds the lease again"}}
 }
 
 // leads says whether the controllers of this process work or stand by, and what is known of the leader; "" without an
-// election, and where the lease is lost.
+// election.
 func (m *Manager) leads() string {
 	if m.o.Elector == nil {
 		return ""
@@ -159,7 +159,7 @@ func (m *Manager) leads() string {
 	case s.Leading:
 		return "this process leads; it renewed the lease at " + health.Ago(s.Renewed, now)
 	case !s.Lost.IsZero():
-		return ""
+		return standby + "who leads now is unknown"
 	case s.Holder == "":
 		return standby + "no leader is known"
 	case s.Renewed.IsZero():
@@ -245,13 +245,13 @@ func (m *Manager) answer(w http.ResponseWriter, r *http.Request, title string, c
 		code = http.StatusServiceUnavailable
 	}
 	if asJSON {
-		report := health.Report{Format: health.Format, Passed: passed, Checks: all}
+		page := ""
 		if at := m.page.Load(); at != nil {
-			report.Page = *at
+			page = *at
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(report) // the client has gone
+		_ = json.NewEncoder(w).Encode(health.NewReport(all, passed, page)) // an error says that the client has gone
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

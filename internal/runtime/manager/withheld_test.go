@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -31,8 +32,8 @@ func TestProbesQuoteErrorsToThisMachineOnly(t *testing.T) {
 			return []health.Problem{{Public: "a hook fails", Quoted: "it says hush"}}
 		}})
 		time.Sleep(time.Minute)
-		ask := func(host string) string {
-			at := "http://" + host + "/readyz?verbose"
+		ask := func(host, query string) string {
+			at := "http://" + host + "/readyz?" + query
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -48,12 +49,19 @@ func TestProbesQuoteErrorsToThisMachineOnly(t *testing.T) {
 			}
 			return string(body)
 		}
-		here, elsewhere := ask("127.0.0.1:8081"), ask("10.0.0.7:8081")
+		here, elsewhere := ask("127.0.0.1:8081", "verbose"), ask("10.0.0.7:8081", "verbose")
 		expectText(t, "here", here, `"hush"`, "(it says hush)", "connection refused")
 		expectText(t, "elsewhere", elsewhere, "! refused: default/one, once: InvalidSpec for ", "! a hook fails\n",
 			hiddenNote,
 			"[-]down failed: the API server cannot be reached; ")
-		for _, text := range []string{elsewhere, ask("skiff.example:8081")} {
+		asJSON := ask("10.0.0.7:8081", "format=json")
+		var report health.Report
+		if err := json.Unmarshal([]byte(asJSON), &report); err != nil || report.Format != health.Format ||
+			report.Passed || len(report.Checks) != 3 || report.Problems() != 4 {
+			t.Errorf("%v, as JSON: %s", err, asJSON)
+		}
+		expectText(t, "as JSON, here", ask("127.0.0.1:8081", "format=json"), `"quoted":"invalid value \"hush\""`)
+		for _, text := range []string{elsewhere, asJSON, ask("skiff.example:8081", "verbose")} {
 			if strings.Contains(text, "hush") || strings.Contains(text, "refused)") {
 				t.Errorf("it quotes an error:\n%s", text)
 			}

@@ -89,7 +89,7 @@ func TestSkiffSaysWhatIsWrongWithAnIncompatibleDefinition(t *testing.T) {
 		return err == nil && known["image"] != nil && known["env"] == nil, fmt.Sprint(err, fields)
 	})
 	waitStatus(t, s, launchSkiff(t, s, kubeconfig), "! the cluster has an older definition of webservers.skiff.dev, "+
-		"and the server drops the fields that it lacks; run `skiff crds install` (spec.env)\n")
+		"and the server drops the fields that it lacks: spec.env; run `skiff crds install`\n")
 }
 
 // A user without rights: skiff names what is missing, and works when it is granted.

@@ -45,7 +45,7 @@ func TestStatusAsksTheLeaderByWayOfTheServer(t *testing.T) {
 	Eventually(t, limit, "it tells of the leader", func() (bool, string) {
 		r := status()
 		return r.Code == 0 && strings.HasPrefix(r.Stdout, "skiff at pod "+s.NS+"/"+pod+" is ready; all is well\n"+
-			"[+]leader holds Lease "+s.NS+"/skiff\n"), r.String()
+			"[+]leader ok\n    holds Lease "+s.NS+"/skiff\n"), r.String()
 	})
 	s.Kubectl("delete", "pod", pod, "--now")
 }

@@ -15,7 +15,7 @@ import (
 // a new place fails the test, and so does an entry that is not needed any more.
 
 // readsText holds the functions that search a text which may be a sentence made for people, each with the text's
-// origin. Entries that begin with "debt:" read a sentence that a value is to take the place of.
+// origin. Entries that begin with "debt:" read a sentence of skiff or of a server; a value is to replace the sentence.
 var readsText = map[string]string{
 	"internal/cli.firstLine":                               "an error's first line, for the terminal",
 	"internal/cli.parseBudget":                             "a flag's value",
@@ -136,8 +136,8 @@ func functionName(f source, fn *ast.FuncDecl) string {
 	return f.pkg + "." + receiver(fn.Recv.List[0].Type) + "." + fn.Name.Name
 }
 
-// maxMethodFiles is the number of files in which the methods of a type stand: its life, its work and what it shows.
-// The embedded API server may have six in the end.
+// maxMethodFiles is the limit of files with methods of one type: for its life, its work and its display. The embedded
+// API server may have six in the end.
 const maxMethodFiles = 3
 
 // methodFiles are the numbers of files of the types that have more.
@@ -208,8 +208,8 @@ var vague = regexp.MustCompile(`^(it|that|what|one|others|them|these|this|its)$`
 // opening matches the beginning of a sentence that names no thing.
 var opening = regexp.MustCompile(`(?:^|[.:]\s+)(What|Of|That)\s`)
 
-// maxVague is the number of vague words in a hundred words of a package's comments, and prose the numbers of the
-// packages that have more, with their sentences that begin with What, Of or That. controller-runtime has 3.8.
+// maxVague is the limit of vague words in a hundred words of a package's comments; controller-runtime has 3.8. Packages
+// over the limit stand in prose with their number, and with their sentences that begin with What, Of or That.
 const maxVague = 5.0
 
 type wording struct {

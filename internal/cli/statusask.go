@@ -147,7 +147,7 @@ func (q *statusAsker) json(ctx context.Context, address, path string, into any) 
 	return nil
 }
 
-// probes asks /readyz, and the live page if the answer names one on this machine that needs no token.
+// probes asks /readyz, and then the live page, if the answer names a page on this machine and no token is needed.
 func (q *statusAsker) probes(ctx context.Context, address string) (*status, error) {
 	resp, body, err := q.get(ctx, address, "/readyz?format=json", "--health-probe-bind-address")
 	if err != nil {

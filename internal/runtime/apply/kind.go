@@ -119,7 +119,7 @@ type Kind struct {
 // Of returns the kind of children that a mirror of *Live holds.
 func Of[T LiveObject](m *cache.Store[T], strategy Strategy) Kind {
 	var none T
-	kind := kindOf(m, none.blank, strategy) // none is read by nothing
+	kind := kindOf(m, none.blank, strategy) // blank does not look at its receiver
 	kind.scarce = scarceFor(kind.resource)
 	return kind
 }

@@ -68,7 +68,7 @@ func (x *nodePorts) holds(c *child) bool {
 	return false
 }
 
-// retries says that the child was refused its node port a moment ago, and asks for it again.
+// retries says that the server refused the node port of the child a moment ago, so that the next try is due.
 func (x *nodePorts) retries(c *child) bool {
 	t := c.mem.wrong
 	return x != nil && t != nil && t.scarce.hash == c.want.hash && !t.scarce.since.IsZero() &&

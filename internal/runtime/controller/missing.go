@@ -22,7 +22,7 @@ type Advice struct {
 	Grant func(controller, user string, namespaces []string) string
 }
 
-// lack is one reason for which a controller does not work on a part. Parts that have the same lack are one Problem.
+// lack is one reason for which a controller does not work on a part. Equal lacks of several parts make one Problem.
 type lack struct {
 	reason string // of MissingReasons
 	names  string // of the resources
@@ -120,7 +120,7 @@ func (c *Controller) problemsOf(one *part) (out []health.Problem) {
 	return out
 }
 
-// notWorking returns what keeps the controller from working on its parts, the same lack of several as one Problem.
+// notWorking returns the lacks of all parts as Problems; parts with an equal lack share a Problem.
 func (c *Controller) notWorking() (out []health.Problem) {
 	type group struct {
 		same  string

@@ -236,7 +236,7 @@ func Sheds(cs ...*Controller) (out []Shed) {
 	return out
 }
 
-// notInMemory returns the namespaces and objects that are left alone because memory lacks. Objects that are too large
+// notInMemory returns the namespaces and objects that are left alone for lack of memory. Objects that are too large
 // are named only where the controller works for them: the status of the owner names a child.
 func (c *Controller) notInMemory() (out []health.Problem) {
 	for _, m := range c.everyMirror() {

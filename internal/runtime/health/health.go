@@ -1,6 +1,6 @@
 // Package health says how a process is doing. A [Problem] is something wrong, made as a value where the fault arises;
-// a [Check] is a line of a probe with Problems below. No other package puts either into words for people, or into JSON
-// for programs.
+// a [Check] is a line of a probe with Problems below. The package puts both into words for probes and `skiff status`,
+// and into JSON for programs; the live page lays the same fields out in its own way.
 //
 // The package starts no goroutine, holds no state and works on values, on the goroutine of the caller. Collecting
 // Problems is the job of package manager.
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,10 @@ func NewReport(checks []Check, passed bool, page string) *Report {
 	r := &Report{Format: Format, Passed: passed, Page: page, Checks: []Check{}}
 	for _, c := range checks {
 		c.Failed, c.Problems = each(c.Failed, Problem.printable), each(c.Problems, Problem.printable)
+		c.Notes = slices.Clone(c.Notes)
+		for i := range c.Notes {
+			c.Notes[i] = kube.Printable(c.Notes[i], maxPublic)
+		}
 		r.Checks = append(r.Checks, c)
 	}
 	return r

@@ -208,8 +208,8 @@ var vague = regexp.MustCompile(`^(it|that|what|one|others|them|these|this|its)$`
 // opening matches the beginning of a sentence that names no thing.
 var opening = regexp.MustCompile(`(?:^|[.:]\s+)(What|Of|That)\s`)
 
-// maxVague is the limit of vague words in a hundred words of a package's comments; controller-runtime has 3.8. Packages
-// over the limit stand in prose with their number, and with their sentences that begin with What, Of or That.
+// maxVague is the limit of vague words in a hundred words of a package's comments; controller-runtime has 3.8.
+// Packages over the limit stand in prose with their number, and with their sentences that begin with What, Of or That.
 const maxVague = 5.0
 
 type wording struct {

@@ -22,6 +22,10 @@ type Advice struct {
 	Grant func(controller, user string, namespaces []string) string
 }
 
+// reasonOfLack are the Reasons of Problems by the labels of metrics.
+var reasonOfLack = map[string]string{MissingRight: "Forbidden", MissingResource: "NotFound",
+	MissingContent: notSynced}
+
 // lack is one reason for which a controller does not work on a part. Equal lacks of several parts make one Problem.
 type lack struct {
 	reason string // of MissingReasons
@@ -93,7 +97,7 @@ const maxNamespaces = 100
 // problem returns a lack of some namespaces, with the next step.
 func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
 	p := l.Problem
-	p.Controller, p.Reason = c.name, l.reason
+	p.Controller, p.Reason = c.name, reasonOfLack[l.reason]
 	if l.reason == MissingRight {
 		p.Public = "may not list and watch " + l.names
 		if grant := c.o.Advice.Grant; grant != nil {

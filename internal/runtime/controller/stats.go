@@ -215,10 +215,10 @@ var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
 func (c *Controller) Parts() []Part {
 	var out []Part
 	for _, one := range c.parts.list() {
-		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Problems: c.problemsOf(one),
-			Missing: map[string]bool{}}
-		for _, problem := range p.Problems {
-			p.Missing[problem.Reason] = true
+		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Missing: map[string]bool{}}
+		for _, l := range c.lacksOf(one) {
+			p.Missing[l.reason] = true
+			p.Problems = append(p.Problems, c.problem(l, one.namespace))
 		}
 		out = append(out, p)
 	}

@@ -144,7 +144,7 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 		const older = "process skiff: the definition is older"
 		createMap(t, client, "one")
 		time.Sleep(2 * time.Second)
-		found := one(older, "missing controller webserver in namespace default: not_found")
+		found := one(older, "missing controller webserver in namespace default: NotFound")
 		if step := found[0].Step; step != "install it" {
 			t.Errorf("the next step is %q", step)
 		}

@@ -257,7 +257,7 @@ var advices = map[string]struct {
 			a.create(services, "default", service("other", 30091))
 			a.web(object{"nodePort": 30091})
 		},
-		advice: "spec.nodePort 30091: .*free it",
+		advice: "spec.nodePort 30091 .*free it",
 		follow: func(a *adviser, _ []string) { a.delete(services, "default", "other"); a.start() },
 		then:   "Degraded=False ",
 	},
@@ -266,7 +266,7 @@ var advices = map[string]struct {
 			a.create(services, "default", service("other", 30091))
 			a.web(object{"nodePort": 30091})
 		},
-		advice: `(spec)\.(nodePort) 30091: .*choose another one`,
+		advice: `(spec)\.(nodePort) 30091 .*choose another one`,
 		follow: func(a *adviser, m []string) {
 			a.patch(webServers, "default", "web", object{m[1]: object{m[2]: 30092}})
 		},

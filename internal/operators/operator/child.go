@@ -127,9 +127,9 @@ func SelectorLabels(app, name string) map[string]any {
 // SelectorKeys are the keys of SelectorLabels.
 var SelectorKeys = []string{nameLabel, instanceLabel}
 
-// LookAtPods is the next step of a message about pods that are not as they should be.
+// LookAtPods is the next step where pods are not as they should be.
 func LookAtPods(namespace, selector string) string {
-	return fmt.Sprintf("; look at the pods with `kubectl describe pods -n %s -l %s`", namespace, selector)
+	return fmt.Sprintf("look at the pods with `kubectl describe pods -n %s -l %s`", namespace, selector)
 }
 
 // Selector is SelectorLabels in the form of `kubectl get -l`, keys in order.

@@ -10,6 +10,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -118,11 +119,8 @@ type Definition[T object[Status], Status any] struct {
 	Finalizer string
 	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
 	Known func(cr T) map[kube.Key]string
-	// Public are the reasons of its own whose messages consist of names, counts and field paths alone (see
-	// controller.Shows).
-	Public []string
 	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
-	Problem func(cr T, r apply.Result) *conditions.Problem
+	Problem func(cr T, r apply.Result) *health.Problem
 }
 
 // Declare returns the children of a custom resource as the engine takes them.

@@ -24,6 +24,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/podpolicy"
 )
@@ -87,8 +88,8 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 // follow ties r to the controller that runs it.
 func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	r.backlog = c.Backlog
-	shows := controller.Shows{Children: r.children.Children, Short: r.ShortNames, Example: r.Example,
-		Public: slices.Concat(public, r.Public)}
+	r.found = c.Report
+	shows := controller.Shows{Children: r.children.Children, Short: r.ShortNames, Example: r.Example}
 	if r.Pods {
 		shows.Pods = func(ctx context.Context, owner kube.Object) (controller.Pods, error) {
 			m := owner.ObjectMeta()
@@ -109,7 +110,8 @@ type reconciler[T object[Status], Status any, P status[Status]] struct {
 	events   *events.Recorder
 	policy   podpolicy.Policy
 	unready  unready
-	backlog  func() int // of the controller
+	backlog  func() int                            // of the controller
+	found    func(key kube.Key, p *health.Problem) // Report of the controller
 }
 
 // Reconcile makes the children of a custom resource what it declares, and its status what was seen.
@@ -119,6 +121,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		return controller.Done, err
 	}
 	if !ok || cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
+		r.found(key, nil)
 		r.unready.forget(key)
 		if r.children.Forget(key); !ok {
 			r.objects.Forget(key)
@@ -186,13 +189,16 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 		}
 	}
 	want, err := r.Declare(cr, inputs...)
-	reason, next := "InvalidSpec", "; correct the spec"
+	p := health.Problem{Reason: "InvalidSpec", Public: "the spec is not valid", Next: "correct the spec",
+		Severity: health.Stalled}
 	if err == nil {
-		err, reason, next = checkTemplates(r.policy, want), "TemplateRefused", "; correct spec.template"
+		err = checkTemplates(r.policy, want)
+		p.Reason, p.Public, p.Next = "TemplateRefused", "the pod template is refused", "correct spec.template"
 	}
 	if err != nil {
-		f.errs = append(f.errs, controller.TerminalFor(reason, err))
-		f.problem = &conditions.Problem{Reason: reason, Message: err.Error() + next, Stalled: true}
+		f.errs = append(f.errs, controller.TerminalFor(p.Reason, err))
+		p.Quoted = err.Error()
+		f.problem = &p
 		if f.seen, err = r.children.Owned(ctx, owner); err != nil {
 			f.errs, f.stale = append(f.errs, err), true
 		}
@@ -210,7 +216,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 	report := r.children.Apply(ctx, owner, want, hold)
 	r.see(cr, &report, f)
 	if !conditions.IsPaused(cr.meta().Annotations) {
-		f.paused = "" // nothing was changed because of the finalizer, which is reported
+		f.paused = nil // nothing was changed because of the finalizer, which is reported
 	}
 	return cr
 }
@@ -243,7 +249,7 @@ func (r *reconciler[T, Status, P]) see(cr T, report *apply.Report, f *findings) 
 		f.errs, f.stale = append(f.errs, report.Err), true
 	}
 	for i := range f.seen {
-		var special *conditions.Problem
+		var special *health.Problem
 		if r.Problem != nil {
 			special = r.Problem(cr, f.seen[i])
 		}
@@ -293,6 +299,7 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, paused.Message)
 	}
 	f.mergeInto(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
+	r.found(cr.meta().Key(), set.Problem)
 	*P(&after).common() = CommonOf(before, &set, cr.meta().Generation, time.Now())
 	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {

@@ -36,7 +36,7 @@ func TestChildrenAreShownWithTheirStateAndWhatIsInTheWay(t *testing.T) {
 		shown()
 		w.Create("a", hello)
 		w.Pass(time.Second)
-		const taken = "Service missing: foreign Service default/a exists and is not managed by skiff"
+		const taken = "Service missing: foreign exists and is not managed by skiff"
 		shown(taken, "Deployment not ready: as declared", declared)
 		w.RollOut("a")
 		shown(taken, "Deployment ready: as declared", declared)

@@ -74,7 +74,7 @@ func TestAWholeLifeWithTheRequestsAndTheEventsOfEachStep(t *testing.T) {
 		w.Delete(configMaps, "a")
 		w.WantRequests("GET pages/a 200", "POST configmaps 201") // has it gone with its owner?
 		w.Patch(pages, "a", `{"spec":{"text":""}}`)
-		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: must not be empty; correct the spec")
+		w.WantCondition("a", "Stalled", "True/InvalidSpec", "spec.text: must not be empty", "correct the spec")
 		w.Patch(pages, "a", `{"spec":{"text":"other","replicas":7}}`)
 		w.Want("text", text(w), "other")
 		w.RollOut("a")

@@ -248,8 +248,8 @@ func TestAFightIsPausedAndReportedAndTheAdviceHelps(t *testing.T) {
 			}
 		}
 		fight(20)
-		w.WantCondition("a", "Degraded", "True/Contested", `ConfigMap default/a: field manager "user"`,
-			` keeps changing data.index.html; stop it, or set skiff.dev/paused: "true"; skiff tries again`)
+		w.WantCondition("a", "Degraded", "True/Contested", `ConfigMap default/a cannot be kept`,
+			`field manager "user" keeps changing data.index.html; stop it, or set skiff.dev/paused: "true"; skiff tries again`)
 		w.Want("applies", w.Count("APPLY"), 5)
 		w.Patch(pages, "a", pause)
 		w.Forget()
@@ -324,7 +324,7 @@ func TestAnOutageIsReportedOnceAndIsNoReasonToBeStalled(t *testing.T) {
 		w.Create("a", hello)
 		w.Pass(10 * time.Minute)
 		w.WantCondition("a", "Degraded", "True/DeploymentFailed",
-			"the webhook is starting; skiff tries again")
+			"the webhook is starting", "skiff tries again")
 		w.WantCondition("a", "Stalled", "False/AsExpected")
 		w.Forget()
 		w.Pass(30 * time.Minute)
@@ -344,8 +344,8 @@ func TestOneChildFailingDoesNotHoldUpTheOthersAndIsStalledInTheEnd(t *testing.T)
 		w.WantCondition("a", "Degraded", "True/DeploymentRefused")
 		w.WantCondition("a", "Stalled", "False/AsExpected")
 		w.Pass(12 * time.Minute)
-		w.WantCondition("a", "Stalled", "True/DeploymentRefused", "exceeded quota; raise the quota or ask for less, "+
-			"skiff tries again")
+		w.WantCondition("a", "Stalled", "True/DeploymentRefused", "exceeded quota",
+			"raise the quota or ask for less, skiff tries again")
 		w.Want("Events", w.EventLines("a"), []string{"Normal Create", "Warning DeploymentRefused Deployment/a"})
 		w.Forget()
 		w.Pass(time.Hour)

@@ -9,17 +9,18 @@ import (
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 )
 
 // findings are what came of one round.
 type findings struct {
 	kind    string // of the custom resource
 	seen    Seen
-	problem *conditions.Problem // the first and worst; nil: none
-	about   *apply.Result       // the child that problem, or failed, is about; nil: none
-	failed  error               // of the first child that failed; it becomes problem if there is no other
-	note    string              // something that could not be done as declared, and is all right; "": nothing
-	paused  string              // what differs and is left so because the custom resource is paused; "": nothing
+	problem *health.Problem // the first and worst; nil: none
+	about   *apply.Result   // the child that problem, or failed, is about; nil: none
+	failed  error           // of the first child that failed; it becomes problem if there is no other
+	note    string          // something that could not be done as declared, and is all right; "": nothing
+	paused  *health.Problem // what differs and is left so because the custom resource is paused; nil: nothing
 	wait    time.Duration
 	removed bool // the finalizer is off
 	stale   bool // what was seen is out of date already: do not write it down
@@ -35,18 +36,18 @@ func (f *findings) good() bool {
 		o := f.seen[i].Outcome
 		written = written || o == apply.Created || o == apply.Applied
 	}
-	return written && f.problem == nil && f.failed == nil && f.note == "" && f.paused == "" && !f.stale
+	return written && f.problem == nil && f.failed == nil && f.note == "" && f.paused == nil && !f.stale
 }
 
 func (f *findings) err() error { return errors.Join(f.errs...) }
 
 // add takes in what came of one child. special replaces the usual problem if it is not nil.
-func (f *findings) add(r *apply.Result, special *conditions.Problem) {
-	if r.Outcome == apply.Paused && f.paused == "" {
-		f.paused = r.Message
+func (f *findings) add(r *apply.Result, special *health.Problem) {
+	if r.Outcome == apply.Paused && f.paused == nil {
+		f.paused = &r.Problem
 	}
-	if r.Outcome == apply.Created && r.Message != "" {
-		f.note = r.Message
+	if r.Outcome == apply.Created && r.Problem.Public != "" {
+		f.note = r.Problem.Note()
 	}
 	f.wait = apply.Earlier(f.wait, r.Wait)
 	f.stale = f.stale || r.Outcome == apply.Conflict
@@ -87,45 +88,33 @@ func (f *findings) explain(ctx context.Context) {
 		if f.about != nil {
 			kind = f.about.Resource.Kind
 		}
-		f.problem = conditions.Failed(kind, f.failed, next.Step, next.Stalled)
+		f.problem = health.OfWrite(kind, f.failed, next.Step, next.Severity())
 	}
 }
 
-// Reasons of problems with children whose messages name them and their fields, and say nothing of what is in them.
-const (
-	nameTaken = "NameTaken"
-	contested = "Contested"
-	waiting   = "Waiting"
-)
-
-var public = []string{nameTaken, contested, waiting, conditions.Paused, "Annotated"}
-
-// problemOf returns the problem that lies in what came of a child of a custom resource of that kind, nil if there is
-// none.
-func problemOf(kind string, r *apply.Result) *conditions.Problem {
+// problemOf returns the Problem in the outcome of a child of a custom resource of that kind, nil if there is none. The
+// Problem of the child itself names fields and objects; here is added what that means to the custom resource.
+func problemOf(kind string, r *apply.Result) *health.Problem {
+	p := r.Problem
 	switch r.Outcome {
 	case apply.Foreign:
-		reason := nameTaken
-		if r.Misfit {
-			reason = "NotAdopted"
+		if p.Reason != apply.NotAdopted {
+			p.Reason = "NameTaken"
 		}
-		return &conditions.Problem{Reason: reason,
-			Message: r.Message + "; delete it or give the " + kind + " another name, skiff looks again"}
+		p.Next = "delete it or give the " + kind + " another name, skiff looks again"
 	case apply.Contested:
-		return &conditions.Problem{Reason: contested,
-			Message: r.Message + "; stop it, or set " + conditions.PausedAnnotation + ": \"true\"; skiff tries " +
-				"again"}
+		p.Reason = "Contested"
+		p.Next = "stop it, or set " + conditions.PausedAnnotation + ": \"true\"; skiff tries again"
 	case apply.Waiting:
-		return &conditions.Problem{Reason: waiting, Message: r.Message + "; skiff looks again",
-			Passing: true}
+		p.Reason, p.Severity, p.Next = "Waiting", health.Passing, "skiff looks again"
 	case apply.PortTaken:
-		return &conditions.Problem{Reason: "NodePortRefused",
-			Message: "no node port: " + r.Message + "; free it, skiff looks again"}
+		p.Reason, p.Next = "NodePortRefused", "free it, skiff looks again"
 	case apply.NoNodePort:
-		return &conditions.Problem{Reason: "NoNodePort", Message: "the cluster has no free node port: " + r.Message +
-			"; delete a Service that has one, skiff tries again"}
+		p.Reason, p.Next = "NoNodePort", "delete a Service that has one, skiff tries again"
+	default:
+		return nil
 	}
-	return nil
+	return &p
 }
 
 // nodePortChanged is the reason of Degraded where all is well, but has changed.
@@ -142,13 +131,17 @@ func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition,
 	case was.Reason == nodePortChanged && was.ObservedGeneration == generation:
 		set.Degraded = conditions.New(conditions.Degraded, false, was.Reason, was.Message) // it is still news
 	}
-	if f.paused != "" {
-		message := f.paused + "; " + paused.Message
-		set.Ready = conditions.New(conditions.Ready, false, conditions.Paused, message)
-		set.Progressing = conditions.New(conditions.Progressing, false, conditions.Paused, message)
+	if f.paused != nil {
+		p := *f.paused
+		p.Reason, p.Next, p.Severity = conditions.Paused, paused.Message, health.Passing
+		set.Report(&p)
+		set.Progressing = conditions.New(conditions.Progressing, false, p.Reason, p.Note())
 	}
 	if p := f.problem; p != nil && (len(f.seen) == 0 || f.seen[0].Live == nil) {
-		set.Progressing = conditions.New(conditions.Progressing, p.Passing, p.Reason, p.Message)
+		set.Progressing = conditions.New(conditions.Progressing, p.Severity == health.Passing, p.Reason, p.Note())
 	}
 	set.Report(f.problem)
+	if set.Problem == nil && paused.Status == conditions.True {
+		set.Problem = &health.Problem{Reason: paused.Reason, Public: paused.Message}
+	}
 }

@@ -2,11 +2,13 @@ package operator
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -30,7 +32,7 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 	const none = "False/AsExpected"
 	there := Seen{{Live: &apply.Live[struct{}]{}}}
 	missing := Seen{{}}
-	taken := &conditions.Problem{Reason: "NameTaken", Message: "m"}
+	taken := &health.Problem{Reason: "NameTaken", Public: "m"}
 	for _, test := range []struct {
 		name                                  string
 		f                                     findings
@@ -42,15 +44,16 @@ func TestWhatIsInTheWayShowsInTheConditions(t *testing.T) {
 			"False/Children", "True/NameTaken", none},
 		{"the name of the first child is taken", findings{seen: missing, problem: taken}, false, "False/NameTaken",
 			"False/NameTaken", "True/NameTaken", none},
-		{"invalid spec", findings{problem: &conditions.Problem{Reason: "InvalidSpec", Message: "m", Stalled: true}},
-			false,
+		{"invalid spec", findings{problem: &health.Problem{Reason: "InvalidSpec", Public: "m",
+			Severity: health.Stalled}}, false,
 			"False/InvalidSpec", "False/InvalidSpec", "True/InvalidSpec", "True/InvalidSpec"},
-		{"waiting for a deletion", findings{seen: missing, problem: &conditions.Problem{Reason: "Waiting",
-			Message: "m", Passing: true}}, false,
+		{"waiting for a deletion", findings{seen: missing, problem: &health.Problem{Reason: "Waiting",
+			Public: "m", Severity: health.Passing}}, false,
 			"False/Waiting", "True/Waiting", none, none},
 		{"another node port", findings{seen: there, note: "m"}, true, "True/Children", "False/Children",
 			"False/NodePortChanged", none},
-		{"paused", findings{seen: there, paused: "differs"}, true, "False/Paused", "False/Paused", none, none},
+		{"paused", findings{seen: there, paused: &health.Problem{Public: "differs"}}, true, "False/Paused",
+			"False/Paused", none, none},
 	} {
 		_, got := conditionsOf(&test.f, test.well, nil, 5)
 		want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
@@ -76,20 +79,24 @@ func TestNodePortChangeIsNewsUntilTheSpecChanges(t *testing.T) {
 }
 
 func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
-	for o, want := range map[apply.Outcome]*conditions.Problem{
-		apply.Foreign: {Reason: "NameTaken", Message: "what happened; delete it or give the WebServer another " +
-			"name, skiff looks again"},
-		apply.Contested: {Reason: "Contested", Message: "what happened; stop it, or set skiff.dev/paused: \"true\"; " +
-			"skiff tries again"},
-		apply.Waiting: {Reason: "Waiting", Message: "what happened; skiff looks again",
-			Passing: true},
-		apply.PortTaken: {Reason: "NodePortRefused", Message: "no node port: what happened; free it, skiff looks " +
-			"again"},
-		apply.Unchanged: nil, apply.Created: nil, apply.Applied: nil, apply.Conflict: nil,
+	for o, want := range map[apply.Outcome]string{
+		apply.Foreign: "NameTaken: Service shop/web happened; delete it or give the WebServer another name, skiff " +
+			"looks again",
+		apply.Contested: `Contested: Service shop/web happened; stop it, or set skiff.dev/paused: "true"; skiff ` +
+			"tries again",
+		apply.Waiting:   "Waiting passing: Service shop/web happened; skiff looks again",
+		apply.PortTaken: "NodePortRefused: Service shop/web happened; free it, skiff looks again",
+		apply.NoNodePort: "NoNodePort: Service shop/web happened; delete a Service that has one, skiff tries " +
+			"again",
+		apply.Unchanged: "", apply.Created: "", apply.Applied: "", apply.Conflict: "",
 	} {
-		p := problemOf("WebServer", &apply.Result{Outcome: o, Message: "what happened"})
-		if !reflect.DeepEqual(p, want) {
-			t.Errorf("%v: got %+v, want %+v", o, p, want)
+		got := ""
+		if p := problemOf("WebServer", &apply.Result{Outcome: o,
+			Problem: health.Problem{Subject: "Service shop/web", Public: "happened"}}); p != nil {
+			got = strings.TrimSpace(p.Reason+" "+string(p.Severity)) + ": " + p.Note()
+		}
+		if got != want {
+			t.Errorf("%v: got %q, want %q", o, got, want)
 		}
 	}
 }

@@ -27,11 +27,11 @@ const (
 	maxPod = 64 << 10
 )
 
-// Unready says why the pods of a custom resource are not ready: the reason of the newest of them, and a text for it
-// that counts those with the same one.
+// Unready says why the pods of a custom resource are not ready: the reason of the newest pod, a text that counts the
+// pods with the same reason, and the words of the scheduler or the kubelet.
 type Unready struct {
-	Reason, Message string // "": nothing can be said
-	Slow            bool   // it may be no fault
+	Reason, Public, Quoted string // "": nothing can be said
+	Slow                   bool   // it may be no fault
 }
 
 // unready knows why the pods of custom resources are not ready that have waited for them for long.
@@ -175,16 +175,13 @@ func unreadyOf(pods []*Pod, now time.Time) Unready {
 	if newest == nil {
 		return Unready{}
 	}
-	u := Unready{Reason: what.reason, Slow: what.reason == podNotReady}
-	switch n := alike[what]; {
-	case what.reason == unschedulable && n == 1:
-		u.Message = "pod " + newest.Name + " cannot be scheduled: " + what.message
-	case what.reason == unschedulable:
-		u.Message = fmt.Sprintf("%d pods cannot be scheduled: %s", n, what.message)
-	case n == 1:
-		u.Message = "pod " + newest.Name + ": " + Join(what.reason, what.message)
-	default:
-		u.Message = fmt.Sprintf("%d pods: %s", n, Join(what.reason, what.message))
+	u := Unready{Reason: what.reason, Quoted: what.message, Slow: what.reason == podNotReady}
+	who := "pod " + newest.Name
+	if n := alike[what]; n > 1 {
+		who = fmt.Sprintf("%d pods", n)
+	}
+	if u.Public = who + ": " + what.reason; what.reason == unschedulable {
+		u.Public = who + " cannot be scheduled"
 	}
 	return u
 }

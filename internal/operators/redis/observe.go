@@ -7,6 +7,7 @@ import (
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 )
 
 // observe returns the status that follows from what was seen, and how far the pods are.
@@ -65,13 +66,13 @@ func serves(r *apply.Result) bool {
 // progressOf compares the pods with what is declared.
 func progressOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now time.Time) conditions.Progress {
 	if rd.Deleting() {
-		return conditions.Progress{Reason: "Deleting",
-			Message: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}
+		return conditions.Progress{Problem: health.Problem{Reason: "Deleting", Severity: health.Passing,
+			Public: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}}
 	}
 	num := int32(len(declared))
 	look := operator.LookAtPods(rd.Namespace, s.Selector)
 	available, p := examine(declared, now)
-	p.Message += look
+	p.Next = look
 	existing, foreign := int32(0), int32(0)
 	for _, r := range declared {
 		switch {
@@ -81,24 +82,27 @@ func progressOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 			foreign++
 		}
 	}
+	is := func(reason, next, format string, args ...any) {
+		p.Problem = health.Problem{Reason: reason, Public: fmt.Sprintf(format, args...), Next: next,
+			Severity: health.Passing}
+	}
 	switch {
 	case p.Failed:
 	case len(surplus) > 0:
-		p.Reason, p.Message = "ScalingDown", conditions.DeletingSurplus(len(surplus))+", one at a time"
+		is("ScalingDown", "", "%s, one at a time", conditions.DeletingSurplus(len(surplus)))
 	case existing+foreign < num:
-		p.Reason, p.Message = "PodsMissing", fmt.Sprintf("%d of %d pods are there", existing, num)
+		is("PodsMissing", "", "%d of %d pods are there", existing, num)
 	case s.UpdatedReplicas+foreign < num:
-		p.Reason = "RollingOut"
-		p.Message = fmt.Sprintf("%d of %d pods are of revision %s; "+
-			"the others follow one at a time, the highest first", s.UpdatedReplicas, num, declared[0].Declared)
+		is("RollingOut", "the others follow one at a time, the highest first", "%d of %d pods are of revision %s",
+			s.UpdatedReplicas, num, declared[0].Declared)
 	case available+foreign < num:
-		p.Reason, p.Message = "PodsNotReady", fmt.Sprintf("%d of %d pods are available", available, num)+look
+		is("PodsNotReady", look, "%d of %d pods are available", available, num)
 	case foreign > 0:
-		p.Failed, p.Stuck, p.Reason = true, true, "NameTaken"
-		p.Message = fmt.Sprintf("%d of %d pods are there, the names of the others are taken", existing, num)
+		p.Failed, p.Stuck = true, true
+		is("NameTaken", "", "%d of %d pods are there, the names of the others are taken", existing, num)
 	default:
-		return conditions.Progress{Done: true, Reason: "Complete",
-			Message: fmt.Sprintf("%d of %d pods are ready on port %d", num, num, rd.Spec.Port)}
+		p = conditions.Progress{Done: true}
+		is("Complete", "", "%d of %d pods are ready on port %d", num, num, rd.Spec.Port)
 	}
 	return p
 }
@@ -108,10 +112,12 @@ func progressOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now tim
 func examine(declared []*apply.Result, now time.Time) (available int32, p conditions.Progress) {
 	newest := false // p is about a pod of the declared revision
 	for _, r := range declared {
-		reason, message, wait := "", "", time.Duration(0)
+		var fault health.Problem
+		var wait time.Duration
 		switch {
 		case r.Ending != "":
-			reason, message = operator.PodEnded, "pod "+r.Key.Name+": "+r.Ending
+			fault = health.Problem{Reason: operator.PodEnded, Quoted: r.Ending, Public: fmt.Sprintf("pod %s keeps "+
+				"ending, and the next one is created after a pause of %s", r.Key.Name, r.Pause)}
 		case !stays(r):
 			continue
 		case serves(r):
@@ -120,14 +126,14 @@ func examine(declared []*apply.Result, now time.Time) (available int32, p condit
 			}
 			continue
 		default:
-			if reason, message, wait = operator.FaultOf(podOf(r), now); reason != "" {
-				message = "pod " + r.Key.Name + " is not ready: " + operator.Join(reason, message)
+			if fault.Reason, fault.Quoted, wait = operator.FaultOf(podOf(r), now); fault.Reason != "" {
+				fault.Public = "pod " + r.Key.Name + " is not ready: " + fault.Reason
 			}
 		}
 		p.Recheck = apply.Earlier(p.Recheck, wait)
-		if ours := r.Live == nil || r.Revision == r.Declared; reason != "" && (ours || !newest) {
+		if ours := r.Live == nil || r.Revision == r.Declared; fault.Reason != "" && (ours || !newest) {
 			newest = ours
-			p.Failed, p.Stuck, p.Reason, p.Message = true, true, reason, message
+			p.Failed, p.Stuck, p.Problem = true, true, fault
 		}
 	}
 	return available, p

@@ -28,7 +28,7 @@ func podsOf(num int, words string) operator.Seen {
 		switch {
 		case word == "_":
 		case word == "f":
-			r.Outcome, r.Message = apply.Foreign, "Pod default/"+r.Key.Name+" exists and is not managed by skiff"
+			r.Outcome = apply.Foreign
 		default:
 			p := &pod{}
 			p.Name, p.UID, p.CreationTimestamp = r.Key.Name, "uid-"+r.Key.Name, noon.Add(-time.Hour)
@@ -45,7 +45,7 @@ func podsOf(num int, words string) operator.Seen {
 				r.Deleting = true
 			case "!":
 				p.Status.Phase, p.Status.Reason, p.Status.Message = "Failed", "Evicted", "low on memory"
-				ready.Status, r.Ending = "False", "it keeps ending (Evicted)"
+				ready.Status, r.Ending = "False", "Evicted"
 			}
 			p.Status.Conditions = []operator.PodCondition{ready}
 			r.Live, r.Revision = p, word[:1]

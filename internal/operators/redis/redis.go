@@ -47,7 +47,6 @@ kind: Redis
 metadata: {name: cache}
 spec: {port: 6379, num: 3}
 `,
-	Public: []string{"RollingOut", "PodsMissing", "PodsNotReady", "ScalingDown", "Deleting"},
 	Observe: func(rd *Redis, seen operator.Seen, _ operator.Unready) (Status, conditions.Set) {
 		s, progress := observe(rd, seen, time.Now())
 		return s, progress.Set()

@@ -2,13 +2,14 @@ package restart
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -39,12 +40,12 @@ func (n *namespace) allows(other string) bool {
 const lookAgain = "; skiff looks again"
 
 // stop stops a trigger until the problem is solved.
-func stop(s State, p *conditions.Problem) decision {
+func stop(s State, p *health.Problem) decision {
 	return decision{state: s, restart: -1, problem: p}
 }
 
 // refuse is stop for a trigger that must not act on what it has seen of pods, now or later: that is forgotten.
-func refuse(s State, p *conditions.Problem) decision {
+func refuse(s State, p *health.Problem) decision {
 	s = s.clone()
 	s.Seen, s.Pending, s.Round = "", nil, nil
 	return stop(s, p)
@@ -54,8 +55,8 @@ func refuse(s State, p *conditions.Problem) decision {
 // see the pods of its source.
 func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
-		d = stop(r.t.Status.State, stalled("TooManyTriggers", "namespace %s has more than %d RestartTriggers, "+
-			"and only the oldest %[2]d work; delete some"+lookAgain, r.t.Namespace, maxTriggers))
+		d = stop(r.t.Status.State, stalled("TooManyTriggers", "delete some"+lookAgain, "namespace %s has more "+
+			"than %d RestartTriggers, and only the oldest %[2]d work", r.t.Namespace, maxTriggers))
 		d.again(controller.SlowDelay, "rechecks the number of triggers")
 		return d, nil
 	}
@@ -69,13 +70,15 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 		r.allowed = r.now
 		return d, nil
 	case err == nil, kube.IsNotFound(err): // whether the namespace exists stays a secret
-		d = refuse(r.t.Status.State, stalled("SourceNotAllowed", "spec.source.namespace: namespace %s does not allow "+
-			"RestartTriggers of namespace %s, or does not exist; annotate it with %s: %[2]q"+lookAgain,
-			rl.namespace, r.t.Namespace, AllowAnnotation))
+		d = refuse(r.t.Status.State, stalled("SourceNotAllowed",
+			fmt.Sprintf("annotate it with %s: %q%s", AllowAnnotation, r.t.Namespace, lookAgain),
+			"spec.source.namespace: namespace %s does not allow RestartTriggers of namespace %s, or does not exist",
+			rl.namespace, r.t.Namespace))
 	case kube.IsForbidden(err):
-		d = stop(r.t.Status.State, stalled("SourceNotAllowed", "spec.source.namespace: skiff cannot see whether "+
-			"namespace %s has the annotation %s that allows this: %s; grant get on namespaces"+lookAgain,
-			rl.namespace, AllowAnnotation, kube.Explain(err)))
+		p := stalled("SourceNotAllowed", "grant get on namespaces"+lookAgain, "spec.source.namespace: skiff cannot "+
+			"see whether namespace %s has the annotation %s that allows this", rl.namespace, AllowAnnotation)
+		p.Quoted = kube.Explain(err)
+		d = stop(r.t.Status.State, p)
 	default:
 		return r.fail(ctx, r.t.Status.State, err)
 	}

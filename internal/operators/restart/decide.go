@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 )
 
 const (
@@ -25,14 +25,14 @@ const (
 // decision is what to do now.
 type decision struct {
 	state   State
-	restart int                 // place of the target to restart, at state.Round.Time, once state is stored; -1: none
-	wait    time.Duration       // run again after this time; 0: at the next change
-	cause   string              // of that run
-	waiting *conditions.Problem // what the restart waits for
-	problem *conditions.Problem // what the user has to do something about
-	partial string              // which pods of a target no restart replaces; "": there are none
-	stale   bool                // read the targets and decide again: the rest is of no use before
-	cycle   []string            // the triggers on the way back to this one
+	restart int             // place of the target to restart, at state.Round.Time, once state is stored; -1: none
+	wait    time.Duration   // run again after this time; 0: at the next change
+	cause   string          // of that run
+	waiting *health.Problem // what the restart waits for
+	problem *health.Problem // what the user has to do something about
+	partial string          // which pods of a target no restart replaces; "": there are none
+	stale   bool            // read the targets and decide again: the rest is of no use before
+	cycle   []string        // the triggers on the way back to this one
 }
 
 // again asks for another run, unless an earlier one is asked for already.
@@ -64,8 +64,8 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 		}
 		if t.live == nil && d.problem == nil {
 			d.again(looked, "rechecks the missing target")
-			d.problem = &conditions.Problem{Reason: targetMissing, Message: "there is no " + t.String() +
-				"; create it or correct the target, skiff looks again"}
+			d.problem = &health.Problem{Reason: targetMissing, Public: "there is no " + t.String(),
+				Next: "create it or correct the target, skiff looks again"}
 		}
 	}
 	if d.reverted(targets, now) {
@@ -198,9 +198,11 @@ func (d *decision) hold(t target, reason, message string, since, now time.Time) 
 	if t.other != "" {
 		message += fmt.Sprintf(", RestartTrigger %s is restarting it", t.other)
 	}
-	message += "; resumes when that is over"
-	if d.waiting == nil || d.waiting.Passing { // what only a user can end is said first
-		d.waiting = &conditions.Problem{Reason: reason, Message: message, Passing: passing}
+	if d.waiting == nil || d.waiting.Severity == health.Passing { // what only a user can end is said first
+		d.waiting = &health.Problem{Reason: reason, Public: message, Next: "resumes when that is over"}
+		if passing {
+			d.waiting.Severity = health.Passing
+		}
 	}
 }
 
@@ -218,10 +220,9 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 		case !same:
 			mine.RestartedAt = nil
 		default:
-			d.problem = stalled(reverted, "another field manager removed the annotation %s of %s, which "+
-				"rolled it out once more; "+
-				"configure it to ignore that annotation, then change this spec or restart the target by hand",
-				restartedAt, t)
+			d.problem = stalled(reverted, "configure it to ignore that annotation, then change this spec or restart "+
+				"the target by hand", "another field manager removed the annotation %s of %s, which rolled it out "+
+				"once more", restartedAt, t)
 			return true
 		}
 	}
@@ -237,7 +238,11 @@ const retryRefused = "retries the refused restart"
 func (d *decision) refused(l reading, err error, now time.Time) reading {
 	tried := now.Sub(d.state.Round.Time)
 	wait := min(max(tried/8, minPoll), controller.SlowDelay)
-	l.refusal, l.retry = failed(err, "skiff tries again", tried >= stuckAfter), now.Add(wait)
+	severity := health.Failing
+	if tried >= stuckAfter {
+		severity = health.Stalled
+	}
+	l.refusal, l.retry = failed(err, "skiff tries again", severity), now.Add(wait)
 	d.restart, d.problem = -1, l.refusal
 	d.again(wait, retryRefused)
 	return l

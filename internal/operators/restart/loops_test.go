@@ -125,7 +125,7 @@ func TestWhatASchemaShouldHaveRefusedIsSaidInTheStatusOnce(t *testing.T) {
 		for _, name := range []string{"everything", "duration"} {
 			w.WantCondition(name, "Ready", "False/InvalidSpec")
 			w.WantCondition(name, "Stalled", "True/InvalidSpec")
-			if m := w.Message(name, "Ready"); !strings.HasPrefix(m, "spec.") ||
+			if m := w.Message(name, "Ready"); !strings.Contains(m, "(spec.") ||
 				!strings.HasSuffix(m, "; correct the spec") {
 				t.Errorf("%s: message %q", name, m)
 			}

@@ -14,57 +14,59 @@ import (
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 )
 
-// stalled is a problem that only a user can solve.
-func stalled(reason, format string, args ...any) *conditions.Problem {
-	return &conditions.Problem{Reason: reason, Message: fmt.Sprintf(format, args...), Stalled: true}
+// stalled is a Problem that only a user can end, by a step.
+func stalled(reason, step, format string, args ...any) *health.Problem {
+	return &health.Problem{Reason: reason, Severity: health.Stalled, Public: fmt.Sprintf(format, args...), Next: step}
 }
 
 // circular is a trigger whose restarts come back to it.
-func circular(way []string) *conditions.Problem {
+func circular(way []string) *health.Problem {
 	if len(way) == 1 {
-		return stalled("SelfReference", "the selector matches the pods of a target, so each restart would be "+
-			"followed by another; narrow it")
+		return stalled("SelfReference", "narrow it",
+			"the selector matches the pods of a target, so each restart would be followed by another")
 	}
 	cycle := strings.Join(append(slices.Clip(way), way[0]), " -> ")
-	return stalled("Cycle", "cycle %s: the pods of a target of each are source pods of the next, so restarts would "+
-		"never end; narrow the selector of one of them", cycle)
+	return stalled("Cycle", "narrow the selector of one of them", "cycle %s: the pods of a target of each are source "+
+		"pods of the next, so restarts would never end", cycle)
 }
 
-// failed is a request that failed, with what follows from it. Its message is the same for each attempt, because a
-// new message is a write.
-func failed(err error, step string, stalled bool) *conditions.Problem {
-	p := &conditions.Problem{Reason: "RequestFailed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
-	if kube.IsForbidden(err) {
-		p.Reason, p.Message = "Forbidden", kube.Explain(err)+"; grant it, "+step
+// failed is a request that failed. A refusal is tried again as well: a webhook or a quota may be the cause.
+func failed(err error, step string, severity health.Severity) *health.Problem {
+	p := health.OfRequest(err, step)
+	if p.Reason, p.Severity = "RequestFailed", severity; kube.IsForbidden(err) {
+		p.Reason, p.Next = "Forbidden", "grant it, "+step
 	}
-	return p
+	return &p
 }
 
 // noSource says why the source pods are not known.
-func noSource(namespace string, err error) *conditions.Problem {
+func noSource(namespace string, err error) *health.Problem {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
 	}
-	return stalled("SourceOutOfScope", "spec.source.namespace: skiff does not watch %s (%s); "+
-		"add it to --watch-namespaces or choose another", namespace, err)
+	return stalled("SourceOutOfScope", "add it to --watch-namespaces or choose another",
+		"spec.source.namespace: skiff does not watch %s (%s)", namespace, err)
 }
 
-// observe returns the status that follows from a decision. r is nil where the trigger is refused.
-func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) Status {
-	s := Status{State: d.state, Cycle: d.cycle}
+// observe returns the status that follows from a decision, and why the trigger is not ready. r is nil where the trigger is refused.
+func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) (s Status,
+	why *health.Problem) {
+	s = Status{State: d.state, Cycle: d.cycle}
 	if r != nil {
 		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), join(",", r.targets), matching
-		if s.Pending != nil && !r.suspended && (d.problem == nil || !d.problem.Stalled) && s.Round == nil {
+		if s.Pending != nil && s.Round == nil && !r.suspended &&
+			(d.problem == nil || d.problem.Severity != health.Stalled) {
 			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
 		}
 	}
 	set := conditionsOf(t, r, d, &s, now)
 	s.Common = operator.CommonOf(&t.Status.Common, &set, t.Generation, now)
-	return s
+	return s, set.Problem
 }
 
 // next returns when the pending restart is due, nil if it is already. A difference of a second is rounding.
@@ -97,29 +99,32 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 		set.Paused = conditions.New(conditions.Paused, true, "Suspended",
 			"nothing is restarted; what happens meanwhile makes one restart when spec.suspend is false again")
 	}
-	ready := func(ok bool, reason, message string) {
-		set.Ready = conditions.New(conditions.Ready, ok, reason, message)
+	ready := func(message string) { set.Ready = conditions.New(conditions.Ready, true, armed, message) }
+	notReady := func(reason, public, quoted, next string) {
+		set.Problem = &health.Problem{Reason: reason, Public: public, Quoted: quoted, Next: next,
+			Severity: health.Passing}
+		set.Ready = conditions.New(conditions.Ready, false, reason, set.Problem.Note())
 	}
 	progressing := func(on bool, reason, message string) {
 		set.Progressing = conditions.New(conditions.Progressing, on, reason, message)
 	}
 	progressing(false, armed, "no restart is pending or under way")
 	if r != nil {
-		ready(true, armed, fmt.Sprintf("watches pods with %s for %s%s", r.selector, join(", ", r.on), r.raised))
+		ready(fmt.Sprintf("watches pods with %s for %s%s", r.selector, join(", ", r.on), r.raised))
 		if s.MatchingPods == 0 {
-			ready(false, noMatching, fmt.Sprintf("no pod in namespace %s matches %s; "+
-				"resumes when one does", r.namespace, r.selector))
+			notReady(noMatching, "no pod in namespace "+r.namespace+" matches the selector", r.selector.String(),
+				"resumes when one does")
 		}
 	}
 	if set.Paused.Status == conditions.True {
-		ready(false, set.Paused.Reason, set.Paused.Message)
+		notReady(set.Paused.Reason, set.Paused.Message, "", "")
 	}
 	switch {
 	case r == nil: // refused: the problem says it all
 	case s.Round != nil:
 		text := fmt.Sprintf("restarting %s: %s", join(",", r.targets), s.Round.Note)
 		progressing(true, restarting, text)
-		ready(false, restarting, text)
+		notReady(restarting, text, "", "")
 	case s.Pending != nil && s.NextRestartTime != nil:
 		_, limit := s.due(r, now)
 		progressing(true, pending, fmt.Sprintf("%s; %sthe restart is due at %s", s.Pending.Note, r.delayed(limit),
@@ -130,17 +135,19 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 		progressing(false, held, s.Pending.Note+"; the restart is due")
 	}
 	if w := d.waiting; w != nil {
-		progressing(true, w.Reason, "the restart waits: "+w.Message)
+		progressing(true, w.Reason, "the restart waits: "+w.Note())
 		if set.Ready.Status == conditions.True {
-			ready(true, waiting, set.Ready.Message+"; a restart is pending and waits for its target")
+			ready(set.Ready.Message + "; a restart is pending and waits for its target")
+			set.Ready.Reason = waiting
 		}
-		if !w.Passing {
+		if w.Severity != health.Passing {
 			set.Report(w)
 		}
 	}
 	set.Report(d.problem)
 	if d.partial != "" && set.Degraded.Status != conditions.True {
 		set.Degraded = conditions.New(conditions.Degraded, true, partitioned, d.partial)
+		set.Problem = &health.Problem{Reason: partitioned, Public: d.partial}
 	}
 	return set
 }
@@ -232,14 +239,17 @@ func (r *run) recordNews(ctx context.Context, d *decision, before, after []condi
 	}
 	was, _ := conditions.Get(before, conditions.Progressing)
 	is, _ := conditions.Get(after, conditions.Progressing)
+	if is.Reason != pending {
+		r.delay = ""
+	}
 	switch {
 	case d.waiting != nil && is.Message != was.Message:
 		log.Info("the restart waits", "reason", is.Reason, "message", is.Message)
 	case is.Reason == pending:
 		_, limit := d.state.due(r.rule, r.now)
-		why := r.rule.delayed(limit)
-		delayed := why != "" && !strings.Contains(was.Message, why)
-		if delayed || was.Reason != pending {
+		said := r.delay == "" && was.Reason == pending // by the process before this one
+		delayed := limit != debounce && r.delay != limit && !said
+		if r.delay = limit; delayed || was.Reason != pending {
 			log.Info("restart pending", "message", is.Message)
 		}
 		if delayed {

@@ -12,6 +12,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 )
@@ -39,8 +40,8 @@ func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controll
 	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
-	c.Show(controller.Shows{Facts: r.facts, Short: []string{"rt"},
-		Public: []string{targetMissing, "Cycle", "SelfReference", "TooManyTriggers", restarting, pending, held}})
+	r.found = c.Report
+	c.Show(controller.Shows{Facts: r.facts, Short: []string{"rt"}})
 	c.OnLeave(statuses.Leave)
 	c.OnLeave(r.leave)
 	return c
@@ -64,6 +65,7 @@ type reconciler struct {
 	standalone *standalone // the same in a `skiff restart`; nil: the state is in the status
 	find       *finder
 	floors     Floors
+	found      func(k kube.Key, p *health.Problem) // Report of the controller
 
 	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
 }
@@ -93,6 +95,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	}
 	if !ok || t.Deleting() {
 		r.triggers.Forget(key)
+		r.found(key, nil)
 		r.memories.Delete(key)
 		return controller.Done, nil
 	}
@@ -110,7 +113,9 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
-		d := stop(r.t.Status.State, stalled("InvalidSpec", "%v; correct the spec", err))
+		p := stalled("InvalidSpec", "correct the spec", "the spec is not valid")
+		p.Quoted = err.Error()
+		d := stop(r.t.Status.State, p)
 		return d, errors.Join(controller.TerminalFor("InvalidSpec", err), r.report(ctx, &d))
 	}
 	rl.raise(r.floors)
@@ -208,7 +213,7 @@ func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
 	if next.Brief {
 		return decision{}, err
 	}
-	d := stop(s, failed(err, next.Step, next.Stalled))
+	d := stop(s, failed(err, next.Step, next.Severity()))
 	return d, errors.Join(err, r.report(ctx, &d))
 }
 
@@ -222,7 +227,8 @@ func (r *run) report(ctx context.Context, d *decision) error {
 	if r.rule != nil {
 		matching = r.matching(before, r.t.Generation, d, int32(len(r.source)), r.now)
 	}
-	status := observe(r.t, r.rule, d, matching, r.now)
+	status, problem := observe(r.t, r.rule, d, matching, r.now)
+	r.found(r.t.Key(), problem)
 	if wait := r.postpone(before, &status, d, r.now); wait > 0 {
 		d.again(wait, "writes what was seen")
 		return nil

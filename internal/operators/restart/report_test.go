@@ -59,7 +59,7 @@ func TestATriggerWithoutPodsIsArmedWhenItHasSome(t *testing.T) {
 		w.trigger("rt", `"source":{"selector":{"matchLabels":{"app":"later"}}},`+toPredixy)
 		w.trigger("exists", `"source":{"selector":{"matchExpressions":[{"key":"late","operator":"Exists"}]}},`+toPredixy)
 		w.Pass(time.Second)
-		w.WantCondition("rt", "Ready", "False/NoMatchingPods", "no pod in namespace default matches app=later")
+		w.WantCondition("rt", "Ready", "False/NoMatchingPods", "no pod in namespace default matches", "app=later")
 		w.WantCondition("rt", "Degraded", "False/AsExpected")
 		w.WantCondition("exists", "Ready", "False/NoMatchingPods")
 		w.Want("pods", w.status("rt", "matchingPods"), 0)

@@ -8,6 +8,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -23,15 +24,17 @@ func (r *run) tell(ctx context.Context, d *decision) {
 			continue
 		}
 		result := apply.Result{Resource: targetKinds[ref.Kind], Live: live, Outcome: apply.Later,
-			Key: kube.Key{Namespace: r.t.Namespace, Name: ref.Name}, Message: "when the restart before it is over"}
+			Key:     kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
+			Problem: health.Problem{Public: "when the restart before it is over"}}
 		switch {
 		case r.rule.suspended:
 			result.Outcome = apply.Paused
 		case d.waiting != nil:
-			result.Message = "when it can: " + d.waiting.Message
+			result.Problem = *d.waiting
+			result.Problem.Public = "when it can: " + d.waiting.Public
 		case s.Round == nil && len(want) == 0:
 			_, limit := s.due(r.rule, r.now)
-			result.Message = "when the " + limit + " is over"
+			result.Problem.Public = "when the " + limit + " is over"
 		}
 		want = append(want, apply.Child{Body: restartPatch(r.now)})
 		report.Children = append(report.Children, result)

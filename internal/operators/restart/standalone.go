@@ -54,6 +54,7 @@ func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Co
 		find: newFinder(nil, ps), floors: floors}
 	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
 		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
+	r.found = run.Report
 	run.Publish(r.restarts)
 	return run, nil
 }

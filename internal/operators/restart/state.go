@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 )
 
 // clone returns a copy that can be changed: s comes from the cache.
@@ -126,6 +126,7 @@ type memory struct {
 	emptyAt  time.Time // when to say that no pod matches; zero: some do
 	allowed  time.Time // when the source namespace was last seen to allow this trigger
 
+	delay        string // the limit that the pending restart waits for, as was said last; "": nothing was said
 	detail, seen detail // of the digest that is stored, and of the one that is to be stored
 }
 
@@ -141,8 +142,8 @@ type reading struct {
 	at   time.Time // when; zero: read it
 	pods uint64    // fingerprint of its pods at that time
 
-	refusal *conditions.Problem // of its restart, if the server has refused that; until it works
-	retry   time.Time           // when to try that again
+	refusal *health.Problem // of its restart, if the server has refused that; until it works
+	retry   time.Time       // when to try that again
 }
 
 // absorb brings the state up to date with the source pods.

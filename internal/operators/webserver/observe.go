@@ -9,6 +9,7 @@ import (
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 )
 
 // deployment is the Deployment as it is cached.
@@ -31,7 +32,7 @@ func observe(ws *WebServer, seen operator.Seen, unready operator.Unready) (Statu
 	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, replicas(ws, d))
 	set := rolloutOf(ws, d, unready).Set()
 	if set.Ready.Status == conditions.True && s.NodePort != nil {
-		set.Ready.Message = fmt.Sprintf("%s, on port %d of every node", set.Ready.Message, *s.NodePort)
+		set.Ready.Message += fmt.Sprintf(", on port %d of every node", *s.NodePort)
 	}
 	return s, set
 }
@@ -74,11 +75,12 @@ func waits(ws *WebServer, seen operator.Seen, now time.Time) (selector string, s
 // rolloutOf returns how far the Deployment is.
 func rolloutOf(ws *WebServer, d *deployment, unready operator.Unready) conditions.Progress {
 	if d == nil {
-		return conditions.Progress{Reason: "DeploymentMissing", Message: "there is no Deployment yet"}
+		return conditions.Progress{Problem: health.Problem{Reason: "DeploymentMissing",
+			Public: "there is no Deployment yet", Severity: health.Passing}}
 	}
 	s := &d.Status
 	look := operator.LookAtPods(ws.Namespace, operator.Selector(app, ws.Name))
-	follow := fmt.Sprintf("; follow it with `kubectl rollout status -n %s deployment/%s`", ws.Namespace, ws.Name)
+	follow := fmt.Sprintf("follow it with `kubectl rollout status -n %s deployment/%s`", ws.Namespace, ws.Name)
 	r := conditions.Rollout{Kind: "Deployment", Want: replicas(ws, d), Updated: s.UpdatedReplicas, Total: s.Replicas,
 		Available: s.AvailableReplicas, Observed: s.ObservedGeneration >= d.Generation, Look: look,
 		Follow: follow}.Progress()
@@ -86,19 +88,19 @@ func rolloutOf(ws *WebServer, d *deployment, unready operator.Unready) condition
 		return r
 	}
 	if unready.Reason != "" {
-		r.Message = fmt.Sprintf("%d of %d pods are available: %s%s", s.AvailableReplicas, replicas(ws, d),
-			unready.Message, look)
-		r.Failed, r.Reason = !unready.Slow, unready.Reason
+		r.Public = fmt.Sprintf("%d of %d pods are available: %s", s.AvailableReplicas, replicas(ws, d), unready.Public)
+		r.Failed, r.Reason, r.Quoted, r.Next = !unready.Slow, unready.Reason, unready.Quoted, look
 	}
 	for _, c := range s.Conditions {
 		switch {
 		case c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded":
 			r.Stuck = true // the Deployment controller has given up waiting
 			if !r.Failed { // that it takes too long follows from why pods are not ready, or cannot be created
-				r.Failed, r.Reason, r.Message = true, c.Reason, strings.TrimSuffix(c.Message, ".")+look
+				r.Failed, r.Reason, r.Next = true, c.Reason, look
+				r.Public, r.Quoted = "the rollout has made no progress for too long", trimmed(c.Message)
 			}
 		case c.Type == "ReplicaFailure" && c.Status == "True":
-			r.Failed, r.Reason, r.Message = true, "ReplicaFailure", replicaFailure(c, look)
+			r.Failed, r.Problem = true, replicaFailure(c, look)
 		}
 	}
 	return r
@@ -110,22 +112,26 @@ var (
 	exceededQuota = regexp.MustCompile(`^exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)$`)
 )
 
-// replicaFailure says why pods are not created or deleted, and what to do. look is of use only where there is a pod.
-func replicaFailure(c deploymentCondition, look string) string {
-	cause := strings.TrimSuffix(c.Message, ".")
+// replicaFailure says why pods are not created or deleted. look, the usual step, is of use only where there is a pod.
+func replicaFailure(c deploymentCondition, look string) health.Problem {
+	p := health.Problem{Reason: "ReplicaFailure", Public: "pods cannot be created or deleted",
+		Quoted: trimmed(c.Message), Next: look}
 	if c.Reason != "FailedCreate" {
-		return cause + look
+		return p
 	}
-	cause = refusedPod.ReplaceAllString(cause, "")
-	step := "correct spec.template, or change what refuses the pods"
-	if q := exceededQuota.FindStringSubmatch(cause); q != nil {
-		cause = fmt.Sprintf("exceeded quota %s (%s)", q[1], quotaUse(q[2], q[3], q[4]))
-		step = "raise the quota or lower spec.replicas"
-	} else if strings.HasPrefix(cause, "violates PodSecurity") {
-		step = "set securityContext under spec.template.spec"
+	p.Public, p.Quoted = "no pod can be created", refusedPod.ReplaceAllString(p.Quoted, "")
+	p.Next = "correct spec.template, or change what refuses the pods"
+	if q := exceededQuota.FindStringSubmatch(p.Quoted); q != nil {
+		p.Quoted = fmt.Sprintf("exceeded quota %s, %s", q[1], quotaUse(q[2], q[3], q[4]))
+		p.Next = "raise the quota or lower spec.replicas"
+	} else if strings.HasPrefix(p.Quoted, "violates PodSecurity") {
+		p.Next = "set securityContext under spec.template.spec"
 	}
-	return "no pod can be created: " + cause + "; " + step
+	return p
 }
+
+// trimmed is a message that more follows.
+func trimmed(message string) string { return strings.TrimSuffix(message, ".") }
 
 // quotaUse makes "pods: 2 of 2 used" of lists like "pods=2", and says what else a pod asks for.
 func quotaUse(requested, used, limited string) string {
@@ -165,16 +171,15 @@ func replicas(ws *WebServer, d *deployment) int32 {
 }
 
 // nodePortProblem says which field of the WebServer asks for a node port that cannot be had.
-func nodePortProblem(ws *WebServer, r apply.Result) *conditions.Problem {
+func nodePortProblem(ws *WebServer, r apply.Result) *health.Problem {
 	switch {
 	case r.Outcome == apply.PortTaken && ws.Spec.NodePort != nil:
-		return &conditions.Problem{Reason: "NodePortRefused",
-			Message: fmt.Sprintf("spec.nodePort %d: %s; choose another one or free it, skiff looks again",
-				*ws.Spec.NodePort, r.Message)}
+		return &health.Problem{Reason: "NodePortRefused", Quoted: r.Problem.Quoted,
+			Public: fmt.Sprintf("spec.nodePort %d is refused", *ws.Spec.NodePort),
+			Next:   "choose another one or free it, skiff looks again"}
 	case r.Outcome == apply.NoNodePort:
-		return &conditions.Problem{Reason: "NoNodePort",
-			Message: fmt.Sprintf("the cluster has no free node port: %s; delete a Service that has one, or set "+
-				"spec.serviceType: ClusterIP; skiff tries again", r.Message)}
+		return &health.Problem{Reason: "NoNodePort", Public: "the cluster has no free node port",
+			Next: "delete a Service that has one, or set spec.serviceType: ClusterIP; skiff tries again"}
 	}
 	return nil
 }

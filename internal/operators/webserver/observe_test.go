@@ -7,6 +7,7 @@ import (
 	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -94,19 +95,19 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 	const pod = `pods "web-5d4f8c7b9-x7z2p" is forbidden: `
 	for _, test := range []struct{ reason, message, want string }{
 		{"FailedCreate", pod + "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2",
-			"no pod can be created: exceeded quota q (pods: 2 of 2 used); raise the quota or lower spec.replicas"},
+			"no pod can be created (exceeded quota q, pods: 2 of 2 used); raise the quota or lower spec.replicas"},
 		{"FailedCreate", pod + "exceeded quota: q, requested: limits.cpu=2,pods=1, used: limits.cpu=3,pods=2, " +
 			"limited: limits.cpu=4,pods=2",
-			"no pod can be created: exceeded quota q (limits.cpu: 3 of 4 used, a pod asks for 2; pods: 2 of 2 " +
+			"no pod can be created (exceeded quota q, limits.cpu: 3 of 4 used, a pod asks for 2; pods: 2 of 2 " +
 				"used); " +
 				"raise the quota or lower spec.replicas"},
 		{"FailedCreate", pod + `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`,
-			`no pod can be created: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false; ` +
+			`no pod can be created (violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false); ` +
 				"set securityContext under spec.template.spec"},
 		{"FailedCreate", `admission webhook "no.example.com" denied the request: not today.`,
-			`no pod can be created: admission webhook "no.example.com" denied the request: not today; ` +
+			`no pod can be created (admission webhook "no.example.com" denied the request: not today); ` +
 				"correct spec.template, or change what refuses the pods"},
-		{"FailedDelete", "pods is forbidden.", "pods is forbidden" + look},
+		{"FailedDelete", "pods is forbidden.", "pods cannot be created or deleted (pods is forbidden)" + look},
 	} {
 		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2,
 			AvailableReplicas: 2,
@@ -147,12 +148,13 @@ func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","nodePort":30010}}`)
 	for outcome, want := range map[apply.Outcome]string{
-		apply.PortTaken: "spec.nodePort 30010: why; choose another one or free it, skiff looks again",
-		apply.NoNodePort: "the cluster has no free node port: why; delete a Service that has one, or set " +
+		apply.PortTaken: "spec.nodePort 30010 is refused (why); choose another one or free it, skiff looks again",
+		apply.NoNodePort: "the cluster has no free node port; delete a Service that has one, or set " +
 			"spec.serviceType: ClusterIP; " +
 			"skiff tries again",
 	} {
-		if p := nodePortProblem(ws, apply.Result{Outcome: outcome, Message: "why"}); p == nil || p.Message != want {
+		if p := nodePortProblem(ws, apply.Result{Outcome: outcome,
+			Problem: health.Problem{Quoted: "why"}}); p == nil || p.Note() != want {
 			t.Errorf("%v: %+v, want message %q", outcome, p, want)
 		}
 	}

@@ -308,10 +308,10 @@ func TestWhyPodsAreNotReadyIsSaidAfterHalfAMinute(t *testing.T) {
 		message string
 	}{
 		{"unschedulable", []string{pending, pending}, "Unschedulable",
-			"2 pods cannot be scheduled: 0/3 nodes are available"},
+			"2 pods cannot be scheduled (0/3 nodes are available)"},
 		{"no image", []string{`{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
 			"restartCount":0,"state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}`},
-			"ImagePullBackOff", "pod web-0: ImagePullBackOff: container webserver: no such image"},
+			"ImagePullBackOff", "pod web-0: ImagePullBackOff (container webserver: no such image)"},
 		{"crash", []string{`{"containerStatuses":[{"name":"webserver","image":"x","imageID":"","ready":false,
 			"restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},
 			"lastState":{"terminated":{"exitCode":2,"reason":"Error"}}}]}`},

@@ -46,7 +46,6 @@ metadata: {name: web}
 spec: {image: "nginx:1.23.1", replicas: 3}
 `,
 	Problem: nodePortProblem,
-	Public:  []string{"DeploymentMissing", "RollingOut", "PodsUnavailable"},
 }
 
 // Rights are all that the operator needs.

@@ -17,37 +17,46 @@ const AdoptAnnotation = "skiff.dev/adopt"
 // was made by skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl
 // delete --cascade=orphan`, or come from a backup without owners. Any other one is left alone.
 func (c *child) adoptable() bool {
-	switch reason := c.foreign(c.other.ObjectMeta()); {
+	switch reason, why := c.foreign(c.other.ObjectMeta()); {
 	case reason != "":
 		wait := recheck
 		if t := c.mem.wrong; t != nil && c.other == t.foreign {
 			wait = max(recheck-time.Since(t.readAt), soon)
 		}
-		c.conclude(Foreign, wait, "%s %s", c, reason)
+		c.conclude(Foreign, wait, "%s", why)
+		c.problem.Reason = reason
 	case c.paused:
-		c.conclude(Paused, 0, "%s has no owner", c)
+		c.conclude(Paused, 0, "has no owner")
 	default:
 		return true
 	}
 	return false
 }
 
+// The Reasons of a Result's Problem: of a Foreign child, and of a Service without its node port.
+const (
+	NodePort   = "NodePort"
+	Owned      = "Owned"      // the object has another controller, or is not the owner's for another reason
+	NotManaged = "NotManaged" // nothing shows that skiff has made the object: AdoptAnnotation would take it
+	NotAdopted = "NotAdopted" // AdoptAnnotation does not take the object, because the content does not fit
+)
+
 // foreign says why an object is not to be adopted, "" if it is.
-func (c *child) foreign(m *kube.Meta) string {
+func (c *child) foreign(m *kube.Meta) (reason, why string) {
 	if o, ok := m.Controller(); ok {
-		return fmt.Sprintf("exists and belongs to %s %s (uid %s)", o.Kind, o.Name, o.UID)
+		return Owned, fmt.Sprintf("exists and belongs to %s %s (uid %s)", o.Kind, o.Name, o.UID)
 	}
 	switch {
 	case c.options.ByClaim:
-		return fmt.Sprintf("exists and is not controlled by %s %s", c.owner.Resource.Kind, c.owner.Key())
+		return Owned, fmt.Sprintf("exists and is not controlled by %s %s", c.owner.Resource.Kind, c.owner.Key())
 	case m.Deleting():
-		return "exists without an owner and is being deleted"
+		return Owned, "exists without an owner and is being deleted"
 	case !c.owner.Adopt && !c.isMade(c.other):
-		return "exists and is not managed by skiff"
+		return NotManaged, "exists and is not managed by skiff"
 	case !c.sameSelector(c.other):
-		return "exists without an owner and has another spec.selector"
+		return Owned, "exists without an owner and has another spec.selector"
 	}
-	return ""
+	return "", ""
 }
 
 // isMade says whether an object shows that skiff has made it: by its labels, and by the hash or the revision of what
@@ -87,8 +96,11 @@ func (c *child) sameSelector(object kube.Object) bool {
 func (c *child) adoptLabelled(ctx context.Context) error {
 	if !c.isMade(c.other) {
 		if reason, err := c.misfit(ctx); reason != "" || err != nil {
-			c.conclude(Foreign, recheck, "%s exists and is not managed by skiff%s", c, reason)
-			c.misfits = reason != ""
+			c.conclude(Foreign, recheck, "exists and is not managed by skiff")
+			if c.problem.Reason = NotManaged; reason != "" {
+				c.problem.Reason, c.problem.Quoted = NotAdopted, reason
+				c.problem.Public += ", and " + AdoptAnnotation + " does not take it"
+			}
 			return err
 		}
 	}
@@ -104,7 +116,7 @@ func (c *child) adoptLabelled(ctx context.Context) error {
 	if err := c.patch(ctx, change); err != nil || c.live == nil {
 		return err
 	}
-	c.outcome, c.message = Adopted, "it had no owner"
+	c.outcome = Adopted
 	return nil
 }
 
@@ -115,10 +127,9 @@ const maxImage = 200
 // labels that a Service selects by, and the declared containers with their images. Another workload's pod of that
 // name would be deleted by the next roll.
 func (c *child) misfit(ctx context.Context) (reason string, err error) {
-	const not = "; " + AdoptAnnotation + " does not take it: "
 	for _, key := range c.kind.template.selector {
 		if have, _ := c.other.ObjectMeta().Labels.Get(key); have != c.want.labels[key] {
-			return fmt.Sprintf("%sits label %s is %q, not %q", not, key, have, c.want.labels[key]), nil
+			return fmt.Sprintf("its label %s is %q, not %q", key, have, c.want.labels[key]), nil
 		}
 	}
 	var live struct {
@@ -135,7 +146,7 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	if err := c.client.Get(ctx, c.kind.resource, c.key, &live); err != nil || live.Metadata.UID != uidOf(c.other) {
 		if err == nil || kube.IsNotFound(err) {
 			c.requeue(soon) // it has just gone
-			return not + "it has changed", nil
+			return "it has changed", nil
 		}
 		return "", err
 	}
@@ -148,7 +159,7 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 		container, _ := container.(map[string]any)
 		name, _ := container["name"].(string)
 		if image := images[name]; image != container["image"] {
-			return fmt.Sprintf("%sits container %s has the image %q, not %q", not, name,
+			return fmt.Sprintf("its container %s has the image %q, not %q", name,
 				kube.Printable(image, maxImage), container["image"]), nil
 		}
 	}

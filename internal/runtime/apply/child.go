@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -34,13 +35,12 @@ type child struct {
 	stub     kube.Object // what the cache knows of a child that it may not hold; nil: nothing
 	uncached bool        // the cache does not hold the child, and it is not read
 	unheld   error       // why the cache does not hold the child, which is read instead; nil: it does
-	health   health      // of live, if it is made from a template
+	vitals   vitals      // of live, if it is made from a template
 	managed  *managed    // what was read of managedFields; nil: nothing was
 
 	// See Result.
 	outcome     Outcome
-	message     string
-	misfits     bool
+	problem     health.Problem
 	differences []string
 	err         error
 	wait        time.Duration
@@ -52,9 +52,10 @@ func (c *child) String() string { return c.kind.resource.Kind + " " + c.key.Stri
 // requeue asks for another look at the child after d.
 func (c *child) requeue(d time.Duration) { c.wait = Earlier(c.wait, d) }
 
-// conclude notes the outcome, and after which time to look at the child again; 0: after none.
+// conclude notes the outcome, what keeps the child from being as declared, and after which time to look at the child
+// again; 0: after none.
 func (c *child) conclude(o Outcome, wait time.Duration, format string, args ...any) {
-	c.outcome, c.message = o, fmt.Sprintf(format, args...)
+	c.outcome, c.problem = o, health.Problem{Subject: c.String(), Public: fmt.Sprintf(format, args...)}
 	c.requeue(wait)
 }
 
@@ -79,7 +80,7 @@ func (c *child) result() Result {
 		}
 	}
 	r := Result{Resource: c.kind.resource, Key: c.key, Outcome: c.outcome, Live: c.live, Differences: c.differences,
-		Message: c.message, Misfit: c.misfits, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()),
+		Problem: c.problem, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()),
 		Deleting: c.deleting, Uncached: c.uncached, Unheld: c.unheld}
 	if c.err != nil && !c.uncached {
 		r.Outcome = Failed
@@ -187,18 +188,18 @@ const (
 	Applied    // it differed and was changed; Result.Differences says where
 	Adopted    // it had no controller and has become a child of the owner; Result.Differences says what was changed
 	Outdated   // it differs, and stays so until it is deleted (OnDelete); Result.Differences says where
-	Foreign    // an object of that name is not managed by skiff and was left alone; Result.Message says whose it is
-	Contested  // something else keeps changing or deleting what we declare; Result.Message says what
-	Waiting    // nothing can be done now; Result.Message says what for
+	Foreign    // an object of that name is not managed by skiff and was left alone; Result.Problem says whose it is
+	Contested  // something else keeps changing or deleting what we declare; Result.Problem says what
+	Waiting    // nothing can be done now; Result.Problem says what for
 	Conflict   // it changed while we wrote: Result.Live is old, and an event is on its way
-	Later      // no engine does: its controller changes it when something else is over; Result.Message says what
-	Paused     // it is missing or differs, and was left so because the owner is paused; Result.Message says where
-	PortTaken  // another Service has the node port; Result.Message says which
-	NoNodePort // the cluster has none left of what the child needs; Result.Message says what
+	Later      // no engine does: its controller changes it when something else is over; Result.Problem says what
+	Paused     // it is missing or differs, and was left so because the owner is paused; Result.Problem says where
+	PortTaken  // another Service has the node port; Result.Problem quotes the server
+	NoNodePort // the cluster has none left of what the child needs
 	Deleted    // it was not declared any more, or its owner is being deleted
 	Released   // it was not declared any more and had lost our label: it is there, and no child of the owner
-	Replaced   // it had ended and was deleted, to be created again; Result.Message says how it ended
-	Rolled     // it was of an older revision and was deleted, to be created again; Result.Message says which
+	Replaced   // it had ended and was deleted, to be created again; Result.Problem says how it ended
+	Rolled     // it was of an older revision and was deleted, to be created again; Result.Problem says which
 	Failed     // a request failed or was refused: Result.Err
 )
 
@@ -213,21 +214,23 @@ type Result struct {
 	Resource    kube.Resource
 	Key         kube.Key
 	Outcome     Outcome
-	Live        kube.Object   // the newest copy that is known, also where there is an error; nil: none. See As
-	Differences []string      // the declared fields that differed
-	Message     string        // for users: what is in the way; of Created: what had to be left out (Child.Create)
-	Misfit      bool          // Foreign, because what is in the object does not fit; Message quotes that
-	Err         error         // Failed: kube.IsRefused says whether trying again can help
-	Wait        time.Duration // if not 0: look again after this time, even if no event comes
-	Uncached    bool          // the cache does not hold the child: of Live, if any, only the metadata is known
-	Unheld      error         // why the cache does not hold the child, which was read instead; nil: it does
+	Live        kube.Object // the newest copy that is known, also where there is an error; nil: none. See As
+	Differences []string    // the declared fields that differed
+	// Problem is what is in the way; of Created, what had to be left out (Child.Create); of Deleted, Replaced, Rolled
+	// and Released, why. See NotManaged for the Reasons; most have none.
+	Problem  health.Problem
+	Err      error         // Failed: kube.IsRefused says whether trying again can help
+	Wait     time.Duration // if not 0: look again after this time, even if no event comes
+	Uncached bool          // the cache does not hold the child: of Live, if any, only the metadata is known
+	Unheld   error         // why the cache does not hold the child, which was read instead; nil: it does
 
 	// Of children that are replaced:
-	Declared      string // the revision that is declared; "": Live is to go
-	Revision      string // that Live was made from
-	Deleting      bool   // Live is being deleted, whether this copy shows it already or not
-	WaitsMinReady bool   // Live is ready, but not for as long as Child.MinReady
-	Ending        string // says that the child keeps ending, and how, and how long the pause before the next one is
+	Declared      string        // the revision that is declared; "": Live is to go
+	Revision      string        // that Live was made from
+	Deleting      bool          // Live is being deleted, whether this copy shows it already or not
+	WaitsMinReady bool          // Live is ready, but not for as long as Child.MinReady
+	Ending        string        // how the child keeps ending; "": the child does not
+	Pause         time.Duration // of Ending: before the next one is created
 }
 
 // Report is what is known about the children of one owner after Apply.

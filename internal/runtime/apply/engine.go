@@ -248,7 +248,7 @@ func (e *Engine) InSync(owner Owner) (Report, bool) {
 			return Report{}, false
 		}
 		if m.kind.template != nil {
-			if named++; c.health.ended || owner.Known[m.key] != m.synced.uid {
+			if named++; c.vitals.ended || owner.Known[m.key] != m.synced.uid {
 				return Report{}, false
 			}
 		}

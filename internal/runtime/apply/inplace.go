@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -30,7 +31,7 @@ func (s inPlace) plan(children []*child, _ time.Time) []step {
 	var steps []step
 	for _, c := range children {
 		if does, ok := s.next(c); ok {
-			steps = append(steps, step{child: c, does: does, note: "it is not declared any more"})
+			steps = append(steps, step{c, does, health.Problem{Public: "it is not declared any more"}})
 		}
 	}
 	return steps
@@ -52,11 +53,11 @@ func (s inPlace) next(c *child) (does Outcome, ok bool) {
 	case c.live == nil && c.overBudget():
 		c.err = c.unheld
 	case c.live == nil && c.paused:
-		c.conclude(Paused, 0, "%s does not exist", c)
+		c.conclude(Paused, 0, "does not exist")
 	case c.live == nil:
 		return Created, true
 	case c.deleting:
-		c.conclude(Waiting, whileDeleting, "%s is being deleted and will be made again", c)
+		c.conclude(Waiting, whileDeleting, "is being deleted and will be made again")
 	case c.isSynced():
 		c.unchanged()
 	default:
@@ -75,7 +76,7 @@ func (s inPlace) differs(c *child) bool {
 	case s.onDelete:
 		c.outcome = Outdated
 	case c.paused:
-		c.conclude(Paused, 0, "%s differs in %s", c, List(c.differences))
+		c.conclude(Paused, 0, "differs in %s", List(c.differences))
 	default:
 		return true
 	}
@@ -128,12 +129,15 @@ func (c *child) adopt(ctx context.Context) error {
 	return err
 }
 
+// contested is the form of a fight about fields: who changes which.
+const contested = "cannot be kept as declared: %s keeps changing %s"
+
 // apply sends what we declare as a server-side apply to the live object, unless that was in vain just now.
 func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
 	if pause := t.contest.pause(c.want.hash, withChanges); pause > 0 {
-		c.conclude(Contested, pause, "%s: %s keeps changing %s", c, c.rival(ctx, c.differences), List(c.differences))
+		c.conclude(Contested, pause, contested, c.rival(ctx, c.differences), List(c.differences))
 		return nil
 	}
 	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.kind.scarce.holds(c) {
@@ -147,7 +151,7 @@ func (c *child) apply(ctx context.Context) error {
 		// well, the waits get longer.
 		c.mem.written.clear()
 		t.lost = min(max(2*t.lost, soon), maxTrust)
-		c.conclude(Conflict, t.lost, "%s changed while it was being applied", c)
+		c.conclude(Conflict, t.lost, "changed while it was being applied")
 		return nil
 	case c.kind.scarce.exhausted(err), c.kind.scarce.taken(err):
 		_, err := c.kind.scarce.refused(ctx, c, err)

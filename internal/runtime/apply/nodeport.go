@@ -2,11 +2,11 @@ package apply
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -54,14 +54,14 @@ func (x *nodePorts) holds(c *child) bool {
 	starved := false
 	if t := c.mem.wrong; t != nil && t.scarce.hash == c.want.hash {
 		if wait := time.Until(t.scarce.next); wait > 0 && !t.scarce.starved {
-			c.conclude(PortTaken, wait, "%s", t.scarce.cause)
+			c.concludePort(PortTaken, wait, t.scarce.cause)
 			return true
 		}
 		starved = t.scarce.starved
 	}
 	if starved || allocatesNodePort(c) {
 		if wait := x.claim(); wait > 0 {
-			c.conclude(NoNodePort, wait, kube.NodePortsExhausted)
+			c.concludePort(NoNodePort, wait, "")
 			return true
 		}
 	}
@@ -92,7 +92,7 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 	if x.exhausted(err) {
 		*p = portWait{hash: c.want.hash, starved: true}
 		x.note()
-		c.conclude(NoNodePort, recheck, kube.NodePortsExhausted)
+		c.concludePort(NoNodePort, recheck, "")
 		return false, nil
 	}
 	// A port that is taken is asked for again for a moment, and then given up if it was only preferred (Child.Create).
@@ -101,20 +101,33 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 		*p = portWait{hash: c.want.hash, since: time.Now()}
 	}
 	if waited := time.Since(p.since); waited < portPatience {
-		c.conclude(Conflict, max(waited, portRetry), "%s waits for its node port: %s", c, cause)
+		c.concludePort(Conflict, max(waited, portRetry), cause)
 		return false, nil
 	}
 	if c.live == nil && c.want.create != nil {
 		c.want.create = nil
 		met, err = c.create(ctx)
 		if c.outcome == Created {
-			c.message = fmt.Sprintf("%s could not keep its node port (%s) and has another one", c, cause)
+			c.problem = health.Problem{Subject: c.String(), Public: "has another node port than before", Quoted: cause}
 		}
 		return met, err
 	}
 	p.next, p.cause = time.Now().Add(recheck), cause
-	c.conclude(PortTaken, recheck, "%s", cause)
+	c.concludePort(PortTaken, recheck, cause)
 	return false, nil
+}
+
+// concludePort is conclude for a Service without its node port, for the cause that the server gives.
+func (c *child) concludePort(o Outcome, wait time.Duration, cause string) {
+	public := "cannot have its node port"
+	switch o {
+	case Conflict:
+		public = "waits for its node port"
+	case NoNodePort:
+		public = "has no node port, because the cluster has no free one"
+	}
+	c.conclude(o, wait, "%s", public)
+	c.problem.Reason, c.problem.Quoted = NodePort, cause
 }
 
 // allocated ends a shortage, if the write of the child that has succeeded made the server find a port.
@@ -124,17 +137,6 @@ func (x *nodePorts) allocated(c *child) {
 		defer x.mu.Unlock()
 		x.until = time.Time{}
 	}
-}
-
-// shown returns an outcome for people, without the words of the server; "": it is not about node ports.
-func (x *nodePorts) shown(o Outcome) string {
-	switch o {
-	case PortTaken:
-		return "another Service has its node port"
-	case NoNodePort:
-		return "the cluster has no free node port"
-	}
-	return ""
 }
 
 // allocatesNodePort says whether the server has to find a node port for a Service that does not exist.

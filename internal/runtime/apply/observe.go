@@ -210,7 +210,7 @@ func (c *child) ask(ctx context.Context) error {
 
 // see takes in a copy of the object of the child's name, nil: there is none.
 func (c *child) see(live kube.Object) {
-	c.live, c.other, c.deleting, c.health = nil, nil, false, health{}
+	c.live, c.other, c.deleting, c.vitals = nil, nil, false, vitals{}
 	switch {
 	case live == nil:
 		return
@@ -233,7 +233,7 @@ func (c *child) see(live kube.Object) {
 		}
 	}
 	if c.kind.template != nil {
-		c.health = c.kind.template.healthOf(live)
+		c.vitals = c.kind.template.vitalsOf(live)
 	}
 }
 

@@ -49,8 +49,8 @@ type template struct {
 	ended    func(kube.Object) (string, bool)
 }
 
-// health is the state of a child that is made from a template.
-type health struct {
+// vitals are the state of a child that is made from a template.
+type vitals struct {
 	made    string // the revision that it was made from
 	ended   bool   // how says how
 	how     string
@@ -59,8 +59,8 @@ type health struct {
 	replace time.Time // one that has ended is not replaced before that
 }
 
-func (t *template) healthOf(live kube.Object) health {
-	var h health
+func (t *template) vitalsOf(live kube.Object) vitals {
+	var h vitals
 	h.made, _ = live.ObjectMeta().Labels.Get(t.revision)
 	h.how, h.ended = t.ended(live)
 	h.since, h.ready = t.ready(live)
@@ -68,16 +68,16 @@ func (t *template) healthOf(live kube.Object) health {
 }
 
 // current says that the child is of the declared revision.
-func (c *child) current() bool { return c.stays() && c.health.made == c.want.hash }
+func (c *child) current() bool { return c.stays() && c.vitals.made == c.want.hash }
 
 // available says that the child has been ready for long enough; if it is ready but not for so long yet, wait is
 // what is missing.
 func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
-	if !c.stays() || !c.health.ready {
+	if !c.stays() || !c.vitals.ready {
 		return false, 0
 	}
 	if c.want != nil {
-		wait = max(0, c.health.since.Add(c.want.minReady).Sub(now))
+		wait = max(0, c.vitals.since.Add(c.want.minReady).Sub(now))
 	}
 	return wait == 0, wait
 }
@@ -86,7 +86,7 @@ func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
 func (c *child) describe(r *Result) {
 	now := time.Now()
 	available, missing := c.available(now)
-	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.health.made, missing > 0
+	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.vitals.made, missing > 0
 	if c.want == nil {
 		if c.uncached {
 			r.Wait = cmp.Or(r.Wait, recheck) // its end comes as an event
@@ -94,7 +94,7 @@ func (c *child) describe(r *Result) {
 		return
 	}
 	if r.Declared = c.want.hash; c.mem.wrong != nil && !available && !c.deleting {
-		r.Ending = c.mem.wrong.crash.message(c.want.hash, now)
+		r.Ending, r.Pause = c.mem.wrong.crash.ending(c.want.hash, now)
 	}
 }
 
@@ -152,7 +152,7 @@ func (r replace) repair(c *child) (does Outcome, ok bool) {
 		return Adopted, c.adoptable()
 	case c.stays() && len(c.missing(c.live)) > 0:
 		return Unchanged, true
-	case c.current() && !c.health.ended:
+	case c.current() && !c.vitals.ended:
 		c.unchanged()
 	}
 	return Unchanged, false

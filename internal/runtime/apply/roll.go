@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"skiff/internal/runtime/health"
 )
 
 // plan returns what to do next about the declared children, which are in their order, and the surplus ones; nothing
@@ -29,9 +31,10 @@ func plan(children []*child, now time.Time) []step {
 		case c.other != nil:
 			continue
 		case c.live == nil:
-			steps = append(steps, step{c, Created, ""})
-		case c.stays() && c.health.ended && !now.Before(c.health.replace):
-			steps = append(steps, step{c, Replaced, "it ended (" + c.health.how + ") and will be created again"})
+			steps = append(steps, step{child: c, does: Created})
+		case c.stays() && c.vitals.ended && !now.Before(c.vitals.replace):
+			steps = append(steps, step{c, Replaced,
+				health.Problem{Public: "it ended and will be created again", Quoted: c.vitals.how}})
 		}
 		// One of the declared revision that is not available stops the roll: the next one would fare no better.
 		if ok, _ := c.available(now); !ok && (c.current() || !c.stays()) {
@@ -48,7 +51,7 @@ func plan(children []*child, now time.Time) []step {
 }
 
 // removal returns the removal of the last of the children that have a child, none where one is being deleted already.
-func removal(children []*child, note string) []step {
+func removal(children []*child, why string) []step {
 	var last *child
 	for _, c := range children {
 		switch {
@@ -61,7 +64,7 @@ func removal(children []*child, note string) []step {
 	if last == nil {
 		return nil
 	}
-	return []step{{last, Deleted, note}}
+	return []step{{last, Deleted, health.Problem{Public: why}}}
 }
 
 // roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which
@@ -69,14 +72,15 @@ func removal(children []*child, note string) []step {
 func roll(children []*child) []step {
 	var old *child
 	for _, c := range slices.Backward(children) {
-		if c.stays() && !c.current() && (old == nil || old.health.ready && !c.health.ready) {
+		if c.stays() && !c.current() && (old == nil || old.vitals.ready && !c.vitals.ready) {
 			old = c
 		}
 	}
 	if old == nil {
 		return nil
 	}
-	return []step{{old, Rolled, fmt.Sprintf("to replace revision %s by %s", old.health.made, old.want.hash)}}
+	return []step{{old, Rolled, health.Problem{
+		Public: fmt.Sprintf("to replace revision %s by %s", old.vitals.made, old.want.hash)}}}
 }
 
 // crashLoop paces the replacement of a child that ends again and again, as a kubelet paces the restarts of a
@@ -123,11 +127,11 @@ func (c *crashLoop) active(revision string, now time.Time) bool {
 }
 
 // message describes the state of a child that has ended more than once; "" if it has not.
-func (c *crashLoop) message(revision string, now time.Time) string {
+func (c *crashLoop) ending(revision string, now time.Time) (how string, pause time.Duration) {
 	if c.pause == 0 || !c.active(revision, now) {
-		return ""
+		return "", 0
 	}
-	return fmt.Sprintf("it keeps ending (%s); the pause before it is created again is %s now", c.how, c.pause)
+	return c.how, c.pause
 }
 
 // pace decides when a declared child that has ended may be replaced.
@@ -138,12 +142,12 @@ func (c *child) pace(now time.Time) {
 	if c.mem.wrong != nil {
 		c.mem.wrong.crash.follow(uidOf(c.live), now)
 	}
-	if !c.health.ended || !c.current() {
+	if !c.vitals.ended || !c.current() {
 		return // one of an older revision is replaced at once: the new one is not known to end
 	}
 	crash := &c.mem.trouble().crash
-	crash.note(uidOf(c.live), c.want.hash, c.health.how, now)
-	c.health.replace = crash.until
+	crash.note(uidOf(c.live), c.want.hash, c.vitals.how, now)
+	c.vitals.replace = crash.until
 	if wait := crash.until.Sub(now); wait > 0 {
 		c.requeue(wait)
 	}

@@ -32,18 +32,18 @@ func childrenOf(num int, words string) []*child {
 			continue
 		}
 		c.live = &kube.Meta{Name: c.key.Name}
-		c.health = health{made: word[:1], ready: true, since: noon.Add(-time.Hour)}
+		c.vitals = vitals{made: word[:1], ready: true, since: noon.Add(-time.Hour)}
 		switch word[1:] {
 		case "?":
-			c.health.since = noon.Add(-time.Second)
+			c.vitals.since = noon.Add(-time.Second)
 		case "-":
-			c.health.ready = false
+			c.vitals.ready = false
 		case ".":
 			c.deleting = true
 		case "!":
-			c.health.ready, c.health.ended = false, true
+			c.vitals.ready, c.vitals.ended = false, true
 		case "p":
-			c.health.ready, c.health.ended, c.health.replace = false, true, noon.Add(time.Second)
+			c.vitals.ready, c.vitals.ended, c.vitals.replace = false, true, noon.Add(time.Second)
 		}
 	}
 	return out
@@ -132,9 +132,9 @@ func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
 		if got := end("a"); got != want*time.Second {
 			t.Errorf("pause %d: %v, want %v", i, got, want*time.Second)
 		}
-		message := c.message("a", now)
-		if (message == "") != (i == 0) || i > 0 && !strings.Contains(message, c.pause.String()) {
-			t.Errorf("pause %d: message %q", i, message)
+		how, pause := c.ending("a", now)
+		if (how == "") != (i == 0) || pause != want*time.Second {
+			t.Errorf("pause %d: %v after it ended with %q", i, pause, how)
 		}
 	}
 	if got := end("b"); got != 0 {
@@ -142,8 +142,8 @@ func TestCrashLoopPausesAsAKubeletDoes(t *testing.T) {
 	}
 	end("b")
 	now = now.Add(goodFor)
-	if got := end("b"); got != 0 || c.message("b", now) != "" {
-		t.Errorf("after ten good minutes it waits for %v (%s)", got, c.message("b", now))
+	if how, _ := c.ending("b", now); end("b") != 0 || how != "" {
+		t.Errorf("after ten good minutes: ends with %q", how)
 	}
 }
 

@@ -50,7 +50,9 @@ const maxNotable = 100
 func (a *application) note(all []*child) {
 	var found []notable
 	for _, c := range all {
-		n := notable{name{c.kind, c.key}, c.outcome, c.inTheWay(), c.differences}
+		p := c.problem.Hidden()
+		p.Subject = "" // the line begins with the name
+		n := notable{name{c.kind, c.key}, c.outcome, p.Note(), c.differences}
 		switch {
 		case len(found) == maxNotable:
 		case c.err != nil: // the text of an error may repeat what is in the child
@@ -64,25 +66,6 @@ func (a *application) note(all []*child) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mem.notable = found
-}
-
-// inTheWay says why a child is not as it is declared. Messages that may quote a server, or the status of a child,
-// which repeats what others wrote there, are replaced.
-func (c *child) inTheWay() string {
-	if text := c.kind.scarce.shown(c.outcome); text != "" {
-		return text
-	}
-	switch c.outcome {
-	case Conflict:
-		return "it changed meanwhile; it is looked at again"
-	case Replaced:
-		return "it had ended, and is created again"
-	case Rolled:
-		return "it was of an older revision, and is created again"
-	case Deleted:
-		return "it is not declared any more"
-	}
-	return c.message
 }
 
 func reasonOf(err error) string {

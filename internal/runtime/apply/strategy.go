@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 )
 
 // Strategy says how the children of a kind are brought from what is there to what is declared. It is two functions;
@@ -28,7 +29,7 @@ type Strategy interface {
 type step struct {
 	child *child
 	does  Outcome // what will have been done; Unchanged: its labels are restored
-	note  string  // why
+	why   health.Problem
 }
 
 func (s step) act(ctx context.Context) {

@@ -19,7 +19,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	if again {
 		if t := c.mem.wrong; t != nil {
 			if pause := t.losses.pause(c.want.hash, withDeletions); pause > 0 {
-				c.conclude(Contested, pause, "%s is deleted again and again", c)
+				c.conclude(Contested, pause, "is deleted again and again")
 				return false, nil
 			}
 		}
@@ -50,7 +50,7 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	case kube.IsRefused(err):
 		c.mem.trouble().refusal.Note(request, err)
 	case kube.IsNamespaceTerminating(err):
-		c.conclude(Waiting, whileDeleting, "namespace %s is being deleted", c.key.Namespace)
+		c.conclude(Waiting, whileDeleting, "waits until its namespace is deleted")
 		return false, nil
 	}
 	return false, err
@@ -96,7 +96,7 @@ func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 		c.mem.trouble().refusal.Note(requestOf(c.want.hash, 0), refusal)
 		return false, refusal
 	}
-	c.conclude(Conflict, soon, "%s has just been deleted", c)
+	c.conclude(Conflict, soon, "has just been deleted")
 	return false, nil
 }
 
@@ -119,7 +119,7 @@ func (c *child) goneWithOwner(ctx context.Context) (bool, error) {
 		a.asked = true
 	}
 	if a.gone && a.goneErr == nil {
-		c.conclude(Conflict, whileDeleting, "%s was deleted together with its owner", c)
+		c.conclude(Conflict, whileDeleting, "was deleted together with its owner")
 	}
 	return a.gone, a.goneErr
 }
@@ -134,7 +134,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 	err := c.client.Delete(ctx, c.kind.resource, c.key, kube.DeleteOptions{UID: uid, Propagation: kube.Background})
 	switch {
 	case err == nil:
-		c.deleting, c.outcome, c.message = true, s.does, s.note
+		c.deleting, c.outcome, c.problem = true, s.does, s.why
 		c.mem.remove(uid, false)
 		c.requeue(overdue)
 		return nil
@@ -154,7 +154,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 		}
 		return err
 	}
-	c.conclude(Conflict, soon, "%s has just been deleted", c)
+	c.conclude(Conflict, soon, "has just been deleted")
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -89,30 +90,24 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 	quota := forbidden(`pods "a" is forbidden: exceeded quota: q`)
 	security := forbidden(`pods "a" is forbidden: violates PodSecurity "x"`)
 	right := forbidden(`pods is forbidden: User "u" cannot create resource "pods"`)
-	none := "False/AsExpected"
+	const none = "False/AsExpected"
+	failed := func(err error, severity health.Severity) *health.Problem {
+		return health.OfWrite("Pod", err, "skiff tries again", severity)
+	}
 	for _, test := range []struct {
-		problem                               *Problem
+		problem                               *health.Problem
 		ready, progressing, degraded, stalled string
-		message                               string // of Ready
 	}{
-		{nil, "True/Complete", "False/Complete", none, none, "all there"},
-		{&Problem{Reason: "Waiting", Message: "m", Passing: true}, "False/Waiting", "False/Complete", none, none, "m"},
-		{Failed("Pod", refused, "unused", false), "False/PodRefused", "False/PodRefused", "True/PodRefused",
-			"True/PodRefused",
-			"spec.x: no; correct the spec"},
-		{Failed("Pod", away, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
-			"the API server cannot be reached; skiff tries again"},
-		{Failed("Pod", quota, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
-			none,
-			`pods "a" is forbidden: exceeded quota: q; raise the quota or ask for less, skiff tries again`},
-		{Failed("Pod", security, "skiff tries again", false), "False/PodRefused", "False/Complete", "True/PodRefused",
-			none,
-			`pods "a" is forbidden: violates PodSecurity "x"; set securityContext under spec.template.spec, skiff tries again`},
-		{Failed("Pod", right, "skiff tries again", false), "False/PodFailed", "False/Complete", "True/PodFailed", none,
-			`pods is forbidden: User "u" cannot create resource "pods"; skiff tries again`},
-		{Failed("Pod", errors.New("local"), "skiff tries again", true), "False/PodFailed", "False/PodFailed",
-			"True/PodFailed", "True/PodFailed",
-			"local; skiff tries again"},
+		{nil, "True/Complete", "False/Complete", none, none},
+		{&health.Problem{Reason: "Waiting", Public: "m", Severity: health.Passing}, "False/Waiting", "False/Complete",
+			none, none},
+		{failed(refused, ""), "False/PodRefused", "False/PodRefused", "True/PodRefused", "True/PodRefused"},
+		{failed(away, ""), "False/PodFailed", "False/Complete", "True/PodFailed", none},
+		{failed(quota, ""), "False/PodRefused", "False/Complete", "True/PodRefused", none},
+		{failed(security, ""), "False/PodRefused", "False/Complete", "True/PodRefused", none},
+		{failed(right, ""), "False/PodFailed", "False/Complete", "True/PodFailed", none},
+		{failed(errors.New("local"), health.Stalled), "False/PodFailed", "False/PodFailed", "True/PodFailed",
+			"True/PodFailed"},
 	} {
 		s := NewSet(nil)
 		s.Ready, s.Progressing = New(Ready, true, "Complete", "all there"),
@@ -129,8 +124,12 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 			"False/NotAnnotated"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v: got %v, want %v", test.problem, got, want)
 		}
-		if s.Ready.Message != test.message {
-			t.Errorf("message %q, want %q", s.Ready.Message, test.message)
+		message := "all there"
+		if test.problem != nil {
+			message = test.problem.Note()
+		}
+		if s.Ready.Message != message || s.Problem != test.problem {
+			t.Errorf("message %q of %+v, want %q", s.Ready.Message, s.Problem, message)
 		}
 		want := map[string]string{Degraded: "nothing is wrong", Stalled: "not stalled", Paused: "not paused"}
 		if s.Degraded.Status == True {
@@ -146,7 +145,7 @@ func TestAProblemShowsInTheConditionsThatItIsAbout(t *testing.T) {
 
 func TestAMessageStandsInOneCondition(t *testing.T) {
 	s := NewSet(nil)
-	s.Report(&Problem{Reason: "NameTaken", Message: "m", Stalled: true})
+	s.Report(&health.Problem{Reason: "NameTaken", Public: "m", Severity: health.Stalled})
 	list := s.After(nil, 1, noon)
 	for _, c := range list {
 		if (c.Message == "m") != (c.Type == Ready) {
@@ -163,22 +162,22 @@ func TestAMessageStandsInOneCondition(t *testing.T) {
 
 func TestTheStateIsThatOfTheWorstCondition(t *testing.T) {
 	paused := kube.Labels{{Key: PausedAnnotation, Value: "true"}}
-	rolling := Progress{Reason: "RollingOut"}
+	rolling := Progress{Problem: health.Problem{Reason: "RollingOut"}}
 	for _, test := range []struct {
 		name     string
 		set      Set
-		problem  *Problem
+		problem  *health.Problem
 		annotate kube.Labels
 		want     string
 	}{
-		{"done", Progress{Done: true, Reason: "Complete"}.Set(), nil, nil, Ready},
+		{"done", Progress{Done: true, Problem: health.Problem{Reason: "Complete"}}.Set(), nil, nil, Ready},
 		{"rolling out", rolling.Set(), nil, nil, Progressing},
-		{"waiting", rolling.Set(), &Problem{Reason: "Waiting", Passing: true}, nil, Progressing},
-		{"degraded", rolling.Set(), &Problem{Reason: "PodFailed"}, nil, "PodFailed"},
-		{"stalled", rolling.Set(), &Problem{Reason: "NameTaken", Stalled: true}, nil, "NameTaken"},
+		{"waiting", rolling.Set(), &health.Problem{Reason: "Waiting", Severity: health.Passing}, nil, Progressing},
+		{"degraded", rolling.Set(), &health.Problem{Reason: "PodFailed"}, nil, "PodFailed"},
+		{"stalled", rolling.Set(), &health.Problem{Reason: "NameTaken", Severity: health.Stalled}, nil, "NameTaken"},
 		{"paused", Progress{Done: true}.Set(), nil, paused, Paused},
-		{"paused and degraded", rolling.Set(), &Problem{Reason: "PodFailed"}, paused, "PodFailed"},
-		{"going away", Progress{Stuck: true, Reason: "Deleting"}.Set(), nil, nil, "Deleting"},
+		{"paused and degraded", rolling.Set(), &health.Problem{Reason: "PodFailed"}, paused, "PodFailed"},
+		{"going away", Progress{Stuck: true, Problem: health.Problem{Reason: "Deleting"}}.Set(), nil, nil, "Deleting"},
 		{"not watched", NotWatched(nil, "no right"), nil, nil, "NotWatched"},
 	} {
 		test.set.Paused = PausedFor(test.annotate)
@@ -247,15 +246,15 @@ func TestConditionsFollowFromTheCountsOfARollout(t *testing.T) {
 			"False/Complete", "3 of 3 pods are available"},
 		{"none is wanted", Rollout{Observed: true}, "True/Complete", "False/Complete", "0 of 0 pods are available"},
 		{"of an older spec", Rollout{Want: 3, Updated: 3, Total: 3, Available: 3}, "False/RollingOut",
-			"True/RollingOut", "the Deployment controller has not seen the change yet, follow"},
+			"True/RollingOut", "the Deployment controller has not seen the change yet; follow"},
 		{"not all updated", Rollout{Want: 3, Updated: 1, Total: 4, Available: 3, Observed: true}, "False/RollingOut",
-			"True/RollingOut", "1 of 3 pods are updated, follow"},
+			"True/RollingOut", "1 of 3 pods are updated; follow"},
 		{"one too many", Rollout{Want: 3, Updated: 3, Total: 4, Available: 4, Observed: true}, "False/RollingOut",
-			"True/RollingOut", "deleting 1 surplus pod, follow"},
+			"True/RollingOut", "deleting 1 surplus pod; follow"},
 		{"one is not available", Rollout{Want: 3, Updated: 3, Total: 3, Available: 2, Observed: true},
-			"False/PodsUnavailable", "True/PodsUnavailable", "2 of 3 pods are available, look"},
+			"False/PodsUnavailable", "True/PodsUnavailable", "2 of 3 pods are available; look"},
 	} {
-		test.rollout.Kind, test.rollout.Follow, test.rollout.Look = "Deployment", ", follow", ", look"
+		test.rollout.Kind, test.rollout.Follow, test.rollout.Look = "Deployment", "follow", "look"
 		p := test.rollout.Progress()
 		set := p.Set()
 		ready, progressing := string(set.Ready.Status)+"/"+set.Ready.Reason,

@@ -3,25 +3,31 @@ package conditions
 import (
 	"fmt"
 	"time"
+
+	"skiff/internal/runtime/health"
 )
 
 // Progress is how far an object is on its way to its spec. All of its conditions follow from it, but for what is in
 // the way of writing its children (see Set.Report).
 type Progress struct {
-	Done            bool // all is there that the spec asks for
-	Stuck           bool // waiting does not help
-	Failed          bool // something is wrong
-	Reason, Message string
-	Recheck         time.Duration // it may be other after this time although nothing happens; 0: it may not
+	Done           bool          // all is there that the spec asks for
+	Stuck          bool          // waiting does not help
+	Failed         bool          // something is wrong
+	health.Problem               // what is missing; of Done, the state in words
+	Recheck        time.Duration // it may be other after this time although nothing happens; 0: it may not
 }
 
 // Set returns the conditions of an object that is so far.
 func (p Progress) Set() Set {
 	set := NewSet(nil)
-	set.Ready = New(Ready, p.Done, p.Reason, p.Message)
-	set.Progressing = New(Progressing, !p.Done && !p.Stuck, p.Reason, p.Message)
+	note := p.Note()
+	set.Ready = New(Ready, p.Done, p.Reason, note)
+	set.Progressing = New(Progressing, !p.Done && !p.Stuck, p.Reason, note)
 	if p.Failed {
-		set.Degraded = New(Degraded, true, p.Reason, p.Message)
+		set.Degraded = New(Degraded, true, p.Reason, note)
+	}
+	if !p.Done {
+		set.Problem = &p.Problem
 	}
 	set.Recheck = p.Recheck
 	return set
@@ -32,24 +38,28 @@ type Rollout struct {
 	Kind                            string // of the workload: "Deployment"
 	Want, Updated, Total, Available int32
 	Observed                        bool   // the counts are about the present spec
-	Follow, Look                    string // for the user: how to follow the rollout, and how to look at the pods
+	Follow, Look                    string // next steps: to follow the rollout, and to look at the pods
 }
 
 // Progress reads the counts as `kubectl rollout status` does: those of an older spec say nothing.
 func (r Rollout) Progress() Progress {
-	count := func(n int32, what string) string { return fmt.Sprintf("%d of %d pods are %s", n, r.Want, what) }
+	of := func(reason, step, format string, args ...any) Progress {
+		return Progress{Problem: health.Problem{Reason: reason, Public: fmt.Sprintf(format, args...), Next: step,
+			Severity: health.Passing}}
+	}
 	switch {
 	case !r.Observed:
-		return Progress{Reason: "RollingOut",
-			Message: "the " + r.Kind + " controller has not seen the change yet" + r.Follow}
+		return of("RollingOut", r.Follow, "the %s controller has not seen the change yet", r.Kind)
 	case r.Updated < r.Want:
-		return Progress{Reason: "RollingOut", Message: count(r.Updated, "updated") + r.Follow}
+		return of("RollingOut", r.Follow, "%d of %d pods are updated", r.Updated, r.Want)
 	case r.Total > r.Want:
-		return Progress{Reason: "RollingOut", Message: DeletingSurplus(int(r.Total-r.Want)) + r.Follow}
+		return of("RollingOut", r.Follow, "%s", DeletingSurplus(int(r.Total-r.Want)))
 	case r.Available < r.Want:
-		return Progress{Reason: "PodsUnavailable", Message: count(r.Available, "available") + r.Look}
+		return of("PodsUnavailable", r.Look, "%d of %d pods are available", r.Available, r.Want)
 	}
-	return Progress{Done: true, Reason: "Complete", Message: count(r.Available, "available")}
+	p := of("Complete", "", "%d of %d pods are available", r.Available, r.Want)
+	p.Done = true
+	return p
 }
 
 // DeletingSurplus says that surplus pods are being deleted.

@@ -1,9 +1,10 @@
 package conditions
 
 import (
-	"strings"
+	"slices"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -12,6 +13,10 @@ type Set struct {
 	Ready, Progressing, Degraded, Stalled, Paused Condition
 
 	Recheck time.Duration // they may be others after this time although nothing happens; 0: they may not
+
+	// Problem is why the object is not ready, in the words that the conditions have; nil: none is known. A reader
+	// without the right to see the object gets the Public part.
+	Problem *health.Problem
 }
 
 // AsExpected is the reason of Degraded and Stalled where all is well.
@@ -47,53 +52,19 @@ func TooLarge(reason, message string) Set {
 		Stalled: of(Stalled, True), Paused: of(Paused, Unknown)}
 }
 
-// Problem is what keeps an object from being what it declares.
-type Problem struct {
-	Reason  string
-	Message string // ends with the next step, or the next retry
-	Stalled bool   // nothing happens soon unless a user changes something
-	Passing bool   // it is on its way to being solved, and a user need not do anything
-}
-
-// Failed returns the problem that lies in a failed request about an object of a kind, given what follows from it. Its
-// message is the same for each attempt, because a new message is a write.
-func Failed(kind string, err error, step string, stalled bool) *Problem {
-	if kube.IsRefused(err) {
-		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; correct the spec", Stalled: true}
-	}
-	if remedy := admission(err); remedy != "" {
-		return &Problem{Reason: kind + "Refused", Message: kube.Explain(err) + "; " + remedy + ", " + step,
-			Stalled: stalled}
-	}
-	return &Problem{Reason: kind + "Failed", Message: kube.Explain(err) + "; " + step, Stalled: stalled}
-}
-
-// admission returns what to do about a 403 that is about what was sent and not about a right of skiff; "" for any
-// other error.
-func admission(err error) string {
-	switch {
-	case !kube.IsForbidden(err), kube.IsMissingRight(err):
-		return ""
-	case kube.IsOverQuota(err):
-		return "raise the quota or ask for less"
-	case kube.IsPodSecurityViolation(err):
-		return "set securityContext under spec.template.spec"
-	}
-	return "correct the spec, or change what refuses it"
-}
-
-// Report lays a problem over what was seen; nil changes nothing.
-func (s *Set) Report(p *Problem) {
+// Report lays a Problem over what was seen; nil changes nothing.
+func (s *Set) Report(p *health.Problem) {
 	if p == nil {
 		return
 	}
-	s.Ready = New(Ready, false, p.Reason, p.Message)
-	if !p.Passing {
-		s.Degraded = New(Degraded, true, p.Reason, p.Message)
+	s.Problem = p
+	s.Ready = New(Ready, false, p.Reason, p.Note())
+	if p.Severity != health.Passing {
+		s.Degraded = New(Degraded, true, p.Reason, p.Note())
 	}
-	if p.Stalled {
-		s.Stalled = New(Stalled, true, p.Reason, p.Message)
-		s.Progressing = New(Progressing, false, p.Reason, p.Message)
+	if p.Severity == health.Stalled {
+		s.Stalled = New(Stalled, true, p.Reason, p.Note())
+		s.Progressing = New(Progressing, false, p.Reason, p.Note())
 	}
 }
 
@@ -107,7 +78,7 @@ func (s *Set) After(old []Condition, generation int64, now time.Time) []Conditio
 	for i := 1; i < len(want); i++ {
 		for _, earlier := range want[:i] {
 			if earlier.Message == want[i].Message {
-				want[i].Message = See + earlier.Type
+				want[i].Message = see(earlier.Type)
 				break
 			}
 		}
@@ -115,16 +86,23 @@ func (s *Set) After(old []Condition, generation int64, now time.Time) []Conditio
 	return Update(old, want, generation, now)
 }
 
-// See begins a message that refers to that of another condition, whose type follows.
-const See = "see the condition "
+// see is a message that refers to the condition of another type.
+func see(conditionType string) string { return "see the condition " + conditionType }
+
+// Refers says whether the message of a condition refers to another condition of the list, and to which.
+func Refers(list []Condition, c Condition) (to Condition, ok bool) {
+	i := slices.IndexFunc(list, func(other Condition) bool { return c.Message == see(other.Type) })
+	if i < 0 {
+		return Condition{}, false
+	}
+	return list[i], true
+}
 
 // Message returns the message of the condition of a type, or of the one that it refers to.
 func Message(list []Condition, conditionType string) string {
 	c, _ := Get(list, conditionType)
-	if other, ok := strings.CutPrefix(c.Message, See); ok {
-		if c, ok := Get(list, other); ok {
-			return c.Message
-		}
+	if to, ok := Refers(list, c); ok {
+		return to.Message
 	}
 	return c.Message
 }

@@ -115,6 +115,7 @@ type Controller struct {
 	shows    Shows
 	parts    parts
 	streaks  streaks
+	reports  reports
 	started  atomic.Bool
 	working  chan struct{} // closed when there is something to work on
 	lead     chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it

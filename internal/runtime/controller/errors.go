@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -146,6 +147,14 @@ type Next struct {
 	class class
 	delay time.Duration // at least; up to half of it is added
 	cause string        // of the run that follows
+}
+
+// Severity returns that of a Problem which is what failed.
+func (n Next) Severity() health.Severity {
+	if n.Stalled {
+		return health.Stalled
+	}
+	return health.Failing
 }
 
 // NextOf returns what follows if the run that ctx belongs to ends with err, all that went wrong in it.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -21,10 +23,10 @@ type Owner struct {
 	Created    time.Time
 	Deleting   bool
 	Conditions []conditions.Condition
-	Foreign    bool      // the conditions are about what others do with it
-	Public     []string  // see Shows
-	Failing    Failing   // its last run failed; the zero value: it did not
-	Next       time.Time // when its next run may start; zero: none is due
+	Foreign    bool           // the conditions are about what others do with it
+	Problem    health.Problem // see Controller.Report; the zero value: none is known
+	Failing    Failing        // its last run failed; the zero value: it did not
+	Next       time.Time      // when its next run may start; zero: none is due
 }
 
 // conditioned is an object that can say its conditions.
@@ -38,9 +40,6 @@ type Shows struct {
 	Works    func(owner kube.Object) bool // whether the controller does anything for it; nil: for each
 	Foreign  bool                         // the status of the objects is written by others
 	Short    []string                     // the short names of the resource
-	// Public are the reasons of conditions whose messages consist of names, counts and field paths, and so are for
-	// readers who may not see what is in the objects.
-	Public []string
 	// Example is an object as short as it can be written, in YAML; "": that follows from the resource.
 	Example string
 	// Pods reads the pods of an object, a bounded number of them; nil: it has none that the controller may read.
@@ -149,7 +148,7 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	}
 	m := object.ObjectMeta()
 	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
-		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Public: c.shows.Public}
+		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Problem: c.reports.get(k)}
 	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
 		o.Failing = Failing{Key: k, Failures: s.failures, Stalled: s.stalled, Reason: s.reason,
 			Since: cmp.Or(s.since, s.first)}
@@ -159,6 +158,55 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	}
 	o.Next, _ = c.queue.Due(k)
 	return o, true
+}
+
+// Report notes what a run has found to be wrong with the object under a key; nil: nothing. The page shows the words of
+// skiff to everybody, and to those who may see the object the words of others in its conditions, which are not kept
+// here again.
+func (c *Controller) Report(k kube.Key, p *health.Problem) { c.reports.set(k, p) }
+
+// maxReported bounds the Problems that are kept of one namespace: ten times as many as a page shows of all.
+const maxReported = 1000
+
+// reports are the Problems of objects.
+type reports struct {
+	mu sync.Mutex                           // guards of
+	of map[string]map[string]health.Problem // by namespace and name
+}
+
+func (r *reports) set(k kube.Key, p *health.Problem) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	in := r.of[k.Namespace]
+	if p == nil {
+		if delete(in, k.Name); len(in) == 0 {
+			delete(r.of, k.Namespace)
+		}
+		return
+	}
+	if _, known := in[k.Name]; !known && len(in) == maxReported {
+		return
+	}
+	if r.of == nil {
+		r.of = map[string]map[string]health.Problem{}
+	}
+	if in == nil {
+		in = map[string]health.Problem{}
+		r.of[k.Namespace] = in
+	}
+	in[k.Name] = p.Hidden()
+}
+
+func (r *reports) get(k kube.Key) health.Problem {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[k.Namespace][k.Name]
+}
+
+func (r *reports) leave(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.of, namespace)
 }
 
 // Strays returns the keys that fail and name no object that is held: those of rules, or of what is gone.

@@ -121,7 +121,7 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
-		err := c.reportShed(ctx, item, shed.Reason, shed.Message)
+		err := c.reportShed(ctx, item, shed, shed.Message)
 		if err != nil && ctx.Err() != nil {
 			c.queue.Add(item.Key, cutCause)
 			return stopped
@@ -138,13 +138,14 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 }
 
 // reportShed says in the status of an object that it is not worked on.
-func (c *Controller) reportShed(ctx context.Context, item queue.Item, reason, message string) error {
+func (c *Controller) reportShed(ctx context.Context, item queue.Item, shed *cache.ShedError, message string) error {
+	c.Report(item.Key, &health.Problem{Reason: shed.Reason, Public: shed.Message, Severity: health.Stalled})
 	counting, writes := kube.CountWrites(ctx, 0)
 	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
-		return Done, c.shed(ctx, key, reason, message)
+		return Done, c.shed(ctx, key, shed.Reason, message)
 	})
-	if reason == cache.TooLarge && writes.Sent() > 0 { // for OverBudget, the namespace has a line
-		c.logOf(item).Info("not worked on", kube.Warn("reason", reason, "message", message)...)
+	if shed.Reason == cache.TooLarge && writes.Sent() > 0 { // for OverBudget, the namespace has a line
+		c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", message)...)
 	}
 	return err
 }
@@ -162,7 +163,7 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 		message += "; " + kube.Explain(rest)
 	}
 	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
-		return errors.Join(rest, c.reportShed(ctx, item, shed.Reason, message))
+		return errors.Join(rest, c.reportShed(ctx, item, shed, message))
 	}
 	return rest // the status says it at a later try
 }

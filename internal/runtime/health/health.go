@@ -25,7 +25,10 @@ type Problem struct {
 	Controller string   `json:"controller,omitempty"` // whose problem; empty: the process as a whole
 	Namespaces []string `json:"namespaces,omitempty"` // concerned, the first of many; empty: all, or none in particular
 	Reason     string   `json:"reason"`               // one CamelCase word, for programs
+	Severity   Severity `json:"severity,omitempty"`
 
+	// Subject is the object at fault, such as "Deployment shop/web"; Public goes on from there. Empty: Public says it.
+	Subject string `json:"subject,omitempty"`
 	// Public is the sentence of skiff itself, a state such as "the lease is lost", with names, field paths and counts
 	// and never a value: anybody may read a Public text.
 	Public string `json:"message"`
@@ -38,17 +41,29 @@ type Problem struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// The bounds of a rendered text, in bytes: names and advice fit into a few lines, and a server's answer may have any
-// length.
+// Severity says who can end a Problem.
+type Severity string
+
+// The severities.
 const (
-	maxReason = 100
-	maxPublic = 1024
-	maxQuoted = 300
+	Failing Severity = ""        // skiff goes on trying, and a person should look
+	Stalled Severity = "stalled" // there is no progress before a person changes something
+	Passing Severity = "passing" // the end is in sight, and a person need not do anything
+)
+
+// The bounds of a rendered text, in bytes: names and advice fit into a few lines, and a server's answer may have any
+// length. A note has more of the answer, which may list all wrong fields of a template.
+const (
+	maxReason     = 100
+	maxPublic     = 1024
+	maxQuoted     = 300
+	maxNoteQuoted = 640
 )
 
 // printable returns p with texts that are bounded and safe to print.
 func (p Problem) printable() Problem {
 	p.Reason, p.Public = kube.Printable(p.Reason, maxReason), kube.Printable(p.Public, maxPublic)
+	p.Subject = kube.Printable(p.Subject, maxQuoted)
 	p.Quoted, p.Next = kube.Printable(p.Quoted, maxQuoted), kube.Printable(p.Next, maxPublic)
 	return p
 }
@@ -71,7 +86,7 @@ func (p Problem) Text(now time.Time) string {
 // Message returns the part of Text before the next step.
 func (p Problem) Message(now time.Time) string {
 	p = p.printable()
-	text := p.Public
+	text := p.said()
 	if !p.Since.IsZero() {
 		text += " for " + max(now.Sub(p.Since), 0).Round(time.Second).String()
 	}
@@ -79,6 +94,23 @@ func (p Problem) Message(now time.Time) string {
 		text += " (" + p.Quoted + ")"
 	}
 	return text
+}
+
+// Note returns p for a condition or an Event: without an age, because a text that changes is a write.
+func (p Problem) Note() string {
+	text := p.said()
+	if p.Quoted != "" {
+		text += " (" + kube.Printable(p.Quoted, maxNoteQuoted) + ")"
+	}
+	if p.Next != "" {
+		text += "; " + kube.Printable(p.Next, maxPublic)
+	}
+	return text
+}
+
+// said returns the sentence of skiff.
+func (p Problem) said() string {
+	return strings.TrimPrefix(kube.Printable(p.Subject+" "+p.Public, maxPublic), " ")
 }
 
 // Error makes a Problem an error, for a log.
@@ -180,11 +212,66 @@ func OfError(err error) Problem {
 		p.Reason, p.Quoted = "Refused", s.Error()
 		p.Public = fmt.Sprintf("the server answers %d %s", s.Code, kube.Printable(s.Reason, 100))
 	case errors.As(err, new(*kube.NoAnswerError)):
-		p.Reason, p.Public, p.Quoted = "NoAnswer", "the API server cannot be reached", innermost(err).Error()
+		p.Reason, p.Public, p.Quoted = "NoAnswer", kube.Explain(err), innermost(err).Error()
 	default:
 		p.Reason, p.Public, p.Quoted = "Failed", "the request failed", err.Error()
 	}
 	return p
+}
+
+// OfRequest is OfError for a request about one object, with the step that skiff takes. The texts are equal for each
+// attempt: the error of a connection may name a port or a time.
+func OfRequest(err error, step string) Problem {
+	p := OfError(err)
+	switch p.Reason {
+	case "NoAnswer", "NoCredential":
+		p.Quoted, p.Next = "", step
+	case "Unauthorized":
+		p.Next = join(p.Next, step)
+	default:
+		p.Next = step
+	}
+	if kube.IsMissingRight(err) {
+		p.Next = "grant it, " + step
+	}
+	return p
+}
+
+// OfWrite returns the Problem of a failed write of an object of a kind. A refusal of the API server is about the
+// content, so that only a person can end the Problem.
+func OfWrite(kind string, err error, step string, severity Severity) *Problem {
+	p := OfRequest(err, step)
+	p.Reason, p.Severity = kind+"Failed", severity
+	if remedy := admission(err); remedy != "" {
+		p.Reason, p.Public, p.Next = kind+"Refused", "the API server refuses the "+kind, remedy+", "+step
+	}
+	if kube.IsRefused(err) {
+		p.Reason, p.Severity = kind+"Refused", Stalled
+		p.Public, p.Next = "the API server refuses the "+kind, "correct the spec"
+	}
+	return &p
+}
+
+// admission returns what to do about a 403 that is about the content and not about a right of skiff; "" for any other
+// error.
+func admission(err error) string {
+	switch {
+	case !kube.IsForbidden(err), kube.IsMissingRight(err):
+		return ""
+	case kube.IsOverQuota(err):
+		return "raise the quota or ask for less"
+	case kube.IsPodSecurityViolation(err):
+		return "set securityContext under spec.template.spec"
+	}
+	return "correct the spec, or change what refuses it"
+}
+
+// join returns two steps as one sentence; the first may be empty.
+func join(first, second string) string {
+	if first == "" {
+		return second
+	}
+	return first + "; " + second
 }
 
 // nextStep is what a person can do about an error of a list or a watch; "" where nothing is to be done.

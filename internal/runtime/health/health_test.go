@@ -115,3 +115,34 @@ func TestWhyARequestFailsIsSplitIntoTheWordsOfSkiffAndThoseOfOthers(t *testing.T
 		t.Errorf("401 is %+v", p)
 	}
 }
+
+// A message of a condition begins with what happened, ends with what to do, and is the same for each attempt.
+func TestAFailedWriteIsExplainedWithTheNextStep(t *testing.T) {
+	forbidden := func(text string) *kube.Status { return &kube.Status{Code: 403, Reason: "Forbidden", Message: text} }
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&kube.Status{Code: 422, Message: "spec.x: no"},
+			"PodRefused stalled: the API server refuses the Pod (spec.x: no); correct the spec"},
+		{&kube.NoAnswerError{Err: errors.New("10.0.0.1:54321: reset")},
+			"PodFailed: the API server cannot be reached; skiff tries again"},
+		{&kube.CredentialError{Err: errors.New("hush")},
+			"PodFailed: skiff has no credential for the API server; skiff tries again"},
+		{forbidden(`pods "a" is forbidden: exceeded quota: q`), `PodRefused: the API server refuses the Pod (pods "a" ` +
+			`is forbidden: exceeded quota: q); raise the quota or ask for less, skiff tries again`},
+		{forbidden(`pods "a" is forbidden: violates PodSecurity "x"`), `PodRefused: the API server refuses the Pod ` +
+			`(pods "a" is forbidden: violates PodSecurity "x"); set securityContext under spec.template.spec, skiff ` +
+			`tries again`},
+		{forbidden(`pods is forbidden: User "u" cannot create resource "pods"`), `PodFailed: the server answers 403 ` +
+			`Forbidden (pods is forbidden: User "u" cannot create resource "pods"); grant it, skiff tries again`},
+		{&kube.Status{Code: 500, Reason: "InternalError", Message: "etcd is away"},
+			"PodFailed: the server answers 500 InternalError (etcd is away); skiff tries again"},
+		{errors.New("local"), "PodFailed: the request failed (local); skiff tries again"},
+	} {
+		p := OfWrite("Pod", test.err, "skiff tries again", Failing)
+		if got := strings.TrimSpace(p.Reason+" "+string(p.Severity)) + ": " + p.Note(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}

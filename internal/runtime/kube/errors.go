@@ -74,14 +74,14 @@ func ForbiddenUser(err error) string {
 // IsInvalid says that the object broke a rule of its schema (422); Details.Causes name the fields.
 func IsInvalid(err error) bool { return hasCode(err, http.StatusUnprocessableEntity) }
 
-// NodePortsExhausted is the API server's sentence about a cluster without a free node port.
-const NodePortsExhausted = "failed to allocate a nodePort: range is full"
+// nodePortsExhausted is the API server's sentence about a cluster without a free node port.
+const nodePortsExhausted = "failed to allocate a nodePort: range is full"
 
 // IsNodePortsExhausted says that a Service cannot have a node port because all are in use. The server answers 500
 // (seen on v1.36), after which other requests are worth a retry.
 func IsNodePortsExhausted(err error) bool {
 	s := AsStatus(err)
-	return s != nil && strings.Contains(s.Message, NodePortsExhausted)
+	return s != nil && strings.Contains(s.Message, nodePortsExhausted)
 }
 
 // IsMissingRight says that the user of a request has no right to send it (403). Admission plugins, webhooks and

@@ -184,12 +184,16 @@ var steps = map[string]string{
 	paused:    "skiff changes nothing for it until the pause is removed",
 }
 
-// message is the message of a condition of an object as the reader may see it.
+// message is the message of a condition of an object as the reader may see it: without the token, what skiff itself
+// says of the Problem.
 func (p *Page) message(o *controller.Owner, c conditions.Condition) string {
-	if !p.open() && !slices.Contains(o.Public, c.Reason) {
-		return ""
+	switch {
+	case p.open():
+		return kube.Printable(conditions.Message(o.Conditions, c.Type), maxMessage)
+	case o.Problem.Reason == c.Reason:
+		return o.Problem.Hidden().Note()
 	}
-	return kube.Printable(conditions.Message(o.Conditions, c.Type), maxMessage)
+	return ""
 }
 
 // open says that readers may see what others have said, and what may repeat an object.
@@ -234,8 +238,7 @@ func (g glance) unasked(c *controller.Controller, o *controller.Owner) bool {
 	return false
 }
 
-// troubleOf says what state an object is in. The message of a condition may repeat what is in the object: without the
-// token, only messages with a reason that is public are shown.
+// troubleOf says what state an object is in.
 func (p *Page) troubleOf(c *controller.Controller, o *controller.Owner, g glance) Trouble {
 	t := Trouble{State: well, Controller: c.Name(), Kind: o.Kind, Namespace: kube.Printable(o.Key.Namespace, maxText),
 		Name: kube.Printable(o.Key.Name, maxText), Failures: o.Failing.Failures, Next: o.Next}

@@ -270,7 +270,7 @@ func (p *Page) row(t Trouble, c *controller.Controller, o controller.Owner) Owne
 
 // own is the message of a condition, unless that refers to another one.
 func (p *Page) own(o *controller.Owner, c conditions.Condition) string {
-	if o.Foreign || strings.HasPrefix(c.Message, conditions.See) {
+	if _, refers := conditions.Refers(o.Conditions, c); o.Foreign || refers {
 		return ""
 	}
 	return p.message(o, c)

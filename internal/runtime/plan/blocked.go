@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
@@ -29,19 +28,21 @@ func inTheWay(o apply.Outcome) bool {
 // blocked is the line about a child that something is in the way of, or that the server has refused.
 func (b *builder) blocked(l *Line, c *child) *Line {
 	r := c.result
-	text := r.Message
+	p := r.Problem
+	p.Subject = "" // the line begins with the name
+	text := p.Note()
 	switch l.Next = nextSteps[r.Outcome]; {
 	case r.Err != nil:
 		text, l.Next = kube.Explain(r.Err), b.refused(r.Err)
-	case r.Outcome == apply.Foreign && strings.HasSuffix(text, "is not managed by skiff"):
+	case p.Reason == apply.NotManaged:
 		l.Next = fmt.Sprintf("delete it, or set %s: \"true\" on %s", apply.AdoptAnnotation, b.owner.Name)
 	case r.Outcome == apply.Foreign:
 		l.Next = "delete it, or give " + b.owner.Name + " another name"
-	case r.Outcome == apply.Conflict && strings.Contains(text, "node port"):
+	case r.Outcome == apply.Conflict && p.Reason == apply.NodePort:
 		l.Next = nextSteps[apply.PortTaken]
 	}
-	l.Op = Blocked // the line begins with the name
-	l.Error = b.secrets.cut(strings.TrimPrefix(text, c.resource.Kind+" "+c.key.String()+" "))
+	l.Op = Blocked
+	l.Error = b.secrets.cut(text)
 	return l
 }
 

@@ -184,11 +184,15 @@ func (w *Env) Condition(name, conditionType string) string {
 
 // Message returns the message of a condition, or of the one that it refers to; "" if there is none.
 func (w *Env) Message(name, conditionType string) string {
-	s, _ := At(w.condition(name, conditionType), "message").(string)
-	if other, ok := strings.CutPrefix(s, conditions.See); ok {
-		return w.Message(name, other)
+	o := Convert[struct {
+		Status struct {
+			Conditions []conditions.Condition `json:"conditions"`
+		} `json:"status"`
+	}](w, w.API.Get(w.Resource, Named(name)))
+	if o == nil {
+		return ""
 	}
-	return s
+	return conditions.Message(o.Status.Conditions, conditionType)
 }
 
 // WantCondition checks a condition of a custom resource ("True/Complete"), that its observedGeneration is the current

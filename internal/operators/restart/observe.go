@@ -53,7 +53,8 @@ func noSource(namespace string, err error) *health.Problem {
 		"spec.source.namespace: skiff does not watch %s (%s)", namespace, err)
 }
 
-// observe returns the status that follows from a decision, and why the trigger is not ready. r is nil where the trigger is refused.
+// observe returns the status that follows from a decision, and why the trigger is not ready. r is nil where the
+// trigger is refused.
 func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.Time) (s Status,
 	why *health.Problem) {
 	s = Status{State: d.state, Cycle: d.cycle}

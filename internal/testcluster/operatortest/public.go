@@ -6,12 +6,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing"
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/page"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // Canary is a text for the fields of objects and the answers of servers that nobody may see who has no right to.
@@ -67,4 +71,68 @@ func WantNoCanary(w *Env, c *controller.Controller, log *history.Log, names ...s
 		}
 	}
 	return shown
+}
+
+// A Hurt is something that goes wrong, with a [Canary] wherever somebody else has a say.
+type Hurt struct {
+	Name  string
+	Do    func(w *Env) // before there are objects; nil: nothing
+	After func(w *Env) // a second later; nil: nothing
+}
+
+// Refusals are a Hurt for each kind of error with which a server answers a verb for a resource.
+func Refusals(verbs []string, resources ...kube.Resource) (out []Hurt) {
+	for _, reply := range []apiserver.Reply{{Code: 403, Reason: "Forbidden"}, {Code: 422, Reason: "Invalid"},
+		{Code: 500, Reason: "InternalError"}} {
+		reply.Message = "of the " + Canary
+		for _, r := range resources {
+			for _, verb := range verbs {
+				fault := apiserver.Fault{Verb: verb, Resource: r.Plural, UserAgent: Agent, Reply: &reply}
+				out = append(out, Hurt{Name: fmt.Sprint(reply.Code, " for ", verb, " of ", r.Plural),
+					Do: func(w *Env) { w.API.Inject(fault) }})
+			}
+		}
+	}
+	return out
+}
+
+// HidesCanaries hurts a controller with one object after the other in a world of its own, and checks with
+// [WantNoCanary] what a reader without a token is shown a moment later, and after twenty minutes. An object is given by
+// its spec. It returns all that was shown.
+func HidesCanaries(t *testing.T, o Options, prepare func(w *Env), specs map[string]string, hurts []Hurt) string {
+	t.Helper()
+	var all strings.Builder
+	var c *controller.Controller
+	create := o.New
+	o.New = func(s controller.Setup, r *events.Recorder) *controller.Controller {
+		c = create(s, r)
+		return c
+	}
+	o.Quiet = true
+	for _, hurt := range hurts {
+		o.Setup.History = new(history.Log)
+		Run(t, o, func(w *Env) {
+			prepare(w)
+			w.Start()
+			if hurt.Do != nil {
+				hurt.Do(w)
+			}
+			var names []string
+			for name, spec := range specs {
+				w.Create(name, spec)
+				names = append(names, name)
+			}
+			for _, wait := range []time.Duration{time.Second, 20 * time.Minute} {
+				w.Pass(wait)
+				if wait == time.Second && hurt.After != nil {
+					hurt.After(w)
+				}
+				all.WriteString(WantNoCanary(w, c, o.Setup.History, names...))
+			}
+			if t.Failed() {
+				t.Fatalf("%s: a canary was seen", hurt.Name)
+			}
+		})
+	}
+	return all.String()
 }

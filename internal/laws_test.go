@@ -37,7 +37,6 @@ var readsText = map[string]string{
 	"internal/runtime/page.showObject":                     "the end of a line without a message",
 	"internal/runtime/plan.builder.failed":                 "debt: the error of a hook's call",
 	"internal/runtime/plan.mask.texts":                     "a value of an object, which may hold a password",
-	"internal/runtime/podpolicy.checker.report":            "debt: a complaint that was made before",
 	"internal/runtime/process.ParseID":                     "a flag's value",
 	"internal/testcluster/apiserver/admission.matches":     "a rule of a webhook configuration",
 	"internal/testcluster/apiserver/httpd.emptyDetails":    "a Status, as a real server fills it",

@@ -191,13 +191,13 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 	want, err := r.Declare(cr, inputs...)
 	p := health.Problem{Reason: "InvalidSpec", Public: "the spec is not valid", Next: "correct the spec",
 		Severity: health.Stalled}
-	if err == nil {
-		err = checkTemplates(r.policy, want)
-		p.Reason, p.Public, p.Next = "TemplateRefused", "the pod template is refused", "correct spec.template"
+	if err != nil {
+		p.Quoted = err.Error()
+	} else if err = checkTemplates(r.policy, want); err != nil { // in words of skiff, with the paths of fields
+		p.Reason, p.Public, p.Next = "TemplateRefused", err.Error(), "correct spec.template"
 	}
 	if err != nil {
 		f.errs = append(f.errs, controller.TerminalFor(p.Reason, err))
-		p.Quoted = err.Error()
 		f.problem = &p
 		if f.seen, err = r.children.Owned(ctx, owner); err != nil {
 			f.errs, f.stale = append(f.errs, err), true

@@ -34,7 +34,7 @@ func TestReadersWithoutATokenAreToldWhatIsWrongAndShownNoContent(t *testing.T) {
 	shown := operatortest.HidesCanaries(t, options, prepare, specs, hurts)
 	for _, want := range []string{
 		"the API server refuses the Pod; correct the spec",
-		"the pod template is refused; correct spec.template",
+		"which does not allow these pods: spec.template.spec.hostPID must be false; correct spec.template",
 		"Pod default/taken-0 exists and is not managed by skiff; delete it",
 		"pod cache-2 is not ready: Unschedulable; look at the pods",
 	} {

@@ -45,7 +45,7 @@ func TestReadersWithoutATokenAreToldWhatIsWrongAndShownNoContent(t *testing.T) {
 	for _, want := range []string{
 		"the API server refuses the Deployment; correct the spec",
 		"the server answers 500 InternalError; skiff tries again",
-		"the pod template is refused; correct spec.template",
+		"which does not allow these pods: spec.template.spec.hostNetwork must be false; correct spec.template",
 		"Service default/taken-service exists and is not managed by skiff; delete it",
 		"0 of 2 pods are available: pod web-0: ImagePullBackOff; look at the pods",
 		"the rollout has made no progress for too long",

@@ -76,6 +76,7 @@ type checker struct {
 	userNamespace bool // the pod has a user namespace of its own: root in it is not root on the node
 	windows       bool
 	found         []string
+	paths         []string // of those in found that a rule names
 }
 
 // container checks a container. What a container does not say it takes from the pod.
@@ -125,11 +126,11 @@ func (c *checker) report(r rule, path, container string) {
 	if len(c.found) >= maxViolations {
 		return
 	}
-	text := c.prefix + path + " "
-	if slices.ContainsFunc(c.found, func(f string) bool { return strings.HasPrefix(f, text) }) {
+	if slices.Contains(c.paths, path) {
 		return // baseline's rule has said so
 	}
-	text += r.must
+	c.paths = append(c.paths, path)
+	text := c.prefix + path + " " + r.must
 	if container != "" {
 		text += fmt.Sprintf(" (container %.63s)", container)
 	}

@@ -22,9 +22,9 @@ func showDetails(w *writer, o Owner) {
 		for _, fact := range o.Facts {
 			value := text(fact.Value)
 			if !fact.At.IsZero() {
-				value = strings.TrimSpace(value + " " + moment(fact.At))
+				value = joined(" ", value, moment(fact.At))
 			}
-			w.put(`<dt>%s</dt><dd>%s</dd>`, text(fact.Name), value)
+			w.put(`<dt>%s</dt><dd>%s</dd>`, fact.Name, value)
 		}
 		w.put(`</dl>`)
 	}
@@ -38,7 +38,7 @@ func showDetails(w *writer, o Owner) {
 		if c.Namespace != o.Namespace {
 			name += ` <span class="dim">in ` + text(c.Namespace) + `</span>`
 		}
-		since := ""
+		since := markup("")
 		if !c.Created.IsZero() {
 			since = age(c.Created)
 		}
@@ -52,7 +52,7 @@ func showDetails(w *writer, o Owner) {
 }
 
 // childWord is the state of a child with its symbol.
-func childWord(state string) string {
+func childWord(state string) markup {
 	class, symbol := "good", "✔"
 	switch apply.State(state) {
 	case apply.Missing:
@@ -62,19 +62,19 @@ func childWord(state string) string {
 	case apply.Deleting:
 		class, symbol = "dim", "⌫"
 	}
-	return fmt.Sprintf(`<span class="%s">%s %s</span>`, class, symbol, text(state))
+	return `<span class="` + text(class) + `">` + text(symbol+" "+state) + `</span>`
 }
 
 // lastWrite says what skiff last sent about a child.
-func lastWrite(w *history.Write) string {
+func lastWrite(w *history.Write) markup {
 	if w == nil {
 		return `<span class="dim">not lately</span>`
 	}
-	return strings.TrimSpace(text(verbOf(*w))+" "+codeWord(*w)) + " " + moment(w.Sent)
+	return joined(" ", text(verbOf(*w)), codeWord(*w), moment(w.Sent))
 }
 
 // inTheWay says why a child is not as it is declared.
-func inTheWay(c Child) string {
+func inTheWay(c Child) markup {
 	if c.Problem == "" && len(c.Fields) > 0 {
 		return text("differs in " + strings.Join(c.Fields, ", "))
 	}
@@ -82,7 +82,7 @@ func inTheWay(c Child) string {
 }
 
 // since is when a condition got its status.
-func since(t time.Time) string {
+func since(t time.Time) markup {
 	if t.IsZero() {
 		return `<span class="dim">not known</span>`
 	}
@@ -90,7 +90,7 @@ func since(t time.Time) string {
 }
 
 // lately is a time of which only the last runs are known.
-func lately(t time.Time) string {
+func lately(t time.Time) markup {
 	if t.IsZero() {
 		return `<span class="dim">not lately</span>`
 	}
@@ -99,7 +99,7 @@ func lately(t time.Time) string {
 
 // inWords are conditions as people say them, those of one reason together. What is usual is left out: that nothing is
 // degraded, or paused.
-func inWords(all []ConditionWord) string {
+func inWords(all []ConditionWord) markup {
 	var reasons []string
 	of := map[string][]string{}
 	for _, c := range all {

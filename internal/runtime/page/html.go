@@ -36,18 +36,47 @@ func hashOf(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// writer builds HTML. All texts of others go through text; put is for what this package has written.
+// markup is HTML: a constant of this package, or a text that [text] has escaped. The compiler finds a text that was
+// not escaped. html/template would do the same and have skiff grow by 2.4 MB, because the linker then keeps each
+// method that could be called by name.
+type markup string
+
+// writer builds HTML.
 type writer struct {
 	strings.Builder
 	title, class string   // of the page as a whole: its name, and good or bad
 	columns      []string // of the table that was begun last, without the #
-	nav          string   // links to the parts of the page
+	nav          markup   // links to the parts of the page
 }
 
-func (w *writer) put(format string, args ...any) { fmt.Fprintf(&w.Builder, format, args...) }
+// put adds a format of this package, in which all is escaped but markup and numbers.
+func (w *writer) put(format markup, args ...any) {
+	for i, arg := range args {
+		switch arg.(type) {
+		case markup, int, int64, uint64, float64, bool:
+		default:
+			args[i] = text(fmt.Sprint(arg))
+		}
+	}
+	fmt.Fprintf(&w.Builder, string(format), args...)
+}
+
+// add adds markup as it is.
+func (w *writer) add(m markup) { w.Builder.WriteString(string(m)) }
 
 // text escapes a text.
-func text(s string) string { return html.EscapeString(s) }
+func text(s string) markup { return markup(html.EscapeString(s)) }
+
+// joined joins markup by a separator, without the parts that are empty.
+func joined(separator markup, parts ...markup) (out markup) {
+	for _, part := range parts {
+		if part != "" && out != "" {
+			out += separator
+		}
+		out += part
+	}
+	return out
+}
 
 // fragment says whether a reader, which is the script, wants the inner part of a panel alone.
 func fragment(r *http.Request) bool { return r.URL.Query().Get("fragment") != "" }
@@ -94,13 +123,13 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 	all.put(`<!doctype html><html lang="en" data-now="%d" data-page="%s" data-place="%s"><head><meta charset="utf-8">`+
 		`<meta name="viewport" content="width=device-width,initial-scale=1">`+
 		`<noscript><meta http-equiv="refresh" content="10"></noscript><title>%s</title>`, time.Now().UnixMilli(),
-		p.assets, text(place), text(title))
+		p.assets, place, title)
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
-	all.WriteString(`<style>` + style + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` +
-		p.o.Place.html(p.role()) + out.nav + `<span id="live">This page is of ` + time.Now().UTC().Format(time.TimeOnly) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
-		out.String() + `</main>` + help + `<script>` +
-		script + `</script></body></html>`)
+	all.add(`<style>` + markup(style) + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` +
+		p.o.Place.html(p.role()) + out.nav + `<span id="live">This page is of ` + text(time.Now().UTC().Format(time.TimeOnly)) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
+		markup(out.String()) + `</main>` + help + `<script>` +
+		markup(script) + `</script></body></html>`)
 	w.WriteHeader(code)
 	_, _ = w.Write([]byte(all.String())) // the reader has gone
 }
@@ -109,8 +138,8 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 var bannerSymbols = map[string]string{"good": "✔", "bad": "✖"}
 
 // html says where the process is, for the head of each page. The script follows the role.
-func (l Place) html(role string) string {
-	var parts []string
+func (l Place) html(role string) markup {
+	var parts []markup
 	if l.Context != "" {
 		parts = append(parts, `<b>`+text(kube.Printable(l.Context, maxText))+`</b>`)
 	}
@@ -121,7 +150,7 @@ func (l Place) html(role string) string {
 		parts = append(parts, text(kube.Printable(l.Process, maxText)))
 	}
 	if role != "" {
-		parts = append(parts, `<span id="role">`+role+`</span>`)
+		parts = append(parts, `<span id="role">`+text(role)+`</span>`)
 	}
 	switch l.Namespaces {
 	case "":
@@ -130,20 +159,20 @@ func (l Place) html(role string) string {
 	default:
 		parts = append(parts, "namespaces "+text(kube.Printable(l.Namespaces, maxText)))
 	}
-	return `<span class="place">` + strings.Join(parts, " · ") + `</span>`
+	return `<span class="place">` + joined(" · ", parts...) + `</span>`
 }
 
 // section is a part of a page that the script fetches anew, from src, when a version that it follows is another one.
-func (w *writer) section(r *http.Request, src, follows, inner string) {
+func (w *writer) section(r *http.Request, src, follows string, inner markup) {
 	if fragment(r) {
-		w.WriteString(inner)
+		w.add(inner)
 		return
 	}
 	q := r.URL.Query()
 	if len(q) > 0 {
 		src += "?" + q.Encode()
 	}
-	w.put(`<section data-src="%s" data-follows="%s">%s</section>`, text(src), follows, inner)
+	w.put(`<section data-src="%s" data-follows="%s">%s</section>`, src, follows, inner)
 }
 
 // whole is the page with all of its panels.
@@ -162,15 +191,15 @@ func (p *Page) panel(out *writer, name string, r *http.Request) {
 	defer func() {
 		if problem := recover(); problem != nil {
 			p.o.Panicked("/debug/"+name, problem)
-			out.section(r, "/debug/"+name, name, `<h2>`+name+`</h2><p class="bad">✖ This part of the page failed. `+
-				`The log has it; <a href="/debug/`+name+`?format=json">its data</a> may be there.</p>`)
+			out.section(r, "/debug/"+name, name, `<h2>`+text(name)+`</h2><p class="bad">✖ This part of the page failed. `+
+				`The log has it; <a href="/debug/`+text(name)+`?format=json">its data</a> may be there.</p>`)
 		}
 	}()
 	part.html(&inner, part.data(p, r), r)
 	if out.title == "" {
 		out.title, out.class = inner.title, inner.class
 	}
-	out.section(r, "/debug/"+name, name, inner.String())
+	out.section(r, "/debug/"+name, name, markup(inner.String()))
 }
 
 // symbols stand before the words of states, for those who do not see colours.
@@ -182,33 +211,34 @@ var symbols = map[string][2]string{process: {"bad", "✖"}, missing: {"bad", "�
 func Look(state string) (class, symbol string) { return symbols[state][0], symbols[state][1] }
 
 // word is a state with its symbol.
-func word(state string) string {
+func word(state string) markup {
 	s := symbols[state]
-	return `<span class="state ` + s[0] + `">` + s[1] + ` ` + Word(state) + `</span>`
+	return `<span class="state ` + text(s[0]) + `">` + text(s[1]+` `+Word(state)) + `</span>`
 }
 
 // moment is a time as it was before now, with the time itself for those who point at it. The script counts on.
-func moment(t time.Time) string { return momentOf("", t) }
+func moment(t time.Time) markup { return momentOf("", t) }
 
 // momentOf is one whose time is in each of the news, under a name.
-func momentOf(name string, t time.Time) string {
+func momentOf(name string, t time.Time) markup {
 	if t.IsZero() {
 		return `<span class="dim">never</span>`
 	}
+	live := markup("")
 	if name != "" {
-		name = ` data-live="` + name + `"`
+		live = ` data-live="` + text(name) + `"`
 	}
-	at := t.UTC().Format(time.RFC3339)
-	return `<time` + name + ` datetime="` + at + `" title="` + at + `">` + relative(time.Since(t)) + `</time>`
+	at := text(t.UTC().Format(time.RFC3339))
+	return `<time` + live + ` datetime="` + at + `" title="` + at + `">` + text(relative(time.Since(t))) + `</time>`
 }
 
 // planned is when something may happen; once that time has come it is now. The script counts on.
-func planned(t time.Time) string {
-	at, shown := t.UTC().Format(time.RFC3339), "now"
+func planned(t time.Time) markup {
+	at, shown := text(t.UTC().Format(time.RFC3339)), "now"
 	if until := time.Until(t); until > time.Second/2 {
 		shown = relative(-until)
 	}
-	return `<time class="plan" datetime="` + at + `" title="` + at + `">` + shown + `</time>`
+	return `<time class="plan" datetime="` + at + `" title="` + at + `">` + text(shown) + `</time>`
 }
 
 // relative says how long ago something was, as page.js does.
@@ -220,9 +250,9 @@ func relative(d time.Duration) string {
 }
 
 // age is for how long there has been something since t. The script counts on.
-func age(t time.Time) string {
-	at := t.UTC().Format(time.RFC3339)
-	return `<time class="age" datetime="` + at + `" title="since ` + at + `">` + span(time.Since(t)) + `</time>`
+func age(t time.Time) markup {
+	at := text(t.UTC().Format(time.RFC3339))
+	return `<time class="age" datetime="` + at + `" title="since ` + at + `">` + text(span(time.Since(t))) + `</time>`
 }
 
 // table begins a table. A column that begins with # has numbers.
@@ -242,7 +272,7 @@ func (w *writer) foldTable(caption string, columns ...string) {
 const tap = `<button type="button" class="tap" aria-label="more about it">⋯</button>`
 
 func (w *writer) tableIn(class, caption string, columns ...string) {
-	w.put(`<div class="%s"><table><caption>%s</caption><thead><tr>`, class, text(caption))
+	w.put(`<div class="%s"><table><caption>%s</caption><thead><tr>`, class, caption)
 	w.columns = nil
 	for _, c := range columns {
 		name, number := strings.CutPrefix(c, "#")
@@ -258,16 +288,16 @@ func (w *writer) tableIn(class, caption string, columns ...string) {
 
 // keyed adds a row; cells are HTML. The key, another one for each row of a table, tells the script which row it was
 // before, so that an update moves neither focus nor selection.
-func (w *writer) keyed(key string, cells ...string) {
-	w.put(`<tr data-key="%s">`, text(key))
+func (w *writer) keyed(key string, cells ...markup) {
+	w.put(`<tr data-key="%s">`, key)
 	for i, c := range cells {
 		if i > 0 { // a narrow window shows the name of the column beside the cell
 			w.put(`<td data-is="%s"`, w.columns[i])
 		} else {
-			w.WriteString(`<td`)
+			w.add(`<td`)
 		}
-		if number, ok := strings.CutPrefix(c, "#"); ok {
-			w.put(` class="n">%s</td>`, number)
+		if number, ok := strings.CutPrefix(string(c), "#"); ok {
+			w.put(` class="n">%s</td>`, markup(number))
 		} else {
 			w.put(`>%s</td>`, c)
 		}
@@ -278,15 +308,18 @@ func (w *writer) keyed(key string, cells ...string) {
 func (w *writer) end() { w.put(`</tbody></table></div>`) }
 
 // number is a cell with one.
-func number(v any) string { return fmt.Sprintf("#%v", v) }
+func number(v any) markup { return text(fmt.Sprintf("#%v", v)) }
 
 // command is a line for a terminal, with a button that copies it.
-func command(line string) string {
-	return `<code>` + text(line) + `</code> <button type="button" class="copy">copy</button>`
+func command(line string) markup {
+	return `<code>` + text(line) + `</code> ` + copyButton
 }
 
+// copyButton is the button behind a code that copies it.
+const copyButton markup = `<button type="button" class="copy">copy</button>`
+
 // ref is the name of an object as a link to its page.
-func ref(kind, namespace, name string) string {
+func ref(kind, namespace, name string) markup {
 	shown := name
 	if namespace != "" {
 		shown = namespace + "/" + name

@@ -10,17 +10,17 @@ import (
 )
 
 // allObjects leads back.
-const allObjects = `<p><a href="/debug/#owners">← all objects</a></p>`
+const allObjects markup = `<p><a href="/debug/#owners">← all objects</a></p>`
 
 // showObject is the page of one object: how it is, what happened as a picture, the same as a table, its children.
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
 	name := o.Object()
 	w.title = name
-	w.put(allObjects+`<h1>%s</h1>`, text(name))
+	w.put(allObjects+`<h1>%s</h1>`, name)
 	owners := slices.Concat([]Owner{o}, a.Others)
 	for _, one := range owners {
-		w.put(`<p>%s %s`, word(one.State), text(strings.TrimSuffix(one.Reason+": "+one.Message, ": ")))
+		w.put(`<p>%s %s`, word(one.State), strings.TrimSuffix(one.Reason+": "+one.Message, ": "))
 		if one.State == well && len(one.Conditions) > 0 {
 			w.put(` (%s)`, inWords(one.Conditions))
 		}
@@ -28,7 +28,7 @@ func showObject(w *writer, a ObjectAnswer) {
 			w.put(`; next run %s`, planned(one.Next))
 		}
 		if len(owners) > 1 {
-			w.put(`; controller %s`, text(one.Controller))
+			w.put(`; controller %s`, one.Controller)
 		}
 		w.put(`</p>`)
 	}
@@ -43,7 +43,7 @@ func showObject(w *writer, a ObjectAnswer) {
 	}
 	for _, one := range known {
 		if len(owners) > 1 {
-			w.put(`<p>Controller %s:</p>`, text(one.Controller))
+			w.put(`<p>Controller %s:</p>`, one.Controller)
 		}
 		showDetails(w, one)
 	}
@@ -70,7 +70,7 @@ func showPicture(w *writer, a ObjectAnswer) {
 	}
 	now := time.Now()
 	p := newPicture(a.Timeline, a.Owner.Conditions)
-	w.put(`<p class="dim">%s From %s UTC on; dotted times are shortened, and each says how long it was.</p>`, text(p.summary(now)),
+	w.put(`<p class="dim">%s From %s UTC on; dotted times are shortened, and each says how long it was.</p>`, p.summary(now),
 		clock(p.runs[0].Due))
 	p.drawStrip(w)
 	p.draw(w, now)
@@ -127,30 +127,30 @@ func (p picture) table(w *writer, several bool) {
 		w.folded(updates)
 		updates = 0
 		if r.shown && !run.Began.After(r.until) {
-			w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+brief(r.until.Sub(r.from)), "",
+			w.keyed("cluster", moment(r.until), `the cluster`, "", "#"+text(brief(r.until.Sub(r.from))), "",
 				`<span class="good">✔ ready</span>`)
 			r.shown = false
 		}
-		why := causes(run) + p.often(run)
+		why := causes(run) + text(p.often(run))
 		if several {
 			why += `<br><span class="dim">controller ` + text(run.Controller) + `</span>`
 		}
-		w.keyed(fmt.Sprint(run.ID), moment(run.Began), why, "#"+brief(run.Began.Sub(run.Due)),
-			"#"+brief(run.Ended.Sub(run.Began)), p.numbered(run), result(run))
+		w.keyed(fmt.Sprint(run.ID), moment(run.Began), why, "#"+text(brief(run.Began.Sub(run.Due))),
+			"#"+text(brief(run.Ended.Sub(run.Began))), p.numbered(run), result(run))
 	}
 	w.folded(updates)
 	w.end()
 }
 
 // numbered are the writes of a run with the numbers of their marks.
-func (p picture) numbered(run history.Run) string {
-	var out []string
+func (p picture) numbered(run history.Run) markup {
+	var out []markup
 	for i, one := range run.Writes {
-		words := strings.TrimSpace(text(asked(p.kinds, run, one)) + " " + codeWord(one))
-		out = append(out, fmt.Sprintf(`<span class="dim">%d</span> %s, %s`, i+1, words, brief(took(one))))
+		out = append(out, `<span class="dim">`+text(fmt.Sprint(i+1))+`</span> `+
+			joined(" ", text(asked(p.kinds, run, one)), codeWord(one))+", "+text(brief(took(one))))
 	}
 	if run.MoreWrites > 0 {
-		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
+		out = append(out, text(fmt.Sprintf("and %d more", run.MoreWrites)))
 	}
-	return strings.Join(out, "<br>")
+	return joined("<br>", out...)
 }

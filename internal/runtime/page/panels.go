@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,14 +22,13 @@ func showState(w *writer, data any, _ *http.Request) {
 	}
 	w.title, w.class = s.Banner.Text, class
 	w.put(`<h1 id="banner" role="status" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class,
-		bannerSymbols[class]+" "+text(w.title),
-		text(s.Version), moment(s.Started))
+		bannerSymbols[class]+" "+w.title, s.Version, moment(s.Started))
 	if s.Leader != "" {
-		w.put(`; %s`, text(s.Leader))
+		w.put(`; %s`, s.Leader)
 	}
 	w.put(`; the API server answered %s`, momentOf("lastContact", s.Contact))
 	if !s.OldestAt.IsZero() {
-		w.put(`; oldest watch contact %s (%s)`, momentOf("oldestWatch", s.OldestAt), text(s.OldestOf))
+		w.put(`; oldest watch contact %s (%s)`, momentOf("oldestWatch", s.OldestAt), s.OldestOf)
 	}
 	w.put(`; checked %s.</p>`, momentOf("time", s.Time))
 	if len(s.general) == 0 {
@@ -51,7 +51,7 @@ func showState(w *writer, data any, _ *http.Request) {
 }
 
 // sinceOf is since when an object, or a part of the process, is in its state.
-func sinceOf(t Trouble) string {
+func sinceOf(t Trouble) markup {
 	if t.Since.IsZero() {
 		return ""
 	}
@@ -59,19 +59,19 @@ func sinceOf(t Trouble) string {
 }
 
 // nextTry is when the next run may start, and how many have failed.
-func nextTry(t Trouble) string {
-	var out []string
+func nextTry(t Trouble) markup {
+	var next, failed markup
 	if !t.Next.IsZero() {
-		out = append(out, planned(t.Next))
+		next = planned(t.Next)
 	}
 	if t.Failures > 0 {
-		out = append(out, "after "+count(t.Failures, "failure", "failures"))
+		failed = "after " + text(count(t.Failures, "failure", "failures"))
 	}
-	return strings.Join(out, ", ")
+	return joined(", ", next, failed)
 }
 
 // toDo is what is wrong or, where that may not be said, what to do.
-func toDo(t Trouble) string {
+func toDo(t Trouble) markup {
 	if t.Message != "" {
 		return text(t.Message)
 	}
@@ -109,12 +109,12 @@ func showOwners(w *writer, data any, _ *http.Request) {
 		if open && one.hasDetails() {
 			var inner writer
 			showDetails(&inner, one)
-			w.put(`<tr class="more"><td colspan="%d">%s</td></tr>`, len(columns), inner.String())
+			w.put(`<tr class="more"><td colspan="%d">%s</td></tr>`, len(columns), markup(inner.String()))
 		}
 	}
 	w.end()
 	if o.Next != "" {
-		w.put(`<p><a href="/debug/?%s#owners">the next %d</a></p>`, text(o.Next), perPage)
+		w.put(`<p><a href="/debug/?%s#owners">the next %d</a></p>`, o.Next, perPage)
 	}
 }
 
@@ -124,12 +124,12 @@ func showExample(w *writer, example string) {
 		w.put(`<p>None: there is no object of a kind that skiff works for.</p>`)
 		return
 	}
-	w.put(`<p>No objects yet. Create one:</p>%s`, strings.Replace(command("kubectl apply -f - <<'END'\n"+example+"END"),
-		`<code>`, `<code class="block">`, 1))
+	w.put(`<p>No objects yet. Create one:</p><code class="block">%s</code> %s`,
+		"kubectl apply -f - <<'END'\n"+example+"END", copyButton)
 }
 
 // says is what there is to say about an object beside its state.
-func says(one Owner) string {
+func says(one Owner) markup {
 	if one.Reason == "" || one.State == progressing {
 		return inWords(one.Conditions)
 	}
@@ -150,12 +150,12 @@ func showFilter(w *writer, o Owners) {
 	chip := func(state, class, words string) {
 		to := f
 		to.State, to.After = state, nil
-		current := ""
+		current := markup("")
 		if o.shown.State == state || state == everything && o.shown.State == "" {
 			current = ` aria-current="true"`
 		}
 		w.put(`<a class="state %s" data-key="state-%s" href="/debug/?%s#owners"%s>%s</a> `, class, state,
-			text(to.query("")), current, words)
+			to.query(""), current, words)
 	}
 	if broken > 0 {
 		words := count(broken, "needs", "need") + " attention"
@@ -166,7 +166,7 @@ func showFilter(w *writer, o Owners) {
 	}
 	chip(everything, "", "all "+count(all, "object", "objects"))
 	w.put(`</p><form id="filter" action="/debug/#owners"><input type="hidden" name="state" value="%s"><label>Search `+
-		`<input name="q" id="search" value="%s"></label> `, text(f.State), text(f.Search))
+		`<input name="q" id="search" value="%s"></label> `, f.State, f.Search)
 	choice(w, "kind", "Kind", f.Kind, o.Kinds)
 	choice(w, "namespace", "Namespace", f.Namespace, o.Namespaces)
 	w.put(`<button>Show</button></form>`)
@@ -183,14 +183,14 @@ func choice(w *writer, name, label, chosen string, from []Count) {
 		if one.Name == chosen {
 			selected = " selected"
 		}
-		w.put(`<option value="%s" data-key="%s %s"%s>%s (%d)</option>`, text(one.Name), name, text(one.Name), selected,
-			text(one.Name), one.Count)
+		w.put(`<option value="%s" data-key="%s %s"%s>%s (%d)</option>`, one.Name, name, one.Name, selected, one.Name,
+			one.Count)
 	}
 	w.put(`</select></label> `)
 }
 
 // unfold is how many children are ready, as a link that shows them below the row, or hides them again.
-func unfold(one Owner, f filter, open bool) string {
+func unfold(one Owner, f filter, open bool) markup {
 	words := fmt.Sprintf("%d of %d ready", one.Ready, one.Declared)
 	switch {
 	case !one.hasDetails():
@@ -202,8 +202,8 @@ func unfold(one Owner, f filter, open bool) string {
 	if open {
 		symbol, next = "▾", ""
 	}
-	return fmt.Sprintf(`<a href="/debug/?%s#owners" aria-expanded="%t">%s %s</a>`, text(f.query(next)), open, symbol,
-		words)
+	return `<a href="/debug/?` + text(f.query(next)) + `#owners" aria-expanded="` + text(strconv.FormatBool(open)) + `">` +
+		text(symbol+" "+words) + `</a>`
 }
 
 func showQueue(w *writer, data any, _ *http.Request) {
@@ -212,7 +212,7 @@ func showQueue(w *writer, data any, _ *http.Request) {
 	w.table("Each controller.", "Controller", "#Workers", "#Running", "#Due", "#Delayed", "#Failing", "Due since",
 		"#Longest run, ms")
 	for _, c := range q.Controllers {
-		since := ""
+		since := markup("")
 		if !c.OldestDue.IsZero() {
 			since = moment(c.OldestDue)
 		}
@@ -239,7 +239,7 @@ func showHooks(w *writer, hooks []Hook) {
 	w.table("Their hooks, those that fail first. The times are upper bounds.", "Hook", "State", "#Calls", "#p50, ms",
 		"#p99, ms", "#Errors", "Last error")
 	for _, h := range hooks {
-		state := `<span class="good">✔ answers</span>`
+		state := markup(`<span class="good">✔ answers</span>`)
 		switch {
 		case h.Parked:
 			state = `<span class="bad">✖ fails, one call at a time</span>`
@@ -248,7 +248,7 @@ func showHooks(w *writer, hooks []Hook) {
 		case h.Calls == 0:
 			state = `<span class="dim">not called yet</span>`
 		}
-		last := ""
+		last := markup("")
 		if h.LastError != "" {
 			last = text(h.LastError) + ", " + moment(h.LastErrorAt)
 		}
@@ -291,9 +291,9 @@ func showWatches(w *writer, data any, _ *http.Request) {
 	w.tallTable("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
 		"Last contact", "Last bookmark", "Restarts", "Problem")
 	for _, one := range a.Watches {
-		problem := ""
+		problem := markup("")
 		if one.Problem != "" {
-			problem = fmt.Sprintf(`<span class="bad">%s %s</span>`, codeOf(one.Code), text(one.Problem))
+			problem = `<span class="bad">` + text(codeOf(one.Code)+" "+one.Problem) + `</span>`
 		}
 		name := text(one.Resource)
 		if one.Selector != "" {

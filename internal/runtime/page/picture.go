@@ -114,7 +114,7 @@ func place(rows []causeRow, at float64, letters int) (row int, x float64, end bo
 // drawRun draws one run: why, how long it waited and worked, and what it wrote.
 func (p picture) drawRun(w *writer, a *axis, rows []causeRow, run history.Run) {
 	due, began, ended := a.x(run.Due), a.x(run.Began), a.x(run.Ended)
-	w.put(`<g><title>%s</title>`, text(p.words(run)))
+	w.put(`<g><title>%s</title>`, p.words(run))
 	why := cut(p.cause(run), 60)
 	row, x, end, room := place(rows, due, len([]rune(why)))
 	anchor := ""
@@ -122,7 +122,7 @@ func (p picture) drawRun(w *writer, a *axis, rows []causeRow, run history.Run) {
 		anchor = "end"
 	}
 	w.put(`<text class="%s" x="%s" y="%d">%s</text><line class="flag" x1="%s" x2="%s" y1="%d" y2="%d"/>`, anchor, percent(x),
-		causeLane+6+row*14, text(cut(why, room)), percent(due), percent(due), causeLane+10+row*14, waitLane+16)
+		causeLane+6+row*14, cut(why, room), percent(due), percent(due), causeLane+10+row*14, waitLane+16)
 	w.put(`<rect class="waits" x="%s" width="%s" y="%d" height="8" rx="2"/><text x="%s" y="%d">%s</text>`, percent(due),
 		percent(max(began-due, 3)), waitLane+10, percent(due+4), waitLane+5, brief(run.Began.Sub(run.Due)))
 	class, colour, symbol := "works", "", ""
@@ -207,7 +207,7 @@ func (p picture) drawCluster(w *writer, a *axis, now time.Time) {
 			x, anchor = from-6, " end"
 		}
 		w.put(`<rect class="open" x="%s" width="%s" y="%d" height="16" rx="3"/><text class="warn%s" x="%s" y="%d">%s</text>`,
-			percent(from), percent(a.x(now)-from), y, anchor, percent(x), y+12, text(label))
+			percent(from), percent(a.x(now)-from), y, anchor, percent(x), y+12, label)
 	default:
 		from, until := a.x(r.from), a.x(r.until)
 		w.put(`<rect class="cluster" x="%s" width="%s" y="%d" height="16" rx="3"/>`, percent(from), percent(max(until-from, 4)), y)

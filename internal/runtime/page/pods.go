@@ -114,7 +114,7 @@ func showPods(w *writer, pods *Pods) {
 	}
 	w.put(`<h2>Pods</h2>`)
 	if pods.Problem != "" {
-		w.put(`<p class="warn">Not read %s: %s.</p>`, moment(pods.Read), text(pods.Problem))
+		w.put(`<p class="warn">Not read %s: %s.</p>`, moment(pods.Read), pods.Problem)
 		return
 	}
 	if pods.All == 0 {

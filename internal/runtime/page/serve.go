@@ -307,7 +307,7 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 		var inner writer
 		showObject(&inner, data)
 		out.title = inner.title
-		out.section(r, src, follows, inner.String())
+		out.section(r, src, follows, markup(inner.String()))
 	})
 }
 

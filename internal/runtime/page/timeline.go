@@ -60,10 +60,10 @@ func isUpdate(run *history.Run) bool {
 	return run.Error == nil && len(run.Writes) > 0 && run.MoreWrites == 0 && !slices.ContainsFunc(run.Writes, changed)
 }
 
-func causes(run history.Run) string {
+func causes(run history.Run) markup {
 	out := text(local(run, strings.Join(run.Causes, ", ")))
 	if run.MoreCauses > 0 {
-		out += fmt.Sprintf(" and %d more", run.MoreCauses)
+		out += text(fmt.Sprintf(" and %d more", run.MoreCauses))
 	}
 	return out
 }
@@ -76,24 +76,24 @@ func local(run history.Run, s string) string {
 	return strings.ReplaceAll(s, " "+run.Namespace+"/", " ")
 }
 
-func (t Timeline) writes(run history.Run) string {
-	var out []string
+func (t Timeline) writes(run history.Run) markup {
+	var out []markup
 	for _, one := range run.Writes {
-		out = append(out, strings.TrimSpace(text(asked(t.kinds, run, one))+" "+codeWord(one)))
+		out = append(out, joined(" ", text(asked(t.kinds, run, one)), codeWord(one)))
 	}
 	if run.MoreWrites > 0 {
-		out = append(out, fmt.Sprintf("and %d more", run.MoreWrites))
+		out = append(out, text(fmt.Sprintf("and %d more", run.MoreWrites)))
 	}
-	return strings.Join(out, "<br>")
+	return joined("<br>", out...)
 }
 
-func result(run history.Run) string {
+func result(run history.Run) markup {
 	if run.Error == nil {
 		return `<span class="result">` + text(run.Outcome) + `</span>`
 	}
 	out := `<span class="result"><span class="bad">✖ ` + text(run.Error.Reason) + `</span>`
 	if run.Error.Code != 0 {
-		out += " (" + strings.TrimSpace(fmt.Sprintf("%d %s", run.Error.Code, text(run.Error.Kind))) + ")"
+		out += " (" + text(strings.TrimSpace(fmt.Sprintf("%d %s", run.Error.Code, run.Error.Kind))) + ")"
 	}
 	if len(run.Error.Fields) > 0 {
 		out += ": " + text(strings.Join(run.Error.Fields, ", "))
@@ -140,16 +140,16 @@ func asked(kinds map[string]string, run history.Run, w history.Write) string {
 }
 
 // codeWord is a code of HTTP where something was refused, or is to be noted.
-func codeWord(w history.Write) string {
+func codeWord(w history.Write) markup {
 	switch {
 	case w.Code == 0:
 		return `<span class="bad">✖ no answer</span>`
 	case w.Refused():
-		return fmt.Sprintf(`<span class="bad">✖ %d</span>`, w.Code)
+		return `<span class="bad">✖ ` + text(fmt.Sprint(w.Code)) + `</span>`
 	case w.Again:
-		return fmt.Sprintf("%d, sent again", w.Code)
+		return text(fmt.Sprintf("%d, sent again", w.Code))
 	case w.Code >= http.StatusBadRequest:
-		return fmt.Sprint(w.Code)
+		return text(fmt.Sprint(w.Code))
 	}
 	return ""
 }

@@ -22,7 +22,7 @@ import (
 const Canary = "canary"
 
 // WantNoCanary checks that no reader without a token is shown a [Canary]: on the live page, the pages of the objects
-// and their JSON, and in the report of the probes. It returns all that such a reader is shown.
+// with the JSON of all, and in the report of the probes. The result is everything that was shown.
 func WantNoCanary(w *Env, c *controller.Controller, log *history.Log, names ...string) (shown string) {
 	w.Helper()
 	p := page.New(page.Options{
@@ -96,10 +96,10 @@ func Refusals(verbs []string, resources ...kube.Resource) (out []Hurt) {
 	return out
 }
 
-// HidesCanaries hurts a controller with one object after the other in a world of its own, and checks with
-// [WantNoCanary] what a reader without a token is shown a moment later, and after twenty minutes. An object is given by
-// its spec. It returns all that was shown.
-func HidesCanaries(t *testing.T, o Options, prepare func(w *Env), specs map[string]string, hurts []Hurt) string {
+// HidesCanaries creates objects with the given specs in a world for each Hurt, and checks with [WantNoCanary] what a
+// reader without a token is shown a moment later, and after twenty minutes. The result is everything that was shown.
+func HidesCanaries(t *testing.T, o Options, prepare func(w *Env), specs map[string]string,
+	hurts []Hurt) string {
 	t.Helper()
 	var all strings.Builder
 	var c *controller.Controller

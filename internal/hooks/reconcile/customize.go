@@ -80,7 +80,7 @@ func (r *reconciler) rules(parent *Object, body []byte) ([]wire.Rule, error) {
 	rules, err := wire.DecodeCustomize(body, wire.CustomizeOptions{Version: h.Version, Strict: h.Strict,
 		Parent: parent.Key()})
 	if err != nil {
-		return nil, hookError{fmt.Errorf("answer of the customize hook: %w", err)}
+		return nil, ofHook(fmt.Errorf("answer of the customize hook: %w", err))
 	}
 	return rules, nil
 }

@@ -67,7 +67,7 @@ func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Obje
 		return out, err
 	}
 	if out.want, err = r.desired(parent, owner, selector, out.answer); err != nil {
-		err = hookError{err}
+		err = ofHook(err)
 	}
 	return out, err
 }

@@ -291,7 +291,7 @@ func (r *reconciler) answer(hook wire.Hook, parent *Object, body []byte) (*wire.
 	answer, err := wire.Decode(body, wire.Options{Composite: r.Spec.IsComposite(), Finalizing: hook == wire.Finalize,
 		Strict: r.hookOf(hook).Strict, Parent: parent.Key(), ParentUID: parent.UID, Kinds: r.resources()})
 	if err != nil {
-		return nil, hookError{fmt.Errorf("answer of the %s hook: %w", hook, err)}
+		return nil, ofHook(fmt.Errorf("answer of the %s hook: %w", hook, err))
 	}
 	return answer, nil
 }

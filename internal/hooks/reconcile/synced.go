@@ -29,16 +29,14 @@ const (
 // failedEvery bounds how often the message of Synced changes: a hook's error may have a time in it.
 const failedEvery = time.Minute
 
-// hookError is an error of the hook, and not of the server.
-type hookError struct{ error }
-
-func (e hookError) Unwrap() error { return e.error }
+// ofHook marks an error of the hook, and not of the server.
+func ofHook(err error) error { return controller.WithReason(hookFailed, err) }
 
 // reportFailure writes what is wrong with the hook into the condition Synced of a parent. It returns what is wrong
 // with that.
 func (r *reconciler) reportFailure(ctx context.Context, parent *Object, cause error) error {
 	switch {
-	case !r.Spec.IsComposite() || ctx.Err() != nil || !errors.As(cause, new(hookError)):
+	case !r.Spec.IsComposite() || ctx.Err() != nil || controller.ReasonOf(cause) != hookFailed:
 		return nil
 	case errors.As(cause, new(*call.Later)) || controller.IsShed(cause) || r.others() != "":
 		return nil // nothing is wrong; or two hooks have one status, and would fight for it

@@ -13,13 +13,21 @@ import (
 )
 
 // terminalError marks an error that only a change can help.
-type terminalError struct {
-	err    error
-	reason string // one word for it, "" if there is none
+type terminalError struct{ error }
+
+func (e *terminalError) Unwrap() error { return e.error }
+
+// reasonedError is an error with a reason; see WithReason.
+type reasonedError struct {
+	error
+	reason string
 }
 
-func (e *terminalError) Error() string { return e.err.Error() }
-func (e *terminalError) Unwrap() error { return e.err }
+func (e *reasonedError) Unwrap() error { return e.error }
+
+// WithReason gives an error the reason of the condition that says so, one word: objects that fail for the same reason
+// are one line of a status.
+func WithReason(reason string, err error) error { return &reasonedError{err, reason} }
 
 // Terminal marks err as one that trying again does not help: what is declared must change first. The key is
 // looked at again at its next change, and without one after SlowDelay, because what stood in the way need not
@@ -28,17 +36,16 @@ func Terminal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &terminalError{err: err}
+	return &terminalError{err}
 }
 
-// TerminalFor is Terminal with the reason of the condition that says so: what fails for the same reason is one line of
-// Controller.Status.
-func TerminalFor(reason string, err error) error { return &terminalError{err, reason} }
+// TerminalFor is Terminal with a reason.
+func TerminalFor(reason string, err error) error { return Terminal(WithReason(reason, err)) }
 
 // ReasonOf is one word for why err is an error: what two errors for the same reason have in common.
 func ReasonOf(err error) string {
-	if t := new(terminalError); errors.As(err, &t) && t.reason != "" {
-		return t.reason
+	if r := new(reasonedError); errors.As(err, &r) {
+		return r.reason
 	}
 	if s := kube.AsStatus(err); s != nil && s.Reason != "" {
 		return kube.Printable(s.Reason, maxReasonWord)

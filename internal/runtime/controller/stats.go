@@ -231,6 +231,7 @@ type Failing struct {
 	Failures int // in a row
 	Stalled  bool
 	Reason   string    // of the last one, one word
+	Quoted   string    // the text of the last one, for readers who may see all objects
 	Since    time.Time // of the first failure of a kind that does not pass without a change; zero if there is none
 }
 
@@ -251,7 +252,7 @@ func (s *streaks) all() []Failing {
 	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
 		one := s.of[k]
 		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Reason: one.reason,
-			Since: one.since})
+			Quoted: one.text, Since: one.since})
 	}
 	return out
 }

@@ -138,9 +138,11 @@ func (p *Page) ofProcess(add func(Trouble)) {
 			add(t)
 		}
 		for _, f := range c.Strays() {
-			t := failed(Trouble{Controller: c.Name(), Kind: c.Kind(), Name: kube.Printable(f.Key.Name, maxText),
+			t := p.failed(Trouble{Controller: c.Name(), Kind: c.Kind(), Name: kube.Printable(f.Key.Name, maxText),
 				Namespace: kube.Printable(f.Key.Namespace, maxText)}, f)
-			t.Step = steps[t.State]
+			if t.Message == "" {
+				t.Step = steps[t.State]
+			}
 			add(t)
 		}
 	}
@@ -200,10 +202,13 @@ func (p *Page) message(o *controller.Owner, c conditions.Condition) string {
 func (p *Page) open() bool { return p.o.Token != nil || p.o.Open }
 
 // failed is a trouble whose object fails.
-func failed(t Trouble, f controller.Failing) Trouble {
+func (p *Page) failed(t Trouble, f controller.Failing) Trouble {
 	t.State, t.Reason, t.Since, t.Failures = failing, f.Reason, f.Since, f.Failures
 	if f.Stalled {
 		t.State = stalled
+	}
+	if p.open() && t.Message == "" { // no condition says it
+		t.Message = kube.Printable(f.Quoted, maxMessage)
 	}
 	return t
 }
@@ -254,7 +259,7 @@ func (p *Page) troubleOf(c *controller.Controller, o *controller.Owner, g glance
 		}
 	}
 	if o.Failing.Failures > 0 && t.State != stalled {
-		t = failed(t, o.Failing)
+		t = p.failed(t, o.Failing)
 	}
 	if (t.State == well || t.State == progressing) && g.unasked(c, o) {
 		t.State, t.Reason, t.Message, t.Since = unknown, "HookFails", "", time.Time{}

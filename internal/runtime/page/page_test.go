@@ -496,3 +496,22 @@ func cpuTime(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// Rules: LP-08
+func TestAnObjectThatFailsSaysWhyToThoseWhoMaySeeAll(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		within(t, Options{Open: open}, fails, func(w *world) {
+			w.create("fails", nil)
+			time.Sleep(time.Minute)
+			var s State
+			w.read("/debug/state?format=json", &s)
+			if len(s.Attention) != 1 {
+				t.Fatalf("attention: %+v", s.Attention)
+			}
+			one := s.Attention[0]
+			if shown := one.Message == "canary"; one.State != failing || shown != open || (one.Step == "") != open {
+				t.Errorf("open: %t, got %+v", open, one)
+			}
+		})
+	}
+}

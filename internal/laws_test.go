@@ -35,7 +35,6 @@ var readsText = map[string]string{
 	"internal/runtime/kubeconfig.urlReason":                "net/url's error, which may quote a password",
 	"internal/runtime/kubeconfig.yamlError":                "yaml.v3's error, which names the line in its text alone",
 	"internal/runtime/page.showObject":                     "the end of a line without a message",
-	"internal/runtime/plan.builder.failed":                 "debt: the error of a hook's call",
 	"internal/runtime/plan.mask.texts":                     "a value of an object, which may hold a password",
 	"internal/runtime/process.ParseID":                     "a flag's value",
 	"internal/testcluster/apiserver/admission.matches":     "a rule of a webhook configuration",

@@ -51,7 +51,7 @@ spec:
 	f.Await("all statuses are written", func() bool { return c.settled(blueGreens) })
 	f.Stop()
 	c.want(1, `BlueGreenDeployment shop/site
-  ! hook sync: exit status 1: KeyError: 'replicas'
+  ! hook sync (`+program+`): exit status 1: KeyError: 'replicas'
       its 2 children were not planned
 Plan: 0 to create, 0 to change, 0 to delete, 1 blocked. 1 of 14 objects could not be planned.
 `, "--controllers", "bluegreen", "--hooks", file)

@@ -78,6 +78,6 @@ func TestAFailedSyncOfAClusterScopedParentIsReported(t *testing.T) {
 	story(t, s, func(w *env) {
 		post(w, realms, "", `{"apiVersion":"example.com/v1","kind":"Realm","metadata":{"name":"a"}}`)
 		w.Pass(time.Second)
-		w.Want("note", note(w, "SyncError"), "call the sync hook: no")
+		w.Want("note", note(w, "SyncError"), "no")
 	})
 }

@@ -260,7 +260,7 @@ func (r *reconciler) ask(ctx context.Context, hook wire.Hook, parent *Object, re
 	before := room.Taken()
 	answer, err := r.Call(ctx, hook, parent.ObjectMeta(), request)
 	if err != nil {
-		return nil, ofHook(fmt.Errorf("call the %s hook: %w", hook, err))
+		return nil, ofHook(err) // which names the hook
 	}
 	room.Give(room.Taken() - before) // what it took to read it, for more bytes than came
 	if len(answer) <= smallAnswer {

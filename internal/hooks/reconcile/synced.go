@@ -22,7 +22,7 @@ const Synced = "Synced"
 
 // The reasons of Synced, by which it is told from one of the hook's own.
 const (
-	hookFailed   = "HookFailed"
+	hookFailed   = controller.HookFailed
 	hookAnswered = "HookAnswered"
 )
 

@@ -27,7 +27,7 @@ func TestAHookThatFailsIsReportedTriedAgainAndNothingIsWritten(t *testing.T) {
 		w.Pass(time.Minute)
 		w.WantRequests()
 		w.WantLines("Events", w.EventLines("a"), []string{"Warning SyncError"})
-		w.Want("note", note(w, "SyncError"), "call the sync hook: connection refused")
+		w.Want("note", note(w, "SyncError"), "connection refused")
 		if n := len(s.called()); n < 3 || n > 20 {
 			t.Errorf("%d calls in the first minute", n)
 		}

@@ -39,6 +39,9 @@ func Terminal(err error) error {
 	return &terminalError{err}
 }
 
+// HookFailed is the reason of an error of a hook, and of the condition that says so.
+const HookFailed = "HookFailed"
+
 // TerminalFor is Terminal with a reason.
 func TerminalFor(reason string, err error) error { return Terminal(WithReason(reason, err)) }
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"regexp"
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
@@ -76,8 +75,8 @@ func (b *builder) failed(err error) {
 		l.Next = "correct the spec of " + b.owner.Name
 	case reason == "TemplateRefused":
 		l.Next = "correct spec.template of " + b.owner.Name
-	case calledHook.MatchString(text):
-		text, blocks = calledHook.ReplaceAllString(text, "hook $1$2: "), false
+	case reason == controller.HookFailed:
+		blocks = false
 		l.Detail = fmt.Sprintf("its %d children were not planned", b.left)
 		if b.left == 1 {
 			l.Detail = "its child was not planned"
@@ -89,7 +88,3 @@ func (b *builder) failed(err error) {
 	b.owner.Failed = !blocks
 	b.owner.Lines = append(b.owner.Lines, l)
 }
-
-// calledHook is how the error of a hook that is a program begins: its name and where it is are said once.
-var calledHook = regexp.MustCompile(
-	`^call the (\w+) hook: hook \w+ (?:\([^)]*\)|at \S+): |^answer of the (sync|finalize|customize) hook: `)

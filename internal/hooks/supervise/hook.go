@@ -125,8 +125,8 @@ func (h *hook) mixedProblemLocked() []health.Problem {
 		return nil
 	}
 	return []health.Problem{{Reason: "MixedAnswers", Quoted: why.Error(),
-		Public: fmt.Sprintf("the %s hook is not asked about %d parents, such as %s, until they or its file change",
-			h.name, len(h.mixed), first)}}
+		Public: fmt.Sprintf("the %s hook is not asked about %s, such as %s, before a change of the parent or of its "+
+			"file", h.name, health.Count(len(h.mixed), "parent", "parents"), first)}}
 }
 
 func (h *hook) parkedProblemLocked() []health.Problem {
@@ -136,8 +136,9 @@ func (h *hook) parkedProblemLocked() []health.Problem {
 	}
 	one := h.failing[parked[0]]
 	p := health.Problem{Reason: "HookFails", Since: one.parked, Quoted: one.last.Error(),
-		Public: fmt.Sprintf("the %s hook has failed for %d parents%s", h.name, len(one.parents), in(parked[0])),
-		Next:   "it gets one call at a time until it answers"}
+		Public: fmt.Sprintf("the %s hook has failed for %s%s", h.name,
+			health.Count(len(one.parents), "parent", "parents"), in(parked[0])),
+		Next: "it gets one call at a time until it answers"}
 	if parked[0] != "" {
 		p.Namespaces = parked
 	}

@@ -82,7 +82,7 @@ func TestAParentForWhichAHookPrintsOtherLinesWaitsUntilItOrTheHookChanges(t *tes
 		t.Errorf("another parent: %v", err)
 	}
 	if all := h.problems(); len(all) != 1 || all[0].Reason != "MixedAnswers" ||
-		!strings.Contains(all[0].Public, "1 parents, such as shop/a,") {
+		!strings.Contains(all[0].Public, "1 parent, such as shop/a,") {
 		t.Errorf("problems %+v", all)
 	}
 	if err := ask("a", 2, `{"noisy":1}`); !call.IsMixed(err) {

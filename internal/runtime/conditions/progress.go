@@ -64,8 +64,5 @@ func (r Rollout) Progress() Progress {
 
 // DeletingSurplus says that surplus pods are being deleted.
 func DeletingSurplus(pods int) string {
-	if pods == 1 {
-		return "deleting 1 surplus pod"
-	}
-	return fmt.Sprintf("deleting %d surplus pods", pods)
+	return "deleting " + health.Count(pods, "surplus pod", "surplus pods")
 }

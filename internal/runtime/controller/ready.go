@@ -119,8 +119,8 @@ func (c *Controller) notRead() (out []health.Problem) {
 		for _, s := range m.State() {
 			if s.Quarantined > 0 {
 				out = append(out, health.Problem{Controller: c.name, Reason: "NotRead",
-					Public: fmt.Sprintf("%s: %d objects cannot be read, and their last state is used", scopeName(
-						m.Resource(), s), s.Quarantined), Next: "the log names them"})
+					Public: scopeName(m.Resource(), s) + ": " + health.Count(s.Quarantined, "object", "objects") +
+						" cannot be read, and the last state is used", Next: "the log names what is wrong"})
 			}
 		}
 	}

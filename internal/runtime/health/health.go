@@ -319,6 +319,18 @@ func Texts(all []Problem, now time.Time) string {
 	return strings.Join(out, "; ")
 }
 
+// Count returns a number with its word: "1 pod", "1,204 pods".
+func Count[N int | int32 | int64 | uint64](n N, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	digits := fmt.Sprint(n)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits + " " + more
+}
+
 // Few returns a list of names in words, the first six of many.
 func Few(names []string) string {
 	const most = 6

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"fmt"
 	"time"
 
 	"skiff/internal/runtime/health"
@@ -27,6 +26,6 @@ func (m *Manager) logBlocked() []health.Problem {
 		return nil
 	}
 	return []health.Problem{{Reason: "LogBlocked", Since: s.Blocked,
-		Public: fmt.Sprintf("%d lines were dropped, and the log has not been read", s.Dropped),
+		Public: health.Count(s.Dropped, "line was", "lines were") + " dropped, and the log has not been read",
 		Next:   "the work goes on without a log: read stderr, send it to a file, or restart what collects it"}}
 }

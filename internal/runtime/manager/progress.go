@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -43,7 +42,8 @@ func (i *idleness) stuck() bool { return i.idle >= i.limit }
 
 func (i *idleness) problem() health.Problem {
 	return health.Problem{Controller: i.name, Reason: "WorkersStuck", Since: time.Now().Add(-i.idle), Next: stuckStep,
-		Public: fmt.Sprintf("controller %s: %d keys are due, and its workers have made no progress", i.name, i.due)}
+		Public: "controller " + i.name + ": " + health.Count(i.due, "key is", "keys are") +
+			" due, and its workers have made no progress"}
 }
 
 // watchProgress looks at the progress of all controllers until ctx ends. It gives up the lease when workers are stuck.

@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 )
 
@@ -31,8 +32,8 @@ func showDetails(w *writer, o Owner) {
 	if o.Declared == 0 {
 		return
 	}
-	w.table(fmt.Sprintf("%d of %s ready, what is missing first.", o.Ready, count(o.Declared, "child", "children")),
-		"State", "Child", "Last apply", "Last write", "In the way", "#Age")
+	w.table(fmt.Sprintf("%d of %s ready, what is missing first.", o.Ready,
+		health.Count(o.Declared, "child", "children")), "State", "Child", "Last apply", "Last write", "In the way", "#Age")
 	for _, c := range o.Children {
 		name := text(c.Kind + " " + c.Name)
 		if c.Namespace != o.Namespace {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 )
 
@@ -80,7 +81,7 @@ func showPicture(w *writer, a ObjectAnswer) {
 // summary is the picture in one sentence.
 func (p picture) summary(now time.Time) string {
 	first, last := p.runs[0], p.runs[len(p.runs)-1]
-	out := count(p.pictured(), "run", "runs") + ": "
+	out := health.Count(p.pictured(), "run", "runs") + ": "
 	switch failed := p.failures(); {
 	case last.Error != nil:
 		out += fmt.Sprintf("%d failed, the last one %s ago.", failed, brief(now.Sub(last.Ended)))

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -159,20 +158,20 @@ func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 func banner(s State, troubles int) Banner {
 	if troubles == 0 {
 		text := fmt.Sprintf("All is well. %s as declared.",
-			count(s.Owners-s.Paused-s.Unknown-s.Progressing, "object is", "objects are"))
+			health.Count(s.Owners-s.Paused-s.Unknown-s.Progressing, "object is", "objects are"))
 		if s.Progressing > 0 {
-			text += fmt.Sprintf(" %s not ready yet.", count(s.Progressing, "other is", "others are"))
+			text += fmt.Sprintf(" %s not ready yet.", health.Count(s.Progressing, "other is", "others are"))
 		}
 		if s.Unknown > 0 {
-			text += fmt.Sprintf(" %s not known.", count(s.Unknown, "other is", "others are"))
+			text += fmt.Sprintf(" %s not known.", health.Count(s.Unknown, "other is", "others are"))
 		}
 		if s.Paused > 0 {
-			text += fmt.Sprintf(" %s paused.", count(s.Paused, "other is", "others are"))
+			text += fmt.Sprintf(" %s paused.", health.Count(s.Paused, "other is", "others are"))
 		}
 		return Banner{true, text}
 	}
 	worst := s.Attention[0]
-	text := count(troubles, "thing needs", "things need") + " attention"
+	text := health.Count(troubles, "thing needs", "things need") + " attention"
 	if since := earliest(s.Attention); !since.IsZero() {
 		form := "15:04 UTC"
 		if s.Time.Sub(since) > 12*time.Hour { // the time of the day alone could be that of today
@@ -181,18 +180,6 @@ func banner(s State, troubles int) Banner {
 		text += " since " + since.UTC().Format(form)
 	}
 	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), worst.Reason)}
-}
-
-// count is a number with its word: 1,204 objects.
-func count(n int, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	digits := strconv.Itoa(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits + " " + more
 }
 
 func earliest(troubles []Trouble) (since time.Time) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 )
 
@@ -65,7 +66,7 @@ func nextTry(t Trouble) markup {
 		next = planned(t.Next)
 	}
 	if t.Failures > 0 {
-		failed = "after " + text(count(t.Failures, "failure", "failures"))
+		failed = "after " + text(health.Count(t.Failures, "failure", "failures"))
 	}
 	return joined(", ", next, failed)
 }
@@ -94,7 +95,7 @@ func showOwners(w *writer, data any, _ *http.Request) {
 		return
 	}
 	columns := []string{"State", "Object", "Children", "What it says", "Since", "Next try", "#Last write", "#Age"}
-	w.foldTable(count(o.All, "object", "objects")+", the worst first.", columns...)
+	w.foldTable(health.Count(o.All, "object", "objects")+", the worst first.", columns...)
 	times := map[string]int{} // an object is there once for each controller that works for it
 	for _, one := range o.Owners {
 		times[one.path()]++
@@ -158,13 +159,14 @@ func showFilter(w *writer, o Owners) {
 			to.query(""), current, words)
 	}
 	if broken > 0 {
-		words := count(broken, "needs", "need") + " attention"
+		words := health.Count(broken, "needs", "need") + " attention"
 		chip(attention, "", words)
 	}
 	for _, one := range o.States {
-		chip(one.Name, symbols[one.Name][0], symbols[one.Name][1]+" "+count(one.Count, Word(one.Name), Word(one.Name)))
+		class, symbol := Look(one.Name)
+		chip(one.Name, class, symbol+" "+health.Count(one.Count, Word(one.Name), Word(one.Name)))
 	}
-	chip(everything, "", "all "+count(all, "object", "objects"))
+	chip(everything, "", "all "+health.Count(all, "object", "objects"))
 	w.put(`</p><form id="filter" action="/debug/#owners"><input type="hidden" name="state" value="%s"><label>Search `+
 		`<input name="q" id="search" value="%s"></label> `, f.State, f.Search)
 	choice(w, "kind", "Kind", f.Kind, o.Kinds)

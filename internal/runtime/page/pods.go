@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -121,7 +122,7 @@ func showPods(w *writer, pods *Pods) {
 		w.put(`<p>None. Read %s.</p>`, moment(pods.Read))
 		return
 	}
-	all := count(pods.All, "pod", "pods")
+	all := health.Count(pods.All, "pod", "pods")
 	if pods.More {
 		all = "the first " + all
 	}

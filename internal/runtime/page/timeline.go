@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 )
 
@@ -26,7 +27,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
 	}
 	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s`,
-		count(int(t.Kept), "run", "runs"), t.Quiet, link)
+		health.Count(int(t.Kept), "run", "runs"), t.Quiet, link)
 	if t.fold && !t.Failed {
 		w.put(`; <a href="/debug/timeline?updates=1">with status updates</a>`)
 	}
@@ -50,7 +51,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 func (w *writer) folded(updates int) {
 	if updates > 0 {
 		w.put(`<tr class="fold"><td colspan="%d">+ %s</td></tr>`, len(w.columns),
-			count(updates, "status update", "status updates"))
+			health.Count(updates, "status update", "status updates"))
 	}
 }
 

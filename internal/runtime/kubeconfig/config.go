@@ -54,11 +54,6 @@ func (t *target) config(env Env) (kube.Config, error) {
 	if cfg.Proxy, err = t.cluster.proxy(); err != nil {
 		return kube.Config{}, err
 	}
-	if cfg.Proxy == nil {
-		if err := checkProxyVariables(server.Scheme, env); err != nil {
-			return kube.Config{}, err
-		}
-	}
 	if cfg.Credentials, err = t.user.authorization(env); err != nil {
 		return kube.Config{}, err
 	}
@@ -170,29 +165,6 @@ func (c cluster) proxy() (func(*http.Request) (*url.URL, error), error) {
 		return nil, fmt.Errorf("%s: has no host", where)
 	}
 	return http.ProxyURL(u), nil
-}
-
-// checkProxyVariables refuses a proxy of the environment that is not a URL: net/http ignores it without a word and
-// connects directly, which a network may forbid, or an administrator. The variable's value may hold a password.
-func checkProxyVariables(scheme string, env Env) error {
-	for _, name := range []string{strings.ToUpper(scheme) + "_PROXY", scheme + "_proxy"} {
-		value := env.Getenv(name)
-		if value == "" {
-			continue
-		}
-		if !strings.Contains(value, "://") {
-			value = "http://" + value // as net/http takes "proxy:3128"
-		}
-		u, err := url.Parse(value)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w: correct or unset it", name, urlReason(err))
-		case u.Hostname() == "":
-			return fmt.Errorf("%s: has no host: correct or unset it", name)
-		}
-		return nil // net/http takes the first one that is set
-	}
-	return nil
 }
 
 // urlReason is a url.Parse error without the URL and without the parts of it that the inner errors quote: either may

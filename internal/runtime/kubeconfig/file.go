@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -156,14 +155,6 @@ func (m *merged) add(path string, env Env) error {
 	data, err := ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read kubeconfig: %w", err)
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		switch mode := info.Mode().Perm(); {
-		case mode&0o004 != 0:
-			env.warnf("kubeconfig %s can be read by every user of this machine: chmod 600 it", path)
-		case mode&0o040 != 0:
-			env.warnf("kubeconfig %s can be read by its group: chmod 600 it", path)
-		}
 	}
 	var doc document
 	var root yaml.Node

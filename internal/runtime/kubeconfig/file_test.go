@@ -213,26 +213,6 @@ contexts:
 	}
 }
 
-// Rules: AUTH-28
-func TestAFileThatOthersCanReadIsWarnedAbout(t *testing.T) {
-	for mode, say := range map[os.FileMode]string{
-		0o644: "can be read by every user of this machine: chmod 600", 0o640: "can be read by its group: chmod 600",
-		0o600: "",
-	} {
-		b := newBox(t)
-		path := b.write("config", config("c", "https://h", "token: t"))
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := b.load(Flags{Kubeconfig: path}); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(b.warnings, "|"); (got != "") != (say != "") || !strings.Contains(got, say) {
-			t.Errorf("%o: warnings %q, want %q", mode, got, say)
-		}
-	}
-}
-
 func TestAFileWithoutEndIsAnErrorWhereverItIsNamed(t *testing.T) {
 	const zero = "/dev/zero"
 	if _, err := os.Stat(zero); err != nil {

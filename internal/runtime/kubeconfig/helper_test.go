@@ -41,7 +41,7 @@ func (b *box) write(name, content string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 	return path

@@ -107,31 +107,3 @@ func TestProxyURLIsUsedAndItsPasswordNeverShown(t *testing.T) {
 		})
 	}
 }
-
-func TestAProxyVariableThatIsNoURLIsAnErrorAndNotIgnored(t *testing.T) {
-	for value, say := range map[string]string{
-		"http://pass word@proxy:3128": "HTTPS_PROXY: not a URL", "http://proxy:port": "HTTPS_PROXY: not a URL",
-		"%zz": "HTTPS_PROXY: not a URL", "http://": "HTTPS_PROXY: ", "proxy:3128": "",
-		"http://u:secret@proxy:3128": "", "proxy": "", "": "",
-	} {
-		for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
-			b := newBox(t)
-			b.vars[name] = value
-			_, _, err := b.load(Flags{Server: "https://h"})
-			got := strings.ToUpper(fmt.Sprint(err))
-			if (err != nil) != (say != "") || !strings.Contains(got, strings.ToUpper(say)) {
-				t.Errorf("%s=%s: got %v, want %q", name, value, err, say)
-			}
-			if err != nil && strings.Contains(err.Error(), "word") {
-				t.Errorf("%s=%s: the error quotes the value: %v", name, value, err)
-			}
-		}
-	}
-	b := newBox(t)
-	b.vars["HTTPS_PROXY"] = "%zz"
-	if _, _, err := b.load(Flags{Kubeconfig: b.write("config",
-		strings.Replace(config("c", "https://h", ""),
-			"server:", "proxy-url: http://proxy:1\n    server:", 1))}); err != nil {
-		t.Errorf("with a proxy of its own: %v", err)
-	}
-}

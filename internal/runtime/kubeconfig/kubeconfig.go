@@ -4,10 +4,9 @@
 // Its job: kubeconfig merge rules, TLS settings, and credentials that follow their files when these are rotated.
 // Not its job: requests (kube makes them) and flag registration (cli does).
 //
-// Load runs once, on the caller's goroutine. What it leaves behind runs on kube's request goroutines: tokenFile and
-// plugin are asked for each request, caFile and keyPair for each TLS handshake; rotated reads their files in the
-// background. A run of an exec plugin has its own goroutine, for a minute at most; the requests that need its result
-// wait for it. It is not on the event path.
+// Load runs once, on the caller's goroutine. Later, kube's request goroutines call tokenFile and plugin for each
+// request, caFile and keyPair for each TLS handshake. A read of rotated files has its own goroutine, and so has a run
+// of an exec plugin, for a minute at most; requests that need the result wait. No code here is on the event path.
 package kubeconfig
 
 import (

@@ -42,15 +42,16 @@ func (b *box) hang(name string) (answer func(content string)) {
 	return answer
 }
 
-// underWay returns what is closed when the read under way has ended.
-func underWay[T any](t *testing.T, r *rotated[T]) <-chan struct{} {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running == nil {
-		t.Fatal("no read is under way")
+// nextRead returns a channel that is closed after the next read that succeeds.
+func nextRead[T any](r *rotated[T]) <-chan struct{} {
+	read, changed := make(chan struct{}), r.changed
+	r.changed = func(before, now T) {
+		if changed != nil {
+			changed(before, now)
+		}
+		close(read)
 	}
-	return r.running
+	return read
 }
 
 func wantOneHangWarning(t *testing.T, b *box) {
@@ -70,7 +71,7 @@ func TestATokenFileOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := cfg.Credentials.(*tokenFile)
-	answer := b.hang("tok")
+	answer, read := b.hang("tok"), nextRead(&f.rotated)
 	f.Invalidate(time.Now())
 
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -92,9 +93,8 @@ func TestATokenFileOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 	}
 	wantOneHangWarning(t, b)
 
-	ended := underWay(t, &f.rotated)
 	answer("two")
-	<-ended
+	<-read
 	if got := f.current().reveal(); got != "two" {
 		t.Errorf("the token is %q after the disk has answered, want two", got)
 	}
@@ -107,7 +107,7 @@ func TestAClientCertificateOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 	ca := newCA(t, "ca")
 	pair, renewed := ca.issue("client"), ca.issue("renewed")
 	p := b.keyPair(pair)
-	answer := b.hang("tls.crt")
+	answer, read := b.hang("tls.crt"), nextRead(&p.rotated)
 	b.write("tls.key", string(renewed.key))
 	p.Invalidate(time.Now())
 	for range 3 {
@@ -116,9 +116,8 @@ func TestAClientCertificateOnADiskThatHangsHoldsUpNoRequest(t *testing.T) {
 		}
 	}
 	wantOneHangWarning(t, b)
-	ended := underWay(t, &p.rotated)
 	answer(string(renewed.cert))
-	<-ended
+	<-read
 	if got, err := p.certificate(nil); err != nil || got.Leaf.Subject.CommonName != "renewed" {
 		t.Errorf("certificate of %v, error %v, want the renewed one", got.Leaf.Subject, err)
 	}
@@ -130,7 +129,7 @@ func TestACertificateAuthorityOnADiskThatHangsHoldsUpNoHandshake(t *testing.T) {
 	b := newBox(t)
 	f := b.caFile(newCA(t, "old"))
 	before := f.current()
-	answer := b.hang("ca.crt")
+	answer, read := b.hang("ca.crt"), nextRead(&f.rotated)
 	f.Invalidate(time.Now())
 	for range 3 {
 		if f.get(t.Context()) != before {
@@ -138,9 +137,8 @@ func TestACertificateAuthorityOnADiskThatHangsHoldsUpNoHandshake(t *testing.T) {
 		}
 	}
 	wantOneHangWarning(t, b)
-	ended := underWay(t, &f.rotated)
 	answer(string(newCA(t, "new").pem))
-	<-ended
+	<-read
 	if f.current() == before {
 		t.Error("the pool is the one from before the disk hung")
 	}

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// rereadWait is how long requests wait for a file that is read again. A disk that works takes milliseconds; one that
-// hangs (NFS without its server, a stuck mount, a pipe) may never answer.
+// rereadWait bounds how long a request waits for a file. A working disk takes milliseconds; a hanging disk (NFS
+// without its server, a stuck mount, a pipe) may never answer.
 const rereadWait = time.Second
 
-// rotated is a value that is read from files which another program replaces. It is read again in the background, so
-// that a disk that hangs holds up no request: such a read cannot be ended, so there is one at a time, and its result
-// counts when it comes. While the files are missing or broken, the last good value is used.
+// rotated is a value read from files which another program replaces. A request that finds the value too old starts
+// a read and waits for the result. The read has its own goroutine, because a read of a hanging disk cannot be
+// cancelled: requests still end with their context, and the elector with its deadline (rules FI-16, LE-02). While
+// files are missing, broken or slow, the last good value is used.
 type rotated[T any] struct {
 	env     Env
 	where   string              // for warnings
 	kept    string              // for warnings: "the last good token is used"
-	read    func() (T, error)   // its error names the field and the file
+	read    func() (T, error)   // errors name the field and the file
 	changed func(before, now T) // called after each read that succeeded; may be nil
 	age     time.Duration       // how long a value is used before the files are read again
 	retry   time.Duration       // the same after a failure
@@ -25,11 +26,10 @@ type rotated[T any] struct {
 
 	mu      sync.Mutex // guards the rest; never held during a read
 	value   T
-	at      time.Time     // when the last read began
+	at      time.Time     // start of the last read
 	next    time.Time     // when to read again
-	failed  time.Time     // when the last read failed; zero: it did not
-	running chan struct{} // closed when the read under way has ended; nil: none
-	warned  bool          // that the read under way is slow
+	failed  time.Time     // end of the last read if it failed, else zero
+	reading chan struct{} // closed when the running read ends or has taken rereadWait; nil: no read is running
 }
 
 // current returns the last value that was read.
@@ -39,53 +39,41 @@ func (r *rotated[T]) current() T {
 	return r.value
 }
 
-// get reads the files again if that is due, and returns the value. It waits for a read no longer than ctx and
-// rereadWait allow.
+// get reads the files again if due, and returns the value. Both ctx and rereadWait bound the wait.
 func (r *rotated[T]) get(ctx context.Context) T {
 	r.mu.Lock()
-	if r.running == nil && !time.Now().Before(r.next) {
-		r.running, r.at, r.warned = make(chan struct{}), time.Now(), false
-		go r.refresh()
+	if r.reading == nil && !time.Now().Before(r.next) {
+		r.reading = make(chan struct{})
+		go r.refresh(r.reading)
 	}
-	running, left := r.running, rereadWait-time.Since(r.at)
+	reading := r.reading
 	r.mu.Unlock()
-	if running == nil {
-		return r.current()
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-running:
-	case <-ctx.Done():
-	case <-timer.C:
-		r.warnSlow(running)
+	if reading != nil {
+		select {
+		case <-reading:
+		case <-ctx.Done():
+		}
 	}
 	return r.current()
 }
 
-// warnSlow warns once of each read that takes longer than rereadWait.
-func (r *rotated[T]) warnSlow(running chan struct{}) {
-	r.mu.Lock()
-	first := r.running == running && !r.warned
-	r.warned = r.warned || first
-	r.mu.Unlock()
-	if first {
+// refresh reads the files, and warns once if that takes longer than rereadWait.
+func (r *rotated[T]) refresh(reading chan struct{}) {
+	slow := time.AfterFunc(rereadWait, func() {
 		r.env.warnf("%s: takes longer than %s to read: does its disk hang? Until then %s", r.where, rereadWait, r.kept)
-	}
-}
-
-func (r *rotated[T]) refresh() {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		close(r.running)
-		r.running = nil
-	}()
+		close(reading)
+	})
 	r.env.contained(r.where, func() {
 		if err := r.load(); err != nil {
 			r.warn(err)
 		}
 	})
+	r.mu.Lock()
+	r.reading = nil
+	r.mu.Unlock()
+	if slow.Stop() {
+		close(reading)
+	}
 }
 
 func (r *rotated[T]) warn(err error) { r.env.warnf("%s; %s", err, r.kept) }
@@ -111,7 +99,7 @@ func (r *rotated[T]) load() error {
 	return nil
 }
 
-// Invalidate has the files read before the next request, unless they were read after t, or failed just now.
+// Invalidate has the files read before the next request, unless a read began after t or has just failed.
 func (r *rotated[T]) Invalidate(t time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

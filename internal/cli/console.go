@@ -11,13 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-logr/logr"
-
-	"skiff/internal/runtime/kube"
 )
 
-// newConsole returns the log for a person at a terminal. A run that changed something is one line, with writes and
-// cause. A failure is written once and counted, until another failure comes or the object is well. Lines of hooks are
-// not changed.
+// newConsole returns the log for a person at a terminal. A run with writes is one line, with the cause. A failure is
+// written once and then counted, until the error differs or the object is well. Lines of hooks are not changed.
 func newConsole(out io.Writer, verbosity int, brief bool) logr.Logger {
 	s := &screen{out: out, verbosity: verbosity, brief: brief, done: map[run]*doing{}, failing: map[run]string{}}
 	if direct := Direct(out); isTerminal(direct) && os.Getenv("TERM") != "dumb" {
@@ -29,7 +26,7 @@ func newConsole(out io.Writer, verbosity int, brief bool) logr.Logger {
 	return logr.New(console{screen: s})
 }
 
-// console is the sink of that log.
+// console is the sink of the log on a terminal.
 type console struct {
 	*screen
 	values []any // of WithValues
@@ -38,16 +35,16 @@ type console struct {
 // screen is what the loggers of a console share.
 type screen struct {
 	verbosity int
-	brief     bool // lines that are not about an object or a hook are left out
+	brief     bool // leave out lines about neither an object nor a hook
 	coloured  bool
-	width     int // of the terminal; 0: it has none, and no line is written twice
+	width     int // of the terminal; 0: unknown, and no line is written twice
 
 	mu      sync.Mutex // guards the rest
 	out     io.Writer
 	done    map[run]*doing // runs under way, and objects with notes
 	failing map[run]string // the error of each object whose last run failed
-	failure failure        // the last one that was written
-	held    []string       // lines of hooks since then, dropped if the same failure comes again
+	failure failure        // written last
+	held    []string       // lines of hooks since that failure, dropped if the same failure comes again
 }
 
 // run is whose run a line is about.
@@ -58,7 +55,7 @@ type doing struct {
 	steps  []step   // the first maxSteps writes
 	more   int      // other writes
 	notes  []string // faults that the run has found
-	before []string // faults that the run before had found: they are not written again
+	before []string // faults of the previous run, not written again
 }
 
 // step is a write to one child: "created", "Service web".
@@ -66,26 +63,26 @@ type step struct{ did, what string }
 
 // failure is an error that comes again and again.
 type failure struct {
-	text  string // "": there is none, or something else was written that is worth a look
-	line  string // that says so
+	text  string // "": no failure, or another line worth a look was written since
+	line  string // as written
 	times int
-	shown int  // of these, as many as the screen says
-	last  bool // the line is the last one
+	shown int  // the count on the screen
+	last  bool // no other line was written since
 }
 
 const (
-	// maxDone bounds how many runs may be under way of which something is known, and maxSteps what is said of one:
-	// there are four workers a controller, and what a person reads in one line is less.
+	// maxDone bounds the runs that are remembered: a controller has four workers. maxSteps bounds the writes of a run
+	// in one line, which a person reads.
 	maxDone, maxSteps = 1000, 8
-	// maxHeld bounds the lines of hooks that are kept until it is known whether they failed as before.
+	// maxHeld bounds the lines of hooks that are kept until the run succeeds or fails with another error.
 	maxHeld = 50
 )
 
 // Init implements logr.LogSink.
 func (c console) Init(logr.RuntimeInfo) {}
 
-// Enabled implements logr.LogSink. Level 1 is always needed: a run without a write ends with a line of that level,
-// which also ends a failure.
+// Enabled implements logr.LogSink. Level 1 is always needed: a run without a write ends with a line of level 1, and
+// so does a failure.
 func (c console) Enabled(level int) bool { return level <= max(c.verbosity, 1) }
 
 // WithName implements logr.LogSink; no logger of skiff's has a name.
@@ -99,8 +96,7 @@ func (c console) WithValues(values ...any) logr.LogSink {
 
 // Info implements logr.LogSink.
 func (c console) Info(level int, message string, values ...any) {
-	values, warns := kube.Warns(values)
-	c.add(c.entry(entry{level: level, message: message, warns: warns}, values))
+	c.add(c.entry(entry{level: max(level, 0), message: message, warns: level == levelWarn}, values))
 }
 
 // Error implements logr.LogSink.
@@ -111,7 +107,7 @@ func (c console) Error(err error, message string, values ...any) {
 	c.add(c.entry(entry{message: message, failed: true}, values))
 }
 
-// entry fills e with the values of a line.
+// entry adds the values of a line to e.
 func (c console) entry(e entry, values []any) entry {
 	for _, pairs := range [][]any{c.values, values} {
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -142,7 +138,7 @@ func (s *screen) add(e entry) {
 	}
 }
 
-// note says what is wrong with an object, unless the run before has said so.
+// note writes a fault of an object, unless the previous run had the same fault.
 func (s *screen) note(e entry, colour string) {
 	text := strings.TrimSuffix(e.said()+": "+e.err, ": ") + e.rest()
 	if d := s.doing(e.of); e.of.key != "" && d != nil && len(d.notes) < maxSteps {
@@ -154,7 +150,7 @@ func (s *screen) note(e entry, colour string) {
 	s.write(e.of, text, colour)
 }
 
-// keeps notes a write for the line at the end of the run; false: maxDone runs have notes already.
+// keeps adds a write to the line at the end of the run; false: maxDone runs are remembered already.
 func (s *screen) keeps(e entry) bool {
 	d := s.doing(e.of)
 	if d == nil {
@@ -168,7 +164,7 @@ func (s *screen) keeps(e entry) bool {
 	return true
 }
 
-// doing returns what is known of a run; nil: there are too many.
+// doing returns the notes of a run; nil: maxDone runs are remembered already.
 func (s *screen) doing(of run) *doing {
 	d := s.done[of]
 	if d == nil && len(s.done) >= maxDone {
@@ -181,7 +177,7 @@ func (s *screen) doing(of run) *doing {
 	return d
 }
 
-// forget makes room by dropping the notes of an object that no run works on, which may have been deleted.
+// forget makes room: it drops the notes of an object without a run, perhaps a deleted one.
 func (s *screen) forget() {
 	for of, d := range s.done {
 		if len(d.steps) == 0 && len(d.notes) == 0 {
@@ -191,7 +187,7 @@ func (s *screen) forget() {
 	}
 }
 
-// ended returns what a run has done, in words.
+// ended returns the writes of a run in words, and forgets the run.
 func (s *screen) ended(of run) string {
 	d := s.done[of]
 	if d == nil {
@@ -215,13 +211,13 @@ func (s *screen) ended(of run) string {
 	return of.short(strings.Join(words, ", "))
 }
 
-// short leaves out the namespace of the object itself.
+// short leaves out the object's namespace from the names in a text.
 func (of run) short(text string) string {
 	namespace, _, _ := strings.Cut(of.key, "/")
 	return strings.ReplaceAll(text, " "+namespace+"/", " ")
 }
 
-// ends says what a run has done, or how it failed.
+// ends writes the line of a run that has ended: writes, or error.
 func (s *screen) ends(e entry) {
 	did, because := s.ended(e.of), ""
 	if e.cause != "" {
@@ -251,7 +247,7 @@ func (s *screen) ends(e entry) {
 	}
 }
 
-// fails says once that runs fail with an error, and counts those that follow.
+// fails writes an error once, and counts further runs with the same error.
 func (s *screen) fails(e entry) {
 	if _, known := s.failing[e.of]; known || len(s.failing) < maxDone {
 		s.failing[e.of] = e.err
@@ -272,7 +268,7 @@ func (s *screen) fails(e entry) {
 	}
 }
 
-// settle ends the telling of an error: with how often it came, if its line does not say so.
+// settle ends the count of an error: the final count is written if the screen has a lower one.
 func (s *screen) settle() {
 	f, held := s.failure, s.held
 	s.failure, s.held = failure{}, nil
@@ -284,7 +280,7 @@ func (s *screen) settle() {
 	}
 }
 
-// hookSays writes a line of a hook, at once unless one fails again and again with the same error.
+// hookSays writes a line of a hook, or holds it while a failure is counted.
 func (s *screen) hookSays(line string) {
 	if s.failure.text == "" {
 		s.print("", line, "")
@@ -306,10 +302,10 @@ func (s *screen) line(of run, text string) string {
 	return line
 }
 
-// write writes a line with the time, and whom it is about.
+// write writes a line with time, controller and key.
 func (s *screen) write(of run, text, colour string) { s.print("", s.line(of, text), colour) }
 
-// print writes a line. Of a line that failed in the same way the next one is the first again to be written.
+// print writes a line; a later count of a failure then starts a new line.
 func (s *screen) print(before, line, colour string) {
 	if s.coloured && colour != "" {
 		line = colour + line + "\x1b[0m"

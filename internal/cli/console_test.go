@@ -18,7 +18,7 @@ func consoleOf(verbosity int, brief bool, width int, do func(log logr.Logger)) s
 	var out bytes.Buffer
 	log := newConsole(&out, verbosity, brief)
 	log.GetSink().(console).width = width
-	do(log)
+	do(log.WithSink(logLines{LogSink: log.GetSink()}))
 	return regexp.MustCompile(`\d\d:\d\d:\d\d`).ReplaceAllString(out.String(), "TIME")
 }
 

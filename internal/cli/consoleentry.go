@@ -14,18 +14,18 @@ type entry struct {
 	message          string
 	warns            bool
 	of               run
-	what             string // the child, the pod or the workload that something was done to
+	what             string // the child, pod or workload that was written
 	hook, hookLine   string
 	cause            string
-	outcome          string // "": it is not the end of a run
+	outcome          string // "": not the end of a run
 	took             string
 	err              string
 	others           []string // name=value
 	wrote, fromAHook bool
-	failed           bool // it is an error
+	failed           bool // logged as an error
 }
 
-// set puts a value of the line where its name says that it belongs.
+// set puts a value into the field for its name.
 func (e *entry) set(name string, value any) {
 	text := kube.Printable(consoleText(value), maxLogged)
 	switch name {
@@ -70,7 +70,7 @@ func (e *entry) set(name string, value any) {
 	}
 }
 
-// consoleText returns the text of a value; of an error of a hook, what the hook said.
+// consoleText returns the text of a value; for an error of a hook, the hook's own message.
 func consoleText(value any) string {
 	switch v := value.(type) {
 	case error:
@@ -81,10 +81,10 @@ func consoleText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// said is the message, and what it is about.
+// said returns the message with the names of children.
 func (e *entry) said() string { return strings.TrimSpace(e.message + " " + e.what) }
 
-// rest are the values that have no place of their own.
+// rest returns the values without a field, as name=value.
 func (e *entry) rest() string {
 	if len(e.others) == 0 {
 		return ""

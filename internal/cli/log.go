@@ -16,7 +16,7 @@ import (
 type logFlags struct {
 	format    string
 	verbosity int
-	brief     bool // the console leaves out what is not about an object or a hook: how the process starts and ends
+	brief     bool // the console shows lines about objects and hooks only, not how the process starts and ends
 }
 
 // formatOn returns the format for a log that stderr takes.
@@ -38,7 +38,7 @@ func (f *logFlags) add(cmd *cobra.Command) {
 	InGroup(cmd, groupLog, "log-format", "verbosity")
 }
 
-// logger makes the logger of a command that works until it is stopped: none of its lines waits for a reader of stderr.
+// logger makes the logger of a command that runs until stopped: no line waits for a reader of stderr.
 func (f *logFlags) logger(stderr io.Writer) (logr.Logger, error) {
 	log, err := f.plainLogger(stderr)
 	if s, ok := stderr.(*Stderr); ok && err == nil {
@@ -62,17 +62,16 @@ func (f *logFlags) plainLogger(stderr io.Writer) (logr.Logger, error) {
 		log = newConsole(stderr, f.verbosity, f.brief)
 	case "text":
 		log = logr.FromSlogHandler(slog.NewTextHandler(stderr, options))
-		log = log.WithSink(warning{log.GetSink()})
 	case "json":
 		log = logr.FromSlogHandler(slog.NewJSONHandler(stderr, options))
-		log = log.WithSink(warning{log.GetSink()})
 	default:
 		return logr.Logger{}, wrongChoice("--log-format", f.format, []string{"auto", "console", "text", "json"})
 	}
+	lines := logLines{LogSink: log.GetSink()}
 	if f.verbosity == 0 {
-		log = log.WithSink(limitedLog{LogSink: log.GetSink(), limit: &logLimit{}})
+		lines.limit = &logLimit{}
 	}
-	return log, nil
+	return log.WithSink(lines), nil
 }
 
 // WarnIn returns a function that logs each warning as a line of level WARN.
@@ -80,30 +79,17 @@ func WarnIn(log logr.Logger) func(string) {
 	return func(text string) { log.Info("warning", kube.Warn("text", text)...) }
 }
 
-// logTime is RFC 3339 with milliseconds and the zone. Both formats begin with time, level and msg, and have the same
-// names and values after them.
+// logTime is RFC 3339 with milliseconds and the zone. Text and JSON begin with time, level and msg, and have the same
+// names and values afterwards.
 const logTime = "2006-01-02T15:04:05.000Z07:00"
 
-// maxLogged limits a value: an error may quote an object of 1.5 MB, and be logged again and again. A stack trace fits.
+// maxLogged limits a value: a repeated error may quote an object of 1.5 MB. A stack trace fits.
 const maxLogged = 16 << 10
 
-// warning gives the lines of kube.Warn their level.
-type warning struct{ logr.LogSink }
+// levelWarn is logr's level for a line of kube.Warn, which slog and the console take as WARN.
+const levelWarn = -int(slog.LevelWarn)
 
-func (s warning) Info(level int, message string, values ...any) {
-	if rest, warns := kube.Warns(values); warns {
-		level, values = int(-slog.LevelWarn), rest
-	}
-	s.LogSink.Info(level, message, values...)
-}
-
-func (s warning) WithValues(values ...any) logr.LogSink {
-	return warning{s.LogSink.WithValues(values...)}
-}
-
-func (s warning) WithName(name string) logr.LogSink { return warning{s.LogSink.WithName(name)} }
-
-// plainValue has both formats write a value in the same way: a key as "namespace/name", a duration with its unit.
+// plainValue makes text and JSON write a value in the same way: a key as "namespace/name", a duration with a unit.
 func plainValue(_ []string, a slog.Attr) slog.Attr {
 	text := ""
 	switch v := a.Value.Any().(type) {
@@ -132,7 +118,7 @@ func plainValue(_ []string, a slog.Attr) slog.Attr {
 	return slog.String(a.Key, text)
 }
 
-// textOf returns what the method of a value says of it, or how that panicked: on a nil pointer, mostly.
+// textOf returns the text of a value's method, or of the panic in the method: on a nil pointer, mostly.
 func textOf(say func() string) (text string) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -47,13 +47,18 @@ func TestBothFormatsOfTheLogHaveTheSameFields(t *testing.T) {
 	}
 }
 
+// BenchmarkLogLine writes the line at the end of a run in each form; verbosity 1, because no limit then drops lines.
 func BenchmarkLogLine(b *testing.B) {
-	log := must((&logFlags{format: "text", verbosity: 1}).logger(io.Discard))(b)
-	log = log.WithValues("controller", "webserver")
-	b.ReportAllocs()
-	for b.Loop() {
-		log.Info("reconciled", "key", kube.Key{Namespace: "default", Name: "web"}, "cause",
-			"WebServer default/web ADDED", "duration_ms", 2.5, "outcome", "done", "writes", int64(3))
+	for _, format := range []string{"text", "json", "console"} {
+		b.Run(format, func(b *testing.B) {
+			log := must((&logFlags{format: format, verbosity: 1}).logger(io.Discard))(b)
+			log = log.WithValues("controller", "webserver")
+			b.ReportAllocs()
+			for b.Loop() {
+				log.Info("reconciled", "key", kube.Key{Namespace: "default", Name: "web"}, "cause",
+					"WebServer default/web ADDED", "duration_ms", 2.5, "outcome", "done", "writes", int64(3))
+			}
+		})
 	}
 }
 

@@ -13,38 +13,37 @@ import (
 
 const (
 	// linesBurst is how many lines of one message are written at once, linesPerSecond how many follow in a second: a
-	// thousand objects that are created or fail together are logged whole, and what goes on for a day fits on a disk.
+	// thousand objects created together are logged whole, and a failure that repeats for a day fits on a disk.
 	linesBurst     = 4000
 	linesPerSecond = 20
-	// namespaceShare is the part of both that one namespace may use, so that one tenant cannot hide what concerns
-	// others.
+	// namespaceShare is the part of both limits for one namespace, so that no tenant can hide the lines of another.
 	namespaceShare = 2
 	// tellLeftOut is the time between two lines that say how many lines were left out.
 	tellLeftOut = 10 * time.Second
-	// maxLineCounts bounds the messages and namespaces that are counted: 100 bytes each.
+	// maxLineCounts bounds the counted pairs of message and namespace: 100 bytes each.
 	maxLineCounts = 4096
 )
 
 // logLimit bounds the lines of the whole process, per message and per namespace: a bad server or object must not fill
 // the disk. A line belongs to the namespace of the first kube.Key among its values.
 type logLimit struct {
-	mu   sync.Mutex // guards all below
+	mu   sync.Mutex // guards the rest
 	of   map[lineSource]*lineCount
 	told time.Time
 }
 
-// lineSource is what lines are counted by: a message, in one namespace or (namespace is "") in all of them.
+// lineSource has a count of lines: a message, in one namespace or (namespace is "") in all namespaces.
 type lineSource struct{ message, namespace string }
 
 // lineCount is a bucket of lines that may be written.
 type lineCount struct {
-	share   float64 // the part of the limits that is its own: 1 / share
+	share   float64 // the part of the limits for this count: 1 / share
 	left    float64
 	at      time.Time // of left
 	leftOut int
 }
 
-// pass says whether a line may be written, and how many lines of which messages were left out if that is to be told.
+// pass says whether a line may be written, and, every tellLeftOut, how many lines of which messages were left out.
 func (l *logLimit) pass(message, namespace string) (ok bool, leftOut map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +74,7 @@ func (l *logLimit) pass(message, namespace string) (ok bool, leftOut map[string]
 	return ok, leftOut
 }
 
-// countLocked returns the count of a source with its lines as of now.
+// countLocked returns the count of a source, refilled until now.
 func (l *logLimit) countLocked(source lineSource, share float64, now time.Time) *lineCount {
 	count := l.of[source]
 	if count == nil && len(l.of) >= maxLineCounts {
@@ -96,42 +95,54 @@ func (l *logLimit) countLocked(source lineSource, share float64, now time.Time) 
 	return count
 }
 
-// refill adds the lines that time has brought, and says whether there are as many as can be.
+// refill adds lines for the time since the last call, and says whether the bucket is full.
 func (c *lineCount) refill(now time.Time) (full bool) {
 	c.left = min(linesBurst/c.share, c.left+now.Sub(c.at).Seconds()*linesPerSecond/c.share)
 	c.at = now
 	return c.left == linesBurst/c.share
 }
 
-// limitedLog is the sink of a log with a limit.
-type limitedLog struct {
+// logLines stands before the sink of each form: the level of kube.Warn becomes that of the line, and the limit drops
+// lines.
+type logLines struct {
 	logr.LogSink
-	limit     *logLimit
-	namespace string // of WithValues
+	limit     *logLimit // nil: no limit
+	namespace string    // of WithValues
 }
 
-func (s limitedLog) Info(level int, message string, values ...any) {
+// Info implements logr.LogSink.
+func (s logLines) Info(level int, message string, values ...any) {
+	values, warns := kube.Warns(values)
+	if warns {
+		level = levelWarn
+	}
 	if s.passes(message, values) {
 		s.LogSink.Info(level, message, values...)
 	}
 }
 
-func (s limitedLog) Error(err error, message string, values ...any) {
+// Error implements logr.LogSink.
+func (s logLines) Error(err error, message string, values ...any) {
 	if s.passes(message, values) {
 		s.LogSink.Error(err, message, values...)
 	}
 }
 
-func (s limitedLog) WithValues(values ...any) logr.LogSink {
-	return limitedLog{s.LogSink.WithValues(values...), s.limit, s.namespaceOf(values)}
+// WithValues implements logr.LogSink.
+func (s logLines) WithValues(values ...any) logr.LogSink {
+	return logLines{s.LogSink.WithValues(values...), s.limit, s.namespaceOf(values)}
 }
 
-func (s limitedLog) WithName(name string) logr.LogSink {
-	return limitedLog{s.LogSink.WithName(name), s.limit, s.namespace}
+// WithName implements logr.LogSink.
+func (s logLines) WithName(name string) logr.LogSink {
+	return logLines{s.LogSink.WithName(name), s.limit, s.namespace}
 }
 
-// passes says whether a line may be written, and logs what was left out since it did so last.
-func (s limitedLog) passes(message string, values []any) bool {
+// passes says whether the limit lets a line through, and logs how many lines were left out since the last such log.
+func (s logLines) passes(message string, values []any) bool {
+	if s.limit == nil {
+		return true
+	}
 	ok, leftOut := s.limit.pass(message, s.namespaceOf(values))
 	for _, message := range slices.Sorted(maps.Keys(leftOut)) {
 		s.LogSink.Info(0, "lines were left out: too many of one message; --verbosity 1 writes all",
@@ -140,8 +151,8 @@ func (s limitedLog) passes(message string, values []any) bool {
 	return ok
 }
 
-// namespaceOf returns the namespace that a line with such values belongs to, "" for none.
-func (s limitedLog) namespaceOf(values []any) string {
+// namespaceOf returns the namespace of a line with such values, "" for none.
+func (s logLines) namespaceOf(values []any) string {
 	for _, v := range values {
 		if key, ok := v.(kube.Key); ok && s.namespace == "" {
 			return key.Namespace

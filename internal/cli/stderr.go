@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// maxUnwritten is how much is kept for a stderr that takes nothing: ten thousand lines of the log.
+	// maxUnwritten bounds the buffer while nothing reads stderr: ten thousand lines of the log.
 	maxUnwritten = 2 << 20
-	// maxWritten is how much is written at once: of a reader that is only slow, a write returns within seconds.
+	// maxWritten bounds one write, so that a write to a slow reader returns within seconds.
 	maxWritten = 64 << 10
-	// flushTimeout is how long a program waits at its end until the last lines are read.
+	// flushTimeout bounds how long a program waits at exit until the last lines are read.
 	flushTimeout = 3 * time.Second
 )
 
-// Stderr is the standard error of a program. Whatever reads the other end may stop (Ctrl-S, a pager, a log driver that
-// hangs), and a write then blocks for as long. Once queue was called, lines go into a bounded buffer, and one
-// goroutine writes them: a write never blocks, and what there is no room for is dropped, counted, and said when lines
-// are read again. Before, a write is one of the underlying writer.
+// Stderr is the standard error of a program. A reader may stop (Ctrl-S, a pager, a log driver that hangs), and a write
+// then blocks for as long. After queue, Write appends to a bounded buffer and never blocks; one goroutine writes the
+// buffer out. Lines beyond the bound are dropped and counted, and the count is logged when lines are read again.
+// Before queue, Write writes directly.
 type Stderr struct {
 	out io.Writer
 
 	mu      sync.Mutex // guards the rest
 	pending []byte     // to be written
-	taken   int        // bytes that write has taken of pending and not written yet
-	since   time.Time  // when the write began that is under way; zero: none is
+	taken   int        // bytes of the batch that are not written yet
+	since   time.Time  // start of the running write; zero: no write is running
 	dropped uint64     // lines since the start
-	unsaid  int        // of these, lines that report was not told of
+	unsaid  int        // dropped lines not yet reported
 	report  func(lines int)
-	wake    chan struct{} // has an element when pending has grown; nil: there is no goroutine; closed by close
+	wake    chan struct{} // has an element when pending has grown; nil: no goroutine; closed by close
 	closed  bool
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-// queue starts the goroutine, which ends with close. report is called by it with the number of lines that were
-// dropped, once others have been written after them; it may write.
+// queue starts the goroutine, which ends with close. After a write that succeeds, the goroutine calls report with the
+// number of lines dropped before; report may call Write.
 func (s *Stderr) queue(report func(lines int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Stderr) dropLocked(text []byte) {
 	s.unsaid += lines
 }
 
-// write writes what is pending, until close was called and nothing is.
+// write writes pending, until close was called and pending is empty.
 func (s *Stderr) write() {
 	defer close(s.ended)
 	var spare []byte // the buffer of the last batch, never that of pending
@@ -113,7 +113,7 @@ func (s *Stderr) writeAll(batch []byte) {
 		s.since = time.Time{}
 		s.taken -= len(part)
 		lines := s.unsaid
-		if err != nil { // nobody reads the other end any more
+		if err != nil { // the other end is closed
 			s.dropLocked(part)
 			lines = 0
 		} else {
@@ -126,15 +126,15 @@ func (s *Stderr) writeAll(batch []byte) {
 	}
 }
 
-// state is what status and metrics say of the log.
+// state returns the log's state for status and metrics.
 func (s *Stderr) state() manager.LogState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return manager.LogState{Dropped: s.dropped, Blocked: s.since}
 }
 
-// close waits until all is written, for at most flushTimeout. The goroutine of a write that does not return by then is
-// left to the end of the process.
+// close waits until all is written, for at most flushTimeout. If a write blocks longer, its goroutine lives until the
+// process exits.
 func (s *Stderr) close() {
 	s.mu.Lock()
 	if s.closed || s.wake == nil {
@@ -153,7 +153,7 @@ func (s *Stderr) close() {
 	}
 }
 
-// Direct returns what is below a Stderr, for a program that is started: it writes there itself, and waits on its own.
+// Direct returns the writer below a Stderr, for a child process: the child writes by itself and may block.
 func Direct(stderr io.Writer) io.Writer {
 	if s, ok := stderr.(*Stderr); ok {
 		return s.out
@@ -164,7 +164,7 @@ func Direct(stderr io.Writer) io.Writer {
 // stderrKey is where the context of a command has its Stderr.
 type stderrKey struct{}
 
-// logState returns what is known of the log of the command that ctx belongs to; nil outside of Execute.
+// logState returns the state of the log of ctx's command; nil outside of Execute.
 func logState(ctx context.Context) func() manager.LogState {
 	if s, ok := ctx.Value(stderrKey{}).(*Stderr); ok {
 		return s.state

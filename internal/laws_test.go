@@ -240,7 +240,7 @@ var prose = map[string]wording{
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},
 	"internal/runtime/kube":                      {8.8, 14},
-	"internal/runtime/kubeconfig":                {7.3, 1},
+	"internal/runtime/kubeconfig":                {5.0, 0},
 	"internal/runtime/labels":                    {8.7, 0},
 	"internal/runtime/leader":                    {8.8, 1},
 	"internal/runtime/manager":                   {8.0, 3},

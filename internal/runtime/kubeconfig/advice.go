@@ -2,8 +2,8 @@ package kubeconfig
 
 import "skiff/internal/runtime/kube"
 
-// credential says what the server is asked with, and what helps when the server refuses it: that depends on whether
-// skiff reads the credential again, and on what renews it.
+// credential names the credential of requests, and the next step after a refusal: where to renew the credential, and
+// whether skiff reads it again or must be restarted.
 func (u *user) credential(p *plugin) kube.Credential {
 	field := u.credentialField()
 	at := u.origin.at(field)

@@ -13,8 +13,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// inCluster is the target that a pod's service account describes. ErrNotInCluster when the environment is not a
-// pod's.
+// inCluster returns the target of a pod's service account, or ErrNotInCluster outside a pod.
 func inCluster(env Env) (*target, error) {
 	host, port := env.Getenv("KUBERNETES_SERVICE_HOST"), env.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -37,8 +36,8 @@ func inCluster(env Env) (*target, error) {
 	return t, nil
 }
 
-// config turns the target into the settings of a client. Every file it names is read once here, so that a wrong one
-// is an error now and not at the first request.
+// config turns the target into the settings of a client. All files are read once here, so that a wrong file is an
+// error now and not at the first request.
 func (t *target) config(env Env) (kube.Config, error) {
 	server, err := t.cluster.serverURL()
 	if err != nil {
@@ -82,8 +81,8 @@ func (t *target) config(env Env) (kube.Config, error) {
 	return cfg, nil
 }
 
-// checkPlainHTTP refuses to send credentials in the clear, but to this machine where that is asked for. kubectl
-// drops them silently instead, and the server then answers to "anonymous".
+// checkPlainHTTP refuses to send credentials in the clear, except to this machine with --insecure-loopback-http.
+// kubectl silently drops the credentials instead, and the server then answers to "anonymous".
 func (t *target) checkPlainHTTP(server *url.URL) error {
 	field := t.user.credentialField()
 	switch {
@@ -118,8 +117,7 @@ func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// serverURL completes and checks the server: https unless it says otherwise, the path kept, query and fragment
-// dropped.
+// serverURL completes and checks the server: https by default, the path kept, query and fragment dropped.
 func (c cluster) serverURL() (*url.URL, error) {
 	where := c.origin.at("server")
 	if c.Server == "" {
@@ -167,8 +165,7 @@ func (c cluster) proxy() (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(u), nil
 }
 
-// urlReason is a url.Parse error without the URL and without the parts of it that the inner errors quote: either may
-// carry a password.
+// urlReason is a url.Parse error without the URL and the quoted parts of the URL, which may carry a password.
 func urlReason(err error) error {
 	var portErr *url.Error
 	if errors.As(err, &portErr) {
@@ -178,7 +175,7 @@ func urlReason(err error) error {
 	return errors.New("not a URL: " + strings.TrimSpace(reason))
 }
 
-// credentialField names the first credential that is set, "" if there is none.
+// credentialField names the first credential set, "" if there is none.
 func (u *user) credentialField() string {
 	switch {
 	case u.Token.isSet():
@@ -197,13 +194,13 @@ func (u *user) credentialField() string {
 	return ""
 }
 
-// authProviders are the plugins that replaced the auth providers of old, by the provider's name.
+// authProviders are the plugins in place of removed auth providers, by the provider's name.
 var authProviders = map[string]string{
 	"gcp":   "gke-gcloud-auth-plugin",
 	"azure": "kubelogin",
 }
 
-// check refuses credentials that contradict each other, and the ones that Kubernetes has dropped.
+// check refuses credentials that contradict each other, and auth providers removed from Kubernetes.
 func (u *user) check() error {
 	if u.basic() && (u.Token.isSet() || u.TokenFile != "") {
 		field := "username"
@@ -227,7 +224,8 @@ func (u *user) check() error {
 		u.origin.at("auth-provider"), u.AuthProvider.Name, instead)
 }
 
-// impersonation returns whom to act as. Without a user to act as, the rest is an error: the server would ignore it.
+// impersonation returns whom to act as. Groups, UID or extra without a user are an error: the server would ignore
+// them.
 func (u *user) impersonation() (kube.Impersonation, error) {
 	if u.As == "" {
 		for field, set := range map[string]bool{

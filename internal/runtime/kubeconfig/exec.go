@@ -33,8 +33,9 @@ type execConfig struct {
 	InteractiveMode    string `yaml:"interactiveMode"`
 }
 
-// secrets returns what the plugin is given that may be one: long values, and shorter ones of what is named as a secret
-// (--password=x, --password x, PASSWORD=x). Longer ones come first, because one may be a part of another.
+// secrets returns arguments and variables of the plugin that may be secret: long values, and shorter values with the
+// name of a secret (--password=x, --password x, PASSWORD=x). Longer values come first, because a shorter one may be a
+// part of a longer one.
 func (c *execConfig) secrets() []string {
 	var out []string
 	add := func(name, value string) {
@@ -62,7 +63,7 @@ func (c *execConfig) secrets() []string {
 	return out
 }
 
-// check refuses what no plugin can be run from. A plugin never gets a terminal: skiff is meant to run without one,
+// check refuses an incomplete configuration. A plugin never gets a terminal: skiff is meant to run without a terminal,
 // and a prompt would hold up every request.
 func (c *execConfig) check() error {
 	switch c.APIVersion {
@@ -117,7 +118,7 @@ func (c *execConfig) find() (string, error) {
 	return "", fmt.Errorf("find command %s: %w; %s", c.Command, err, hint)
 }
 
-// plugin returns the exec plugin of the user, nil if it has none or another credential. As in kubectl, a plugin
+// plugin returns the exec plugin of the user, nil without a plugin or with another credential. As in kubectl, a plugin
 // beside another credential is not run.
 func (t *target) plugin(server *url.URL, env Env) (*plugin, error) {
 	u := &t.user
@@ -142,7 +143,7 @@ func (t *target) plugin(server *url.URL, env Env) (*plugin, error) {
 	return p, p.describe(info)
 }
 
-// execCluster is what a plugin with provideClusterInfo gets to know of the cluster.
+// execCluster describes the cluster to a plugin with provideClusterInfo.
 type execCluster struct {
 	Server        string `json:"server"`
 	TLSServerName string `json:"tls-server-name,omitzero"`
@@ -173,7 +174,7 @@ func (c *cluster) info(server *url.URL) (*execCluster, error) {
 	return info, nil
 }
 
-// describe sets what the plugin gets in KUBERNETES_EXEC_INFO.
+// describe sets the plugin's KUBERNETES_EXEC_INFO.
 func (p *plugin) describe(cluster *execCluster) error {
 	type spec struct {
 		Cluster     *execCluster `json:"cluster,omitzero"`
@@ -187,6 +188,6 @@ func (p *plugin) describe(cluster *execCluster) error {
 	if err != nil {
 		return fmt.Errorf("%s: the cluster's extension %s is not JSON", p.where, execExtension)
 	}
-	p.info = NewSecret(string(info)) // a proxy URL in it may carry a password
+	p.info = NewSecret(string(info)) // a proxy URL may carry a password
 	return nil
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// execRetry is how soon a plugin runs again after it failed, or after it returned what the server refuses: a storm of
-// requests must not become a storm of processes.
+// execRetry is how soon a plugin runs again after a failure or a refused credential: a storm of requests must not
+// become a storm of processes.
 const execRetry = 5 * time.Second
 
-// plugin is an exec plugin and the credential that it returned last. It implements kube.Credentials.
+// plugin is an exec plugin and the last credential returned. It implements kube.Credentials.
 type plugin struct {
 	config execConfig
 	info   Secret // KUBERNETES_EXEC_INFO
@@ -26,8 +26,8 @@ type plugin struct {
 
 	mu      sync.Mutex    // guards the rest; never held while the plugin runs
 	cred    *credential   // the last good one; nil = none yet
-	read    time.Time     // when it was returned
-	refused bool          // the server answered 401 to it
+	read    time.Time     // when cred was returned
+	refused bool          // the server answered 401 to cred
 	running chan struct{} // closed when the run under way has ended; nil = none
 	ended   time.Time     // when the last run ended
 	err     error         // why the last run failed
@@ -51,7 +51,7 @@ func (p *plugin) Authorization(ctx context.Context) (string, error) {
 	}
 }
 
-// current returns what to send, or a run to wait for, which it starts if there is none.
+// current returns the token to send, or a run to wait for, starting the run if needed.
 func (p *plugin) current(ctx context.Context) (token string, wait <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func bearer(token Secret) string {
 	return "Bearer " + token.reveal()
 }
 
-// refresh runs the plugin and keeps what it returns. The requests that wait for running wait for it.
+// refresh runs the plugin and keeps the result, then closes running for the waiting requests.
 func (p *plugin) refresh(ctx context.Context) {
 	cred, err := (*credential)(nil), errors.New("it panicked")
 	p.env.contained(p.where, func() { cred, err = p.run(ctx) })

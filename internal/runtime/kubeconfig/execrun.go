@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// execTimeout ends a plugin that hangs. The slowest honest ones ask a cloud twice, over a slow network.
+	// execTimeout ends a plugin that hangs. The slowest good plugins ask a cloud twice, over a slow network.
 	execTimeout = time.Minute
 	// execKillDelay is how long a killed plugin's children may hold its output open.
 	execKillDelay = 2 * time.Second
-	// maxExecOutput bounds what is read of a plugin: a certificate chain with its key has a few kilobytes.
+	// maxExecOutput bounds the output of a plugin: a certificate chain with a key has a few kilobytes.
 	maxExecOutput = 1 << 20
-	// maxExecMessage bounds what one run of a plugin may put into the log.
+	// maxExecMessage bounds the lines in the log from one run of a plugin.
 	maxExecMessage = 4 << 10
 )
 
-// credential is what a plugin has returned.
+// credential is the result of a plugin.
 type credential struct {
 	token   Secret
 	pair    *tls.Certificate // nil = none
@@ -36,7 +36,7 @@ func (c *credential) expired(now time.Time) bool {
 	return !c.expires.IsZero() && !now.Before(c.expires)
 }
 
-// execCredential is what a plugin prints.
+// execCredential is the output of a plugin.
 type execCredential struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -48,8 +48,8 @@ type execCredential struct {
 	} `json:"status"`
 }
 
-// run runs the plugin once, without a shell and without input. What it says on standard error becomes warnings, and
-// never part of an error: errors go into conditions and Events, which others may read.
+// run runs the plugin once, without a shell and without input. Lines on standard error become warnings, and never part
+// of an error: errors go into conditions and Events, which other users may read.
 func (p *plugin) run(ctx context.Context) (*credential, error) {
 	path, err := p.config.find()
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *plugin) run(ctx context.Context) (*credential, error) {
 		return nil, fmt.Errorf("run %s: no credential within %s: killed", p.config.Command, p.timeout)
 	case stdout.Over:
 		return nil, fmt.Errorf("run %s: it printed more than %d bytes", p.config.Command, maxExecOutput)
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a process that it left behind, which has ended by now
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // a process left behind by the plugin, ended by now
 		return nil, fmt.Errorf("run %s: %w; its messages are in the log", p.config.Command, err)
 	}
 	c, err := p.parse(stdout.Data, time.Now())
@@ -90,7 +90,7 @@ func (p *plugin) run(ctx context.Context) (*credential, error) {
 	return c, nil
 }
 
-// parse reads what a plugin has printed. Its errors say what that was, without quoting it.
+// parse reads the output of a plugin. Errors describe the output without quoting it.
 func (p *plugin) parse(out []byte, now time.Time) (*credential, error) {
 	var e execCredential
 	if len(bytes.TrimSpace(out)) == 0 {

@@ -15,8 +15,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// cluster, user and kubeContext are the entries of a kubeconfig, with kubectl's field names. Fields that skiff has no
-// use for are ignored, as kubectl ignores unknown ones.
+// cluster, user and kubeContext are the entries of a kubeconfig, with kubectl's field names. Other fields are ignored,
+// as kubectl ignores unknown fields.
 type cluster struct {
 	Server        string `yaml:"server"`
 	CA            string `yaml:"certificate-authority"`
@@ -49,7 +49,7 @@ type user struct {
 		Name   string            `yaml:"name"`
 		Config map[string]Secret `yaml:"config"`
 	} `yaml:"auth-provider"`
-	ofPod  bool // the service account of the pod that skiff runs in
+	ofPod  bool // the service account of skiff's own pod
 	origin origin
 }
 
@@ -63,7 +63,7 @@ type kubeContext struct {
 // origin says where each field of an entry was written, in the words an error should use: `FILE:LINE: user "x":
 // token`, or a flag.
 type origin struct {
-	entry  string            // for fields that are not in the map
+	entry  string            // for fields not in the map
 	fields map[string]string // by YAML field name
 }
 
@@ -105,9 +105,9 @@ type document struct {
 	} `yaml:"contexts"`
 }
 
-// merged is what all files say together.
+// merged is the content of all files together.
 type merged struct {
-	files          []string // those that were read
+	files          []string // read so far
 	CurrentContext string
 	clusters       map[string]cluster
 	users          map[string]user
@@ -150,7 +150,7 @@ func loadFiles(f Flags, env Env) (*merged, error) {
 	return m, nil
 }
 
-// add reads one file and merges it behind those before it.
+// add reads one file and merges it; entries of earlier files win.
 func (m *merged) add(path string, env Env) error {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -188,7 +188,7 @@ const maxShownKey = 60
 
 // lastCounts drops each member of a mapping whose key is there again later, as kubectl's reader does.
 func lastCounts(node *yaml.Node, again func(key *yaml.Node)) {
-	for _, child := range node.Content { // an alias has none: its anchor is visited where it stands
+	for _, child := range node.Content { // an alias has none: the anchor is visited in its own place
 		lastCounts(child, again)
 	}
 	if node.Kind != yaml.MappingNode {
@@ -301,10 +301,10 @@ func (m *merged) target(context string) (*target, error) {
 	return &target{cluster: cl, user: u, namespace: c.Namespace, context: context}, nil
 }
 
-// yamlQuoted matches the start of a value that yaml.v3 quotes in type errors; here it may be the start of a token.
+// yamlQuoted matches the start of a value in a type error of yaml.v3, perhaps the start of a token.
 var yamlQuoted = regexp.MustCompile("`[^`]*`")
 
-// yamlError keeps line and reason of a YAML error and drops the values it quotes.
+// yamlError keeps line and reason of a YAML error and drops quoted values.
 func yamlError(err error) error {
 	var typeErr *yaml.TypeError
 	if errors.As(err, &typeErr) {

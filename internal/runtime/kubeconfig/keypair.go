@@ -48,7 +48,7 @@ func (u *user) half(field, path string, data Secret, env Env) (s pemSource, ok b
 	return pemSource{where: where, data: NewSecret(string(pem))}, true, nil
 }
 
-// clientCertificate puts the user's client certificate into cfg, and what follows its files.
+// clientCertificate puts the user's client certificate into cfg, with a keyPair that follows the files.
 func (u *user) clientCertificate(cfg *kube.Config, env Env) error {
 	cert, haveCert, err := u.half("client-certificate", u.ClientCert, u.ClientCertData, env)
 	if err != nil {
@@ -117,7 +117,7 @@ func encrypted(key []byte) bool {
 }
 
 // keyPair is a client certificate whose files another program rotates. The server looks at the certificate of the
-// connection on every request, so a new one must also end the connections that were opened with the old one. kube
+// connection on every request, so a new certificate must also end connections opened with the old one. kube
 // asks for credentials before each request and reports each 401; keyPair uses these two moments to look at its files.
 type keyPair struct {
 	rotated[*tls.Certificate]
@@ -126,7 +126,7 @@ type keyPair struct {
 }
 
 // certificate is asked for during a handshake. It does not look at the files: Authorization has just done so for the
-// request that needs the connection, and a change found here would close that very connection.
+// request on the new connection, and a change found here would close the connection.
 func (p *keyPair) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	return p.current(), nil
 }
@@ -195,7 +195,7 @@ func (t *connTracker) closeAll() {
 	t.open = nil
 	t.mu.Unlock()
 	for c := range open {
-		_ = c.Conn.Close() // its reader gets the error, which ends the requests on it
+		_ = c.Conn.Close() // the reader's error ends the requests on the connection
 	}
 	timeout := time.NewTimer(closeWait)
 	defer timeout.Stop()

@@ -1,7 +1,7 @@
 // Package kubeconfig finds out where to connect and as whom: connection flags, kubeconfig files and the service
 // account of a pod become one kube.Config and a default namespace.
 //
-// Its job: kubeconfig merge rules, TLS settings, and credentials that follow their files when these are rotated.
+// Its job: kubeconfig merge rules, TLS settings, and credentials that follow rotated files.
 // Not its job: requests (kube makes them) and flag registration (cli does).
 //
 // Load runs once, on the caller's goroutine. Later, kube's request goroutines call tokenFile and plugin for each
@@ -20,10 +20,10 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Flags are the connection flags of the command line, the same on each command that talks to a server. A field that
-// is set overrides what the kubeconfig or the pod's service account says.
+// Flags are the connection flags of the command line, the same on each command with a server. A set field overrides
+// the kubeconfig and the pod's service account.
 type Flags struct {
-	Kubeconfig            string        // --kubeconfig: this file only, it must exist
+	Kubeconfig            string        // --kubeconfig: no other file; must exist
 	Context               string        // --context
 	Server                string        // --server
 	Token                 Secret        // --token
@@ -36,10 +36,10 @@ type Flags struct {
 	AsGroups              []string      // --as-group, repeatable
 	RequestTimeout        time.Duration // --request-timeout, 0 = kube's default
 	Wire                  string        // --wire: auto or json
-	Namespace             string        // --namespace, where the command has it
+	Namespace             string        // --namespace, where the command has the flag
 }
 
-// Env is what Load takes from the process around it.
+// Env is the process around Load.
 type Env struct {
 	Getenv            func(string) string
 	Home              string           // directory that holds .kube/config; "" = none
@@ -67,8 +67,8 @@ func (e Env) warnf(format string, args ...any) {
 	}
 }
 
-// contained calls f, which runs on its own goroutine and reads files of others. A panic in it is a warning; what
-// was read before stays in use.
+// contained calls f, which reads files of other programs on its own goroutine. A panic in f is a warning; the last
+// value stays in use.
 func (e Env) contained(where string, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -97,7 +97,7 @@ func (e *NoContextError) Error() string { return e.Files + ": current-context is
 // LoopbackHTTPError is a credential that would go to this machine over plain http, which InsecureLoopbackHTTP allows.
 type LoopbackHTTPError struct{ Err error }
 
-// Error is that of a server elsewhere.
+// Error is the error for a server elsewhere.
 func (e *LoopbackHTTPError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
@@ -129,7 +129,7 @@ type target struct {
 	cluster      cluster
 	user         user
 	namespace    string
-	context      string // "": none says which cluster it is
+	context      string // "": the cluster has no name
 	loopbackHTTP bool   // credentials may go to this machine over plain http
 }
 
@@ -171,7 +171,7 @@ func (t *target) override(f Flags) error {
 	}
 	if f.InsecureSkipTLSVerify {
 		c.Insecure, c.origin = true, c.origin.with("insecure-skip-tls-verify", "--insecure-skip-tls-verify")
-		c.CA, c.CAData = "", "" // the flag is the explicit way out of a CA that is configured elsewhere
+		c.CA, c.CAData = "", "" // the flag is the explicit way out of a CA configured elsewhere
 	}
 	if f.CertificateAuthority != "" {
 		c.CA, c.CAData = f.CertificateAuthority, ""
@@ -208,7 +208,7 @@ func (t *target) defaultNamespace(f Flags) string {
 	return "default"
 }
 
-// resolve makes path absolute against dir, the directory of the file in which it stands. "" stays "".
+// resolve makes path absolute against dir, the directory of the file with the path. "" stays "".
 func resolve(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

@@ -43,7 +43,7 @@ func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
 // Format implements fmt.Formatter.
 func (s Secret) Format(w fmt.State, _ rune) { io.WriteString(w, s.String()) }
 
-// String returns what may be shown: whether there is something.
+// String returns a placeholder if the Secret is set, else "".
 func (s Secret) String() string {
 	if s.text == nil {
 		return ""
@@ -61,7 +61,7 @@ func (s Secret) Type() string { return "string" }
 // hundred KiB, a bundle of all public certificate authorities 300 KiB.
 const maxFile = 4 << 20
 
-// ReadFile is os.ReadFile for a path that a user gives, of at most 4 MiB: it may be a pipe, and it may have no end
+// ReadFile is os.ReadFile for a path given by a user, of at most 4 MiB: the file may be a pipe, or have no end
 // (/dev/zero).
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

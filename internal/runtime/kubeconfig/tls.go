@@ -17,7 +17,7 @@ import (
 // files are rotated days before the old ones expire.
 const recheckEvery = 5 * time.Minute
 
-// serverName is what a certificate can be for, besides an address.
+// serverName matches the names, other than addresses, in a certificate.
 var serverName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?$`)
 
 // tlsConfig builds the TLS settings for a server of the given host.
@@ -100,8 +100,8 @@ func (c *cluster) caFile(env Env) (*caFile, error) {
 	return f, f.load()
 }
 
-// verifyFor installs the check in cfg. name is what the certificate must be for where the handshake sends no server
-// name, which is the case for IP addresses.
+// verifyFor installs the check in cfg. The certificate must be for name if the handshake sends no server name: for an
+// IP address, for example.
 func (f *caFile) verifyFor(cfg *tls.Config, name string) {
 	cfg.InsecureSkipVerify = true // only crypto/tls's own check is off; VerifyConnection below replaces it
 	cfg.VerifyConnection = func(cs tls.ConnectionState) error {

@@ -17,13 +17,12 @@ import (
 // leeway, as in client-go. Kubelet renews a projected token at 80 % of its life, which is ten minutes at least.
 const tokenMaxAge = 50 * time.Second
 
-// tokenRetry is how soon a file that could not be read is tried again. A file is replaced in milliseconds; a request
-// storm must not become a storm of reads and warnings.
+// tokenRetry is how soon a read is tried again after a failure. A file is replaced in milliseconds; a request storm
+// must not become a storm of reads and warnings.
 const tokenRetry = 5 * time.Second
 
-// authorization returns the credentials of the user's token or password, nil if it has neither. With both a token
-// file and a token the file counts, and the token is used until the file can be read: what kubectl does once its
-// first refresh is due.
+// authorization returns the credentials of the user's token or password, nil without either. With both a token file
+// and a token, the token is used until the file can be read, as in kubectl after the first refresh.
 func (u *user) authorization(env Env) (kube.Credentials, error) {
 	switch {
 	case u.basic():
@@ -53,7 +52,7 @@ func (u *user) basicAuth() (kube.Credentials, error) {
 	return &fixedAuth{NewSecret("Basic " + pair)}, nil
 }
 
-// validToken refuses what cannot stand in a header; net/http would refuse it too, but quote it.
+// validToken refuses characters that no header can carry. The error of net/http would quote the token.
 func validToken(token string) error {
 	for _, c := range []byte(token) {
 		if c <= ' ' || c >= 0x7f {
@@ -69,8 +68,8 @@ type fixedAuth struct{ header Secret }
 func (a *fixedAuth) Authorization(context.Context) (string, error) { return a.header.reveal(), nil }
 func (a *fixedAuth) Invalidate(time.Time)                          {} // there is no other
 
-// oidc is the one auth provider that kubectl still has. It refreshes its token and writes the new one into the
-// kubeconfig; skiff uses the token that it finds there.
+// oidc is the only auth provider left in kubectl, which refreshes the token and writes a new one into the kubeconfig;
+// skiff uses the token found there.
 const oidc = "oidc"
 
 // oidcToken is the token of the auth provider oidc, until it expires.
@@ -160,8 +159,8 @@ func (u *user) tokenFile(env Env) (kube.Credentials, error) {
 	return f, nil
 }
 
-// Authorization returns the file's token, at most a minute old. A volume that is remounted must not fail requests that
-// the server would still accept, so the last good token is used meanwhile.
+// Authorization returns the file's token, at most a minute old. While a volume is remounted, the last good token is
+// used: the server may still accept requests with it.
 func (f *tokenFile) Authorization(ctx context.Context) (string, error) {
 	return bearer(f.get(ctx)), nil
 }

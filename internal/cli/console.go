@@ -47,8 +47,8 @@ type screen struct {
 	held    []string       // lines of hooks since that failure, dropped if the same failure comes again
 }
 
-// run is whose run a line is about.
-type run struct{ controller, key string }
+// run is the object of a line, and the controller.
+type run struct{ controller, key, namespace string }
 
 // doing are the writes and notes of a run under way.
 type doing struct {
@@ -213,8 +213,10 @@ func (s *screen) ended(of run) string {
 
 // short leaves out the object's namespace from the names in a text.
 func (of run) short(text string) string {
-	namespace, _, _ := strings.Cut(of.key, "/")
-	return strings.ReplaceAll(text, " "+namespace+"/", " ")
+	if of.namespace == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, " "+of.namespace+"/", " ")
 }
 
 // ends writes the line of a run that has ended: writes, or error.

@@ -62,6 +62,38 @@ func TestTheConsoleHasALineForARunThatChangedSomething(t *testing.T) {
 	}
 }
 
+func TestTheConsoleColoursWarningsAndErrors(t *testing.T) {
+	var out bytes.Buffer
+	log := must((&logFlags{format: "console"}).plainLogger(&out))(t)
+	log.GetSink().(logLines).LogSink.(console).coloured = true
+	log.Info("starting")
+	log.Info("lines were dropped", kube.Warn("lines", 3)...)
+	log.Error(errors.New("no luck"), "failed")
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	for i, colour := range []string{"", yellow, red} {
+		if i >= len(lines) || strings.Contains(lines[i], "\x1b") != (colour != "") ||
+			!strings.HasPrefix(lines[i], colour) {
+			t.Errorf("lines %q: the colour of line %d is not %q", lines, i, colour)
+		}
+	}
+}
+
+func TestTheConsoleShortensNamesByTheNamespaceOfTheObjectAlone(t *testing.T) {
+	for key, want := range map[kube.Key]string{
+		{Namespace: "shop", Name: "cache"}: "shop/cache  created Service web  because of Pod web-0 DELETED",
+		{Name: "shop"}:                     "shop  created Service shop/web  because of Pod shop/web-0 DELETED",
+	} {
+		got := consoleOf(0, false, 0, func(log logr.Logger) {
+			log = log.WithValues("key", key, "cause", "Pod shop/web-0 DELETED")
+			log.Info("created", "child", "Service shop/web")
+			log.Info("reconciled", "outcome", "done")
+		})
+		if want = "TIME  " + want + "  \n"; got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestTheConsoleSaysAFailureOnceAndCountsIt(t *testing.T) {
 	fail := func(log logr.Logger, name string) {
 		_, end := aRun(log, name, "again in 5s")
@@ -137,7 +169,7 @@ func TestTheConsoleIsBounded(t *testing.T) {
 		during, _ := aRun(log, "0", "done")
 		during.Info("created", "child", "Service x")
 	}
-	if n := len(s.done[run{"redis", "shop/0"}].steps); n != maxSteps {
+	if n := len(s.done[run{"redis", "shop/0", "shop"}].steps); n != maxSteps {
 		t.Errorf("%d steps are kept", n)
 	}
 	if last.Info("reconciled", "writes", 1); !strings.Contains(out.String(), fmt.Sprint(10_000-maxSteps, " more")) {
@@ -147,7 +179,7 @@ func TestTheConsoleIsBounded(t *testing.T) {
 	aNote.Info("degraded", "message", "no luck")
 	end.Info("reconciled", "writes", 1)
 	if another, _ := aRun(log, "another", "done"); len(s.done) == maxDone {
-		if another.Info("created", "child", "Service x"); s.done[run{"redis", "shop/another"}] == nil {
+		if another.Info("created", "child", "Service x"); s.done[run{"redis", "shop/another", "shop"}] == nil {
 			t.Error("the notes of an object that has no run take the place of a run")
 		}
 	}

@@ -33,6 +33,9 @@ func (e *entry) set(name string, value any) {
 		e.of.controller = text
 	case "key":
 		e.of.key = text
+		if key, ok := value.(kube.Key); ok {
+			e.of.namespace = key.Namespace
+		}
 	case "child", "pod", "target":
 		if e.what != "" {
 			e.what += ", "

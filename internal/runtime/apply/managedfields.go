@@ -196,7 +196,7 @@ func (c *child) rival(ctx context.Context, fields []string) string {
 	}
 	fight.rival = "another field manager"
 	if _, err := c.get(ctx); err != nil {
-		fight.rival += " (which one is not known: " + kube.Explain(err) + ")"
+		fight.rival += " (the object could not be read to find its name)"
 	} else if name := rivalOf(c.managed.Metadata.ManagedFields, c.options.Manager, fields); name != "" {
 		fight.rival = fmt.Sprintf("field manager %q", kube.Printable(name, maxRival))
 	}

@@ -164,7 +164,7 @@ spec:
 		"  resource    pods v1 is served\n",
 		"! credential  Secret n/s does not exist\n",
 		"  hook        sync: something listens at " + l.Addr().String() + "\n",
-		"! hook        finalize: nothing answers at 127.0.0.1:1, seen from here: dial tcp 127.0.0.1:1: connect: ",
+		"! hook        finalize: " + args[3] + ":9: nothing answers at 127.0.0.1:1, seen from here: ",
 		"! hook        customize: the program cannot be run: stat " + program + ": no such file or directory\n",
 		"! definition  controllerrevisions.metacontroller.k8s.io: not installed, run `skiff crds install --hooks`\n",
 	} {

@@ -265,6 +265,20 @@ func TestWhatAHookAnswersActsOnNoTerminal(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfADeadWebhookNamesWhereItsURLStands(t *testing.T) {
+	f := newCallFiles(t, "exit 1")
+	f.write("c.yaml", strings.Replace(callController, "{exec: {command: [sh, ./hook.sh], mode: oneshot}}",
+		"\n      webhook:\n        timeout: 3s\n        url: http://127.0.0.1:1/sync", 1))
+	r := f.call()
+	r.Want(t, ExitFailed, "skiff: "+f.path("c.yaml")+":22: hook sync at http://127.0.0.1:1/sync: ",
+		"; start it, or correct the url\n")
+	if strings.Contains(r.Stderr, "--server") {
+		t.Errorf("the cluster is at fault: %s", r.Stderr)
+	}
+	r = f.call("--hook-url", "apps=http://127.0.0.1:1")
+	r.Want(t, ExitFailed, "skiff: hook sync at ", "; start it, or correct --hook-url\n")
+}
+
 // A controller that is moved from metacontroller names a Service.
 func TestAWebhookIsCalledWhereHookURLSays(t *testing.T) {
 	var asked []string

@@ -238,7 +238,7 @@ func (c *hooksCheck) hooks(ctx context.Context, controller *spec.Controller) {
 			continue // package spec has checked the URL; a host is tried once
 		}
 		seen = append(seen, u.Host)
-		c.endpoint(ctx, h.Name, u)
+		c.endpoint(ctx, h.Name, controller.Places[h.Name], u)
 	}
 }
 
@@ -268,7 +268,7 @@ func (c *hooksCheck) program(name string, h *spec.Hook) {
 // dialTimeout is how long a connection to a webhook may take: in one cluster it takes milliseconds.
 const dialTimeout = 3 * time.Second
 
-func (c *hooksCheck) endpoint(ctx context.Context, name string, u *url.URL) {
+func (c *hooksCheck) endpoint(ctx context.Context, name, place string, u *url.URL) {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -281,6 +281,9 @@ func (c *hooksCheck) endpoint(ctx context.Context, name string, u *url.URL) {
 		why := kube.Printable(err.Error(), maxSelected)
 		if lookup := (*net.DNSError)(nil); errors.As(err, &lookup) {
 			why += " (the name of a Service is known within the cluster only)"
+		}
+		if place != "" {
+			name += ": " + place
 		}
 		c.say(false, "hook        %s: nothing answers at %s, seen from here: %s", name, address, why)
 		return

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,18 @@ func (o origin) hooks(c *Controller, spec value) {
 	c.Sync = o.hook(all.field("sync"), endpoints)
 	c.Finalize = o.hook(all.field("finalize"), endpoints)
 	c.Customize = o.hook(all.field("customize"), endpoints)
+	if o.file == "" {
+		return
+	}
+	c.Places = map[string]string{}
+	for _, h := range c.Hooks() {
+		at := all.field(h.Name).field("webhook")
+		for _, name := range []string{"service", "url"} {
+			if v := at.field(name); v.has() {
+				c.Places[h.Name] = fmt.Sprintf("%s:%d", o.file, v.line)
+			}
+		}
+	}
 }
 
 // hook reads one hook, nil for one that is missing.

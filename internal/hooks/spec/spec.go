@@ -58,6 +58,10 @@ type Controller struct {
 	Sync      *Hook // never nil
 	Finalize  *Hook // nil: parents get no finalizer
 	Customize *Hook // nil: no related objects
+
+	// Places are FILE:LINE of each webhook's url or service, by the name of the hook; nil: a cluster. Moving a line
+	// makes no other controller.
+	Places map[string]string `json:"-"`
 }
 
 // NamedHook is a hook, and which one it is: "sync", "finalize" or "customize".

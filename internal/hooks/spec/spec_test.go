@@ -105,7 +105,10 @@ spec:
 	if !strings.HasSuffix(c.Source, "c.yaml:2") {
 		t.Errorf("source %s", c.Source)
 	}
-	c.Object, c.Source = nil, ""
+	if place := c.Places["finalize"]; !strings.HasSuffix(place, "c.yaml:34") {
+		t.Errorf("place %s", place)
+	}
+	c.Object, c.Source, c.Places = nil, "", nil
 	want := &Controller{Kind: Composite, Name: "catset-controller", Labels: kube.Labels{{Key: "team", Value: "a"}},
 		Parents: []Parent{{Type: Type{"ctl.enisoc.com/v1", "catsets"}, IgnoreStatusChanges: true,
 			Labels: labels.Requirements{{Key: "b", Operator: "In", Values: []string{"c"}},
@@ -135,7 +138,7 @@ func TestADecoratorControllerIsReadWhole(t *testing.T) {
   - {apiVersion: v1, resource: services, updateStrategy: {method: RollingInPlace}}
   hooks: {sync: {version: v2, webhook: {url: 'http://x'}}, customize: {webhook: {url: 'http://x', timeout: "-1s"}}}
 `)[0]
-	c.Object, c.Source = nil, ""
+	c.Object, c.Source, c.Places = nil, "", nil
 	want := &Controller{Kind: Decorator, Name: "d", Parents: []Parent{
 		{Type: Type{"apps/v1", "statefulsets"}, Annotations: labels.Requirements{
 			{Key: "service-per-pod-ports", Operator: "In", Values: []string{"80:8080, 443:8443"}},

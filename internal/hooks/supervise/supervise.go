@@ -116,6 +116,7 @@ const maxOthers = 3
 // differ.
 func sameSpec(a, b *spec.Controller) bool {
 	x, y := *a, *b
+	x.Places, y.Places = nil, nil
 	if x.UID != "" {
 		x.Object, y.Object = nil, nil
 	}

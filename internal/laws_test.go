@@ -216,7 +216,7 @@ var prose = map[string]wording{
 	"internal/cli":                               {7.4, 7},
 	"internal/cli/clitest":                       {10.1, 0},
 	"internal/hooks/call":                        {10.1, 7},
-	"internal/hooks/offline":                     {8.6, 2},
+	"internal/hooks/offline":                     {8.0, 2},
 	"internal/hooks/reconcile":                   {9.0, 4},
 	"internal/hooks/scaffold":                    {6.6, 0},
 	"internal/hooks/spec":                        {7.7, 4},

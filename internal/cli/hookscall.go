@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func newHooksCall() *cobra.Command {
 		Use:   "call -f FILE --parent FILE",
 		Short: "Call a hook with objects from files, and check its answer",
 		Long: `Makes the request that the controller would make for one parent, calls the hook, and checks the answer
-as the controller would, and its status against the parent's definition in -f. It asks no cluster. What it prints of
+as the controller would, its status and custom children also against their definitions in -f. It asks no cluster. What it prints of
 the answer is what counts: with namespaces and owner references filled in, and without what the server owns. -o diff
 prints what would be created, changed and deleted, compared with the children that are given.
 
@@ -157,7 +158,7 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 	}
 	answer, children, err := t.Check(hook, body)
 	if err == nil {
-		err = t.CheckStatus(hook, answer)
+		err = cmp.Or(t.CheckStatus(hook, answer), t.CheckChildren(hook, children))
 	}
 	if err != nil {
 		return refusedAnswer(cmd, err)

@@ -265,6 +265,20 @@ func TestWhatAHookAnswersActsOnNoTerminal(t *testing.T) {
 	}
 }
 
+// Rules: HK-112
+func TestAChildOfTheWrongTypeIsRefusedByItsDefinition(t *testing.T) {
+	f := newCallFiles(t, `echo '{"children":[{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}},
+		{"apiVersion":"example.com/v1","kind":"Wolf","metadata":{"name":"a"},"spec":{"teeth":"two"}}]}'`)
+	f.write("c.yaml", strings.Replace(callController, "names: {kind: Wolf, plural: wolves}}",
+		`names: {kind: Wolf, plural: wolves}, versions: [{name: v1, schema: {openAPIV3Schema: {type: object, properties:
+  {spec: {type: object, required: [teeth, tail], properties:
+    {teeth: {type: integer}, tail: {type: string, default: long}}}}}}}]}`, 1))
+	f.call().Want(t, 4, "sync hook: children[1].spec.teeth: the definition wants integer, the answer has the string")
+	f.write("hook.sh", `echo '{"children":[{"apiVersion":"example.com/v1","kind":"Wolf","metadata":{"name":"a"},
+		"spec":{"teeth":2}}]}'`)
+	f.call().Want(t, ExitDone) // the server fills in the tail
+}
+
 func TestTheErrorOfADeadWebhookNamesWhereItsURLStands(t *testing.T) {
 	f := newCallFiles(t, "exit 1")
 	f.write("c.yaml", strings.Replace(callController, "{exec: {command: [sh, ./hook.sh], mode: oneshot}}",

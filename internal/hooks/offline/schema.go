@@ -7,23 +7,25 @@ import (
 	"slices"
 
 	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 )
 
-// schema is what of a definition's openAPIV3Schema a status is checked against: types and their values.
+// schema is what of a definition's openAPIV3Schema an answer is checked against: types and their values.
 type schema struct {
 	Type        string             `json:"type"`
 	Properties  map[string]*schema `json:"properties"`
 	Items       *schema            `json:"items"`
 	Enum        []any              `json:"enum"`
 	Required    []string           `json:"required"`
+	Default     any                `json:"default"`
 	IntOrString bool               `json:"x-kubernetes-int-or-string"`
 }
 
 // maxShown is how much of a value goes into an error.
 const maxShown = 100
 
-// CheckStatus refuses a status that the server would refuse by the parent's definition, where the files have it.
+// CheckStatus refuses a status with wrong types or values. A definition in -f decides; without one any status passes.
 func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
 	r := t.options.Parent.Resource
 	s := t.schemas[r.APIVersion()+" "+r.Kind]
@@ -32,6 +34,26 @@ func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
 	}
 	if err := s.Properties["status"].check("status", answer.Status); err != nil {
 		return fmt.Errorf("answer of the %s hook: %w", hook, err)
+	}
+	return nil
+}
+
+// CheckChildren refuses a child whose spec has wrong types or values. Definitions in -f decide; kinds without a
+// definition pass. Defaults of a definition stand in for required fields.
+func (t *Trial) CheckChildren(hook wire.Hook, children []apply.Child) error {
+	list := "children"
+	if !t.spec.IsComposite() {
+		list = "attachments"
+	}
+	for i, c := range children {
+		s := t.schemas[fmt.Sprint(c.Body["apiVersion"], " ", c.Body["kind"])]
+		if s == nil {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d].spec", list, i)
+		if err := s.Properties["spec"].check(at, c.Body["spec"]); err != nil {
+			return fmt.Errorf("answer of the %s hook: %w", hook, err)
+		}
 	}
 	return nil
 }
@@ -53,7 +75,7 @@ func (s *schema) check(path string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range s.Required {
-			if v[name] == nil {
+			if field := s.Properties[name]; v[name] == nil && (field == nil || field.Default == nil) {
 				return fmt.Errorf("%s.%s: is missing, and the definition requires it", path, name)
 			}
 		}

@@ -33,7 +33,8 @@ func showDetails(w *writer, o Owner) {
 		return
 	}
 	w.table(fmt.Sprintf("%d of %s ready, what is missing first.", o.Ready,
-		health.Count(o.Declared, "child", "children")), "State", "Child", "Last apply", "Last write", "In the way", "#Age")
+		health.Count(o.Declared, "child", "children")), "State", "Child", "Last apply", "Last write", "In the way",
+		"#Age")
 	for _, c := range o.Children {
 		name := text(c.Kind + " " + c.Name)
 		if c.Namespace != o.Namespace {

@@ -158,7 +158,7 @@ func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, rep
 		o.wait = apply.Earlier(o.wait, child.Wait)
 		switch child.Outcome {
 		case apply.Foreign:
-			about.Event(events.Warning, "NameTaken", child.Problem.Note(), &child)
+			about.Event(events.Warning, "NameTaken", child.Why().Note(), &child)
 		case apply.Contested:
 			note := r.contestedNote(&child)
 			about.Event(events.Warning, "Contested", note, &child)

@@ -68,7 +68,7 @@ func (r *reconciler) others() string {
 
 // contestedNote says what to do about a child that another writer keeps changing, or deletes again and again.
 func (r *reconciler) contestedNote(child *apply.Result) string {
-	note := child.Problem.Note() + ": it is written less and less often; stop what changes it"
+	note := child.Why().Note() + ": it is written less and less often; stop what changes it"
 	if others := r.others(); others != "" {
 		note += "; if it is a child of " + others + ", too, give it another name there, or other parents by a " +
 			"labelSelector"

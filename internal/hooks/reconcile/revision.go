@@ -188,7 +188,7 @@ func (r *reconciler) storeRevisions(ctx context.Context, owner apply.Owner, all 
 	for _, result := range report.All() {
 		err = errors.Join(err, result.Err)
 		if result.Outcome == apply.Foreign || result.Outcome == apply.Contested || result.Outcome == apply.Conflict {
-			err = errors.Join(err, result.Problem)
+			err = errors.Join(err, result.Why())
 		}
 	}
 	return err

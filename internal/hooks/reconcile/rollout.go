@@ -187,7 +187,7 @@ func (o *rollout) merged(ctx context.Context) round {
 			}
 			out.want[at] = v.want[i]
 			result := apply.Result{Resource: o.kinds[c.Kind].Resource, Key: c.Key, Outcome: apply.Later,
-				Problem: health.Problem{Public: "when the children before it are updated"}}
+				Problem: &health.Problem{Public: "when the children before it are updated"}}
 			if result.Live = o.engine.Known(o.owner, result.Resource, c.Key); result.Live == nil {
 				continue
 			}

@@ -44,9 +44,9 @@ func (f *findings) err() error { return errors.Join(f.errs...) }
 // add takes in what came of one child. special replaces the usual problem if it is not nil.
 func (f *findings) add(r *apply.Result, special *health.Problem) {
 	if r.Outcome == apply.Paused && f.paused == nil {
-		f.paused = &r.Problem
+		f.paused = r.Problem
 	}
-	if r.Outcome == apply.Created && r.Problem.Public != "" {
+	if r.Outcome == apply.Created && r.Problem != nil {
 		f.note = r.Problem.Note()
 	}
 	f.wait = apply.Earlier(f.wait, r.Wait)
@@ -95,7 +95,7 @@ func (f *findings) explain(ctx context.Context) {
 // problemOf returns the Problem in the outcome of a child of a custom resource of that kind, nil if there is none. The
 // Problem of the child itself names fields and objects; here is added what that means to the custom resource.
 func problemOf(kind string, r *apply.Result) *health.Problem {
-	p := r.Problem
+	p := r.Why()
 	switch r.Outcome {
 	case apply.Foreign:
 		if p.Reason != apply.NotAdopted {

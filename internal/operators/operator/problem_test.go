@@ -92,7 +92,7 @@ func TestMessagesOfProblemsEndWithTheNextStep(t *testing.T) {
 	} {
 		got := ""
 		if p := problemOf("WebServer", &apply.Result{Outcome: o,
-			Problem: health.Problem{Subject: "Service shop/web", Public: "happened"}}); p != nil {
+			Problem: &health.Problem{Subject: "Service shop/web", Public: "happened"}}); p != nil {
 			got = strings.TrimSpace(p.Reason+" "+string(p.Severity)) + ": " + p.Note()
 		}
 		if got != want {

@@ -25,13 +25,14 @@ func (r *run) tell(ctx context.Context, d *decision) {
 		}
 		result := apply.Result{Resource: targetKinds[ref.Kind], Live: live, Outcome: apply.Later,
 			Key:     kube.Key{Namespace: r.t.Namespace, Name: ref.Name},
-			Problem: health.Problem{Public: "when the restart before it is over"}}
+			Problem: &health.Problem{Public: "when the restart before it is over"}}
 		switch {
 		case r.rule.suspended:
 			result.Outcome = apply.Paused
 		case d.waiting != nil:
-			result.Problem = *d.waiting
-			result.Problem.Public = "when it can: " + d.waiting.Public
+			why := *d.waiting
+			why.Public = "when it can: " + why.Public
+			result.Problem = &why
 		case s.Round == nil && len(want) == 0:
 			_, limit := s.due(r.rule, r.now)
 			result.Problem.Public = "when the " + limit + " is over"

@@ -174,7 +174,7 @@ func replicas(ws *WebServer, d *deployment) int32 {
 func nodePortProblem(ws *WebServer, r apply.Result) *health.Problem {
 	switch {
 	case r.Outcome == apply.PortTaken && ws.Spec.NodePort != nil:
-		return &health.Problem{Reason: "NodePortRefused", Quoted: r.Problem.Quoted,
+		return &health.Problem{Reason: "NodePortRefused", Quoted: r.Why().Quoted,
 			Public: fmt.Sprintf("spec.nodePort %d is refused", *ws.Spec.NodePort),
 			Next:   "choose another one or free it, skiff looks again"}
 	case r.Outcome == apply.NoNodePort:

@@ -154,7 +154,7 @@ func TestProblemsOfTheNodePortNameTheField(t *testing.T) {
 			"skiff tries again",
 	} {
 		if p := nodePortProblem(ws, apply.Result{Outcome: outcome,
-			Problem: health.Problem{Quoted: "why"}}); p == nil || p.Note() != want {
+			Problem: &health.Problem{Quoted: "why"}}); p == nil || p.Note() != want {
 			t.Errorf("%v: %+v, want message %q", outcome, p, want)
 		}
 	}

@@ -87,11 +87,11 @@ func (a Announcer) Actions(ctx context.Context, all []apply.Result) {
 	for i := range all {
 		switch r := &all[i]; r.Outcome {
 		case apply.Foreign, apply.Contested, apply.Waiting, apply.Conflict, apply.PortTaken, apply.NoNodePort:
-			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Problem.Note())
+			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Why().Note())
 		case apply.Created:
-			if r.Problem.Public != "" { // links to the node port that could not be kept are dead
-				log.Info("node port changed", "message", r.Problem.Note())
-				a.Event(events.Warning, NodePortChanged, r.Problem.Note(), r)
+			if r.Problem != nil { // links to the node port that could not be kept are dead
+				log.Info("node port changed", "message", r.Why().Note())
+				a.Event(events.Warning, NodePortChanged, r.Why().Note(), r)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (a Announcer) replacements(ctx context.Context, all []apply.Result) {
 			if r.Outcome != v.outcome || !replaced(r) {
 				continue
 			}
-			kind, name, note := strings.ToLower(r.Resource.Kind), r.Key.Name, r.Problem.Note()
+			kind, name, note := strings.ToLower(r.Resource.Kind), r.Key.Name, r.Why().Note()
 			if r.Outcome == apply.Created {
 				note = "of revision " + r.Declared
 				created, last = append(created, name), r

@@ -40,7 +40,7 @@ type child struct {
 
 	// See Result.
 	outcome     Outcome
-	problem     health.Problem
+	problem     *health.Problem
 	differences []string
 	err         error
 	wait        time.Duration
@@ -55,7 +55,7 @@ func (c *child) requeue(d time.Duration) { c.wait = Earlier(c.wait, d) }
 // conclude notes the outcome, what keeps the child from being as declared, and after which time to look at the child
 // again; 0: after none.
 func (c *child) conclude(o Outcome, wait time.Duration, format string, args ...any) {
-	c.outcome, c.problem = o, health.Problem{Subject: c.String(), Public: fmt.Sprintf(format, args...)}
+	c.outcome, c.problem = o, &health.Problem{Subject: c.String(), Public: fmt.Sprintf(format, args...)}
 	c.requeue(wait)
 }
 
@@ -217,8 +217,8 @@ type Result struct {
 	Live        kube.Object // the newest copy that is known, also where there is an error; nil: none. See As
 	Differences []string    // the declared fields that differed
 	// Problem is what is in the way; of Created, what had to be left out (Child.Create); of Deleted, Replaced, Rolled
-	// and Released, why. See NotManaged for the Reasons; most have none.
-	Problem  health.Problem
+	// and Released, why; nil: nothing. See NotManaged for the Reasons; most have none.
+	Problem  *health.Problem
 	Err      error         // Failed: kube.IsRefused says whether trying again can help
 	Wait     time.Duration // if not 0: look again after this time, even if no event comes
 	Uncached bool          // the cache does not hold the child: of Live, if any, only the metadata is known
@@ -231,6 +231,14 @@ type Result struct {
 	WaitsMinReady bool          // Live is ready, but not for as long as Child.MinReady
 	Ending        string        // how the child keeps ending; "": the child does not
 	Pause         time.Duration // of Ending: before the next one is created
+}
+
+// Why returns the Problem, the zero value for nil.
+func (r *Result) Why() health.Problem {
+	if r.Problem == nil {
+		return health.Problem{}
+	}
+	return *r.Problem
 }
 
 // Report is what is known about the children of one owner after Apply.

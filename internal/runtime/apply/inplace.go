@@ -31,7 +31,7 @@ func (s inPlace) plan(children []*child, _ time.Time) []step {
 	var steps []step
 	for _, c := range children {
 		if does, ok := s.next(c); ok {
-			steps = append(steps, step{c, does, health.Problem{Public: "it is not declared any more"}})
+			steps = append(steps, step{c, does, &health.Problem{Public: "it is not declared any more"}})
 		}
 	}
 	return steps

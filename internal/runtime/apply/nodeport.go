@@ -108,7 +108,8 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 		c.want.create = nil
 		met, err = c.create(ctx)
 		if c.outcome == Created {
-			c.problem = health.Problem{Subject: c.String(), Public: "has another node port than before", Quoted: cause}
+			c.problem = &health.Problem{Subject: c.String(), Quoted: cause,
+				Public: "has another node port than before"}
 		}
 		return met, err
 	}

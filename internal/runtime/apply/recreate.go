@@ -23,7 +23,7 @@ func (r recreate) plan(children []*child, now time.Time) []step {
 		case s.child.uncached: // what differs is not known
 			continue
 		default:
-			s.does, s.why = Replaced, health.Problem{Public: "it differs in " + List(s.child.differences)}
+			s.does, s.why = Replaced, &health.Problem{Public: "it differs in " + List(s.child.differences)}
 		}
 		kept = append(kept, s)
 	}

@@ -34,7 +34,7 @@ func plan(children []*child, now time.Time) []step {
 			steps = append(steps, step{child: c, does: Created})
 		case c.stays() && c.vitals.ended && !now.Before(c.vitals.replace):
 			steps = append(steps, step{c, Replaced,
-				health.Problem{Public: "it ended and will be created again", Quoted: c.vitals.how}})
+				&health.Problem{Public: "it ended and will be created again", Quoted: c.vitals.how}})
 		}
 		// One of the declared revision that is not available stops the roll: the next one would fare no better.
 		if ok, _ := c.available(now); !ok && (c.current() || !c.stays()) {
@@ -64,7 +64,7 @@ func removal(children []*child, why string) []step {
 	if last == nil {
 		return nil
 	}
-	return []step{{last, Deleted, health.Problem{Public: why}}}
+	return []step{{last, Deleted, &health.Problem{Public: why}}}
 }
 
 // roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which
@@ -79,7 +79,7 @@ func roll(children []*child) []step {
 	if old == nil {
 		return nil
 	}
-	return []step{{old, Rolled, health.Problem{
+	return []step{{old, Rolled, &health.Problem{
 		Public: fmt.Sprintf("to replace revision %s by %s", old.vitals.made, old.want.hash)}}}
 }
 

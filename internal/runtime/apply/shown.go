@@ -50,9 +50,12 @@ const maxNotable = 100
 func (a *application) note(all []*child) {
 	var found []notable
 	for _, c := range all {
-		p := c.problem.Hidden()
-		p.Subject = "" // the line begins with the name
-		n := notable{name{c.kind, c.key}, c.outcome, p.Note(), c.differences}
+		n := notable{name{c.kind, c.key}, c.outcome, "", c.differences}
+		if c.problem != nil {
+			p := c.problem.Hidden()
+			p.Subject = "" // the line begins with the name
+			n.problem = p.Note()
+		}
 		switch {
 		case len(found) == maxNotable:
 		case c.err != nil: // the text of an error may repeat what is in the child

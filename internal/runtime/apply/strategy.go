@@ -29,7 +29,7 @@ type Strategy interface {
 type step struct {
 	child *child
 	does  Outcome // what will have been done; Unchanged: its labels are restored
-	why   health.Problem
+	why   *health.Problem
 }
 
 func (s step) act(ctx context.Context) {

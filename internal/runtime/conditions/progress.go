@@ -27,7 +27,8 @@ func (p Progress) Set() Set {
 		set.Degraded = New(Degraded, true, p.Reason, note)
 	}
 	if !p.Done {
-		set.Problem = &p.Problem
+		why := p.Problem // not &p.Problem, which takes memory for all that are done, too
+		set.Problem = &why
 	}
 	set.Recheck = p.Recheck
 	return set

@@ -110,7 +110,10 @@ func (p Problem) Note() string {
 
 // said returns the sentence of skiff.
 func (p Problem) said() string {
-	return strings.TrimPrefix(kube.Printable(p.Subject+" "+p.Public, maxPublic), " ")
+	if p.Subject == "" {
+		return kube.Printable(p.Public, maxPublic)
+	}
+	return kube.Printable(p.Subject+" "+p.Public, maxPublic)
 }
 
 // Error makes a Problem an error, for a log.

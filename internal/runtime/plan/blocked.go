@@ -27,7 +27,7 @@ func inTheWay(o apply.Outcome) bool {
 // blocked is the line about a child that something is in the way of, or that the server has refused.
 func (b *builder) blocked(l *Line, c *child) *Line {
 	r := c.result
-	p := r.Problem
+	p := r.Why()
 	p.Subject = "" // the line begins with the name
 	text := p.Note()
 	switch l.Next = nextSteps[r.Outcome]; {

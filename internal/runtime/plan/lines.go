@@ -122,12 +122,12 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 	case apply.Outdated:
 		l.Op, l.Note = Held, "it changes when it is deleted (OnDelete)"
 	case apply.Released:
-		l.Op, l.Note = Change, "is released: "+r.Problem.Note()
+		l.Op, l.Note = Change, "is released: "+r.Why().Note()
 		return l
 	case apply.Replaced:
-		l.Op, l.Note = Replace, r.Problem.Note()
+		l.Op, l.Note = Replace, r.Why().Note()
 	case apply.Later:
-		if l.Op, l.Note = Change, r.Problem.Note(); r.Declared != "" {
+		if l.Op, l.Note = Change, r.Why().Note(); r.Declared != "" {
 			l.Op = Replace
 		}
 	default:

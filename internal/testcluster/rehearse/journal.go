@@ -105,7 +105,7 @@ func (j *journal) observe(owner apply.Owner, _ []apply.Child, report apply.Repor
 			all = append(all, r.Resource.Kind+" "+r.Key.String()+": "+kube.Explain(r.Err))
 		case r.Outcome == apply.Foreign, r.Outcome == apply.Contested, r.Outcome == apply.PortTaken,
 			r.Outcome == apply.NoNodePort:
-			all = append(all, r.Problem.Note())
+			all = append(all, r.Why().Note())
 		}
 	}
 	j.mu.Lock()

@@ -215,7 +215,7 @@ func (p *parent) applyUntilDone(members string) apply.Result {
 	for range 10 {
 		p.waitMoment(100 * time.Millisecond)
 		if r := p.apply(members); r.Err != nil || r.Outcome != apply.Unchanged && r.Outcome != apply.Applied {
-			p.Fatalf("%v %s %v", r.Outcome, r.Problem, r.Err)
+			p.Fatalf("%v %s %v", r.Outcome, r.Why(), r.Err)
 		}
 	}
 	return first
@@ -245,7 +245,7 @@ func (p *parent) live(k childKind) {
 		p.Fatal(err)
 	}
 	if r := p.applyUntilDone(k.body); r.Outcome != apply.Created {
-		p.Fatalf("%v %s %v, want it created", r.Outcome, r.Problem, r.Err)
+		p.Fatalf("%v %s %v, want it created", r.Outcome, r.Why(), r.Err)
 	}
 	if w := p.writes(); len(w) != 1 {
 		p.Errorf("created with %q, want one write", w)
@@ -254,7 +254,7 @@ func (p *parent) live(k childKind) {
 	before := p.settled(path)
 	p.waitMoment(200 * time.Millisecond) // the event
 	if r := p.applyUntilDone(k.body); r.Outcome != apply.Applied || len(r.Differences) == 0 {
-		p.Errorf("after a change by hand: %v %s %v", r.Outcome, r.Problem, r.Err)
+		p.Errorf("after a change by hand: %v %s %v", r.Outcome, r.Why(), r.Err)
 	}
 	if now := p.settled(path); now == before {
 		p.Errorf("the change was not undone: %s", now)
@@ -336,7 +336,7 @@ func TestNodePortsThatAreUsedUpAreWaitedForTogether(t *testing.T) {
 	p.restart() // without the memory that there are none
 	if r := p.engine.Apply(p.Context(), p.owner, []apply.Child{service("e", "LoadBalancer")},
 		false).Children[0]; r.Outcome != apply.NoNodePort {
-		t.Errorf("a POST: %v %s %v", r.Outcome, r.Problem, r.Err)
+		t.Errorf("a POST: %v %s %v", r.Outcome, r.Why(), r.Err)
 	}
 	t.Logf("writes: %q", p.writes())
 }

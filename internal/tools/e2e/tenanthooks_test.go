@@ -236,7 +236,7 @@ func (w *hookTenants) served(text string) time.Duration {
 		return len(list.List("items"))-len(old) == hookControllers, fmt.Sprint(old)
 	})
 	took := time.Since(began)
-	if most := tenantPatience + tenantRequests*slowest; took > most {
+	if most := victimPatience() + tenantRequests*slowest; took > most {
 		w.Errorf("changes of the victim's parents were made after %s, want at most %s: a request took up to %s", took,
 			most, slowest)
 	}

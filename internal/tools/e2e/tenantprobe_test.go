@@ -114,7 +114,7 @@ func (p *tenantProbe) note(plural string, took, slowest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.took[plural] = append(p.took[plural], took)
-	if most := tenantPatience + tenantRequests*slowest; took > most {
+	if most := victimPatience() + tenantRequests*slowest; took > most {
 		p.w.Errorf("a change of the victim's %s was made after %s, want at most %s: a request took up to %s", plural,
 			took, most, slowest)
 	}

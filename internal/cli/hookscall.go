@@ -48,9 +48,9 @@ func newHooksCall() *cobra.Command {
 		Use:   "call -f FILE --parent FILE",
 		Short: "Call a hook with objects from files, and check its answer",
 		Long: `Makes the request that the controller would make for one parent, calls the hook, and checks the answer
-as the controller would, its status and custom children also against their definitions in -f. It asks no cluster. What it prints of
-the answer is what counts: with namespaces and owner references filled in, and without what the server owns. -o diff
-prints what would be created, changed and deleted, compared with the children that are given.
+as the controller would. The status and custom children are checked against their definitions in -f, too. No cluster
+is asked. The answer is printed as it counts: with namespaces and owner references filled in, and without what the
+server owns. -o diff prints what would be created, changed and deleted, compared with the children that are given.
 
 A controller with a customize hook has that called first; of --related the request has what its rules select.
 

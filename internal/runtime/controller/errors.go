@@ -25,8 +25,7 @@ type reasonedError struct {
 
 func (e *reasonedError) Unwrap() error { return e.error }
 
-// WithReason gives an error the reason of the condition that says so, one word: objects that fail for the same reason
-// are one line of a status.
+// WithReason gives an error a reason of one word, which a condition has as well. A status has a line for each reason.
 func WithReason(reason string, err error) error { return &reasonedError{err, reason} }
 
 // Terminal marks err as one that trying again does not help: what is declared must change first. The key is

@@ -68,10 +68,10 @@ func (p Problem) printable() Problem {
 	return p
 }
 
-// Hidden returns p without the text of others.
+// Hidden returns p without the text of others. The rest is bounded, so that p may be kept.
 func (p Problem) Hidden() Problem {
 	p.Quoted = ""
-	return p
+	return p.printable()
 }
 
 // Text returns p in one line for people, as seen at a time: "the lease is lost for 12s (no answer); the next step".

@@ -36,9 +36,9 @@ func hashOf(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// markup is HTML: a constant of this package, or a text that [text] has escaped. The compiler finds a text that was
-// not escaped. html/template would do the same and have skiff grow by 2.4 MB, because the linker then keeps each
-// method that could be called by name.
+// markup is HTML: a constant of this package, or the result of [text]. The compiler finds strings without escaping.
+// html/template would do the same and have skiff grow by 2.4 MB, because the linker then keeps each method that could
+// be called by name.
 type markup string
 
 // writer builds HTML.

@@ -240,6 +240,14 @@ func TestPlanPrintsLinesOfJSON(t *testing.T) {
 	if r.Code != ExitDiffer || head.Format != "skiff-plan/1" || head.Skiff == "" || head.Server == "" || rest != want {
 		t.Errorf("exit code %d\n%s", r.Code, r.Stdout)
 	}
+	c.create(kube.Resource{Version: "v1", Plural: "services", Kind: "Service"}, "default", object{"metadata": object{
+		"name": "taken-service"}, "spec": object{"ports": []object{{"port": 80}}}})
+	c.create(webServers, "default", object{"metadata": object{"name": "taken"}, "spec": object{"image": "nginx"}})
+	r = skiff(t, "plan", "--server", c.url(), "-o", "json", "webserver/taken")
+	want = `"resource":"services","namespace":"default","name":"taken-service","reason":"NotManaged","error":"`
+	if r.Code != exitBlocked || !strings.Contains(r.Stdout, want) {
+		t.Errorf("exit code %d, want %s in\n%s", r.Code, want, r.Stdout)
+	}
 }
 
 func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
@@ -293,7 +301,8 @@ func TestPlanNamesAnObjectThatIsNotThereAndAKindOfNoController(t *testing.T) {
 func TestPlanNamesAControllerWhoseDefinitionIsMissingAndAServerThatIsNotThere(t *testing.T) {
 	c := planCluster{newCluster(t, apiserver.Options{})}
 	c.want(exitBlocked, "controller webserver\n"+
-		"  ! webservers.skiff.dev is not installed; run `skiff crds install`\n"+
+		"  ! webservers.skiff.dev is not installed\n"+
+		"      next: run `skiff crds install`\n"+
 		"Plan: 0 to create, 0 to change, 0 to delete, 1 blocked.\n", "--controllers", "webserver")
 	skiff(t, "plan", "--server", "http://127.0.0.1:1").Want(t, ExitFailed, "connection refused")
 }

@@ -15,9 +15,9 @@ type announcer struct{ announce.Announcer }
 
 // news records what a new status says that the one before did not.
 func (a announcer) news(ctx context.Context, f *findings, before, after []conditions.Condition) {
-	for _, n := range conditions.NewsOf(before, after) {
-		if !n.Warning {
-			a.Event(events.Normal, n.Reason, n.Note, nil)
+	for _, n := range conditions.EventsOf(before, after) {
+		if n.Type == events.Normal {
+			a.Event(n.Type, n.Reason, n.Note, nil)
 			continue
 		}
 		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
@@ -25,6 +25,6 @@ func (a announcer) news(ctx context.Context, f *findings, before, after []condit
 		if f.problem == nil && len(f.seen) > 0 { // the first child itself says what is wrong
 			about = &f.seen[0]
 		}
-		a.Event(events.Warning, n.Reason, n.Note, about)
+		a.Event(n.Type, n.Reason, n.Note, about)
 	}
 }

@@ -105,7 +105,7 @@ type Definition[T object[Status], Status any] struct {
 	Create func(cr T, children []Child)
 	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
 	// as the children themselves say. unready is the zero value where Waits is nil or waits for no pods.
-	Observe func(cr T, seen Seen, unready Unready) (Status, conditions.Set)
+	Observe func(cr T, seen Seen, unready health.Problem) (Status, conditions.Set)
 	// Waits, if not nil, returns the selector of the pods that a custom resource waits for, "" if it waits for none,
 	// and since when there was no progress. They are read when that takes long, to say why.
 	Waits func(cr T, seen Seen, now time.Time) (selector string, since time.Time)

@@ -10,6 +10,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/operatortest"
 )
@@ -32,7 +33,7 @@ func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 			r, sources = newReconciler[*counted, countedStatus](s, recorder, Definition[*counted, countedStatus]{
 				Name: "counted", Resource: servers,
 				Desired: func(*counted) ([]Child, error) { return nil, nil },
-				Observe: func(cr *counted, _ Seen, _ Unready) (countedStatus, conditions.Set) {
+				Observe: func(cr *counted, _ Seen, _ health.Problem) (countedStatus, conditions.Set) {
 					return countedStatus{}, conditions.NewSet(cr.Annotations)
 				},
 			})

@@ -8,6 +8,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -83,7 +84,7 @@ func desiredPage(p *Page) ([]operator.Child, error) {
 }
 
 // observePage returns the status.
-func observePage(p *Page, seen operator.Seen, _ operator.Unready) (PageStatus, conditions.Set) {
+func observePage(p *Page, seen operator.Seen, _ health.Problem) (PageStatus, conditions.Set) {
 	var status PageStatus
 	rollout := conditions.Rollout{Kind: "Deployment", Want: p.Spec.Replicas}
 	if d := operator.Find[deploymentStatus](seen, deployments, p.Name); d != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -27,13 +28,6 @@ const (
 	maxPod = 64 << 10
 )
 
-// Unready says why the pods of a custom resource are not ready: the reason of the newest pod, a text that counts the
-// pods with the same reason, and the words of the scheduler or the kubelet.
-type Unready struct {
-	Reason, Public, Quoted string // "": nothing can be said
-	Slow                   bool   // it may be no fault
-}
-
 // unready knows why the pods of custom resources are not ready that have waited for them for long.
 type unready struct {
 	client *kube.Client
@@ -45,7 +39,7 @@ type unready struct {
 // look is what was read of the pods of one custom resource.
 type look struct {
 	since, at time.Time // there is no progress; it was read
-	found     Unready
+	found     health.Problem
 }
 
 // due returns when the pods are to be read again.
@@ -53,18 +47,18 @@ func (l look) due() time.Time {
 	return l.at.Add(min(max(l.at.Sub(l.since), quiet), longestLook))
 }
 
-// of returns why the pods of a custom resource are not ready, and after what time that is to be asked again; 0: it is
-// not. waits is Definition.Waits.
+// of returns why the pods of a custom resource are not ready, the zero value where nothing can be said, and the time
+// until the next look at the pods; 0: there is none. waits is Definition.Waits.
 func (u *unready) of(ctx context.Context, key kube.Key,
-	waits func(now time.Time) (selector string, since time.Time)) (Unready, time.Duration) {
+	waits func(now time.Time) (selector string, since time.Time)) (health.Problem, time.Duration) {
 	now := time.Now()
 	selector, since := waits(now)
 	if selector == "" {
 		u.forget(key)
-		return Unready{}, 0
+		return health.Problem{}, 0
 	}
 	if wait := since.Add(quiet).Sub(now); wait > 0 {
-		return Unready{}, wait
+		return health.Problem{}, wait
 	}
 	u.mu.Lock()
 	last, ok := u.looks[key]
@@ -90,10 +84,10 @@ func (u *unready) of(ctx context.Context, key kube.Key,
 var errEnough = errors.New("enough pods were read")
 
 // read says why the pods of a selector are not ready.
-func (u *unready) read(ctx context.Context, namespace, selector string, now time.Time) (Unready, error) {
+func (u *unready) read(ctx context.Context, namespace, selector string, now time.Time) (health.Problem, error) {
 	list, _, err := u.list(ctx, namespace, selector)
 	if err != nil {
-		return Unready{}, err
+		return health.Problem{}, err
 	}
 	return unreadyOf(list, now), nil
 }
@@ -153,8 +147,9 @@ func (u *unready) leave(namespace string) {
 	}
 }
 
-// unreadyOf returns why pods are not ready.
-func unreadyOf(pods []*Pod, now time.Time) Unready {
+// unreadyOf returns why pods are not ready: the reason of the newest pod, a text that counts the pods with the same
+// reason, and the words of the scheduler or the kubelet. A pod that has only been slow may have no fault.
+func unreadyOf(pods []*Pod, now time.Time) health.Problem {
 	type fault struct{ reason, message string }
 	var newest *Pod
 	var what fault
@@ -173,17 +168,20 @@ func unreadyOf(pods []*Pod, now time.Time) Unready {
 		}
 	}
 	if newest == nil {
-		return Unready{}
+		return health.Problem{}
 	}
-	u := Unready{Reason: what.reason, Quoted: what.message, Slow: what.reason == podNotReady}
+	p := health.Problem{Reason: what.reason, Quoted: what.message}
+	if what.reason == podNotReady {
+		p.Severity = health.Passing
+	}
 	who := "pod " + newest.Name
 	if n := alike[what]; n > 1 {
 		who = fmt.Sprintf("%d pods", n)
 	}
-	if u.Public = who + ": " + what.reason; what.reason == unschedulable {
-		u.Public = who + " cannot be scheduled"
+	if p.Public = who + ": " + what.reason; what.reason == unschedulable {
+		p.Public = who + " cannot be scheduled"
 	}
-	return u
+	return p
 }
 
 // unschedulable is the reason of the condition PodScheduled that the scheduler gives.

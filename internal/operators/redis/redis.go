@@ -18,6 +18,7 @@ import (
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -47,7 +48,7 @@ kind: Redis
 metadata: {name: cache}
 spec: {port: 6379, num: 3}
 `,
-	Observe: func(rd *Redis, seen operator.Seen, _ operator.Unready) (Status, conditions.Set) {
+	Observe: func(rd *Redis, seen operator.Seen, _ health.Problem) (Status, conditions.Set) {
 		s, progress := observe(rd, seen, time.Now())
 		return s, progress.Set()
 	},

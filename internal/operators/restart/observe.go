@@ -232,10 +232,11 @@ func (r *run) announce(ref TargetRef, live *workload, round *Round) {
 // ready again after each restart, and paused, is no news.
 func (r *run) recordNews(ctx context.Context, d *decision, before, after []conditions.Condition) {
 	log := logr.FromContextOrDiscard(ctx)
-	for _, n := range conditions.NewsOf(before, after) {
-		if n.Warning {
+	for _, n := range conditions.EventsOf(before, after) {
+		if n.Type == events.Warning {
 			log.Info("degraded", "reason", n.Reason, "message", n.Note)
-			r.record(events.Event{Regarding: r.ref(), Type: events.Warning, Reason: n.Reason, Note: n.Note})
+			n.Regarding = r.ref()
+			r.record(n)
 		}
 	}
 	was, _ := conditions.Get(before, conditions.Progressing)

@@ -16,7 +16,7 @@ import (
 type deployment = apply.Live[deploymentStatus]
 
 // observe returns the status that follows from the children.
-func observe(ws *WebServer, seen operator.Seen, unready operator.Unready) (Status, conditions.Set) {
+func observe(ws *WebServer, seen operator.Seen, unready health.Problem) (Status, conditions.Set) {
 	d := operator.Find[deploymentStatus](seen, deployments, ws.Name)
 	s := Status{Selector: operator.Selector(app, ws.Name), NodePort: ws.Status.NodePort}
 	if d != nil {
@@ -57,7 +57,7 @@ func nodePort(svc *apply.Live[struct{}]) int32 {
 // waits says that the pods of the Deployment are not available, and since when nothing has become better.
 func waits(ws *WebServer, seen operator.Seen, now time.Time) (selector string, since time.Time) {
 	d := operator.Find[deploymentStatus](seen, deployments, ws.Name)
-	if d == nil || d.Status.ObservedGeneration < d.Generation || rolloutOf(ws, d, operator.Unready{}).Done {
+	if d == nil || d.Status.ObservedGeneration < d.Generation || rolloutOf(ws, d, health.Problem{}).Done {
 		return "", now
 	}
 	since = now
@@ -73,7 +73,7 @@ func waits(ws *WebServer, seen operator.Seen, now time.Time) (selector string, s
 }
 
 // rolloutOf returns how far the Deployment is.
-func rolloutOf(ws *WebServer, d *deployment, unready operator.Unready) conditions.Progress {
+func rolloutOf(ws *WebServer, d *deployment, unready health.Problem) conditions.Progress {
 	if d == nil {
 		return conditions.Progress{Problem: health.Problem{Reason: "DeploymentMissing",
 			Public: "there is no Deployment yet", Severity: health.Passing}}
@@ -88,8 +88,9 @@ func rolloutOf(ws *WebServer, d *deployment, unready operator.Unready) condition
 		return r
 	}
 	if unready.Reason != "" {
+		r.Failed, r.Problem = unready.Severity != health.Passing, unready
 		r.Public = fmt.Sprintf("%d of %d pods are available: %s", s.AvailableReplicas, replicas(ws, d), unready.Public)
-		r.Failed, r.Reason, r.Quoted, r.Next = !unready.Slow, unready.Reason, unready.Quoted, look
+		r.Next = look
 	}
 	for _, c := range s.Conditions {
 		switch {

@@ -76,7 +76,7 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`)
 			ws.Generation = 5
-			s, set := observe(ws, seen(test.deployment, nil), operator.Unready{})
+			s, set := observe(ws, seen(test.deployment, nil), health.Problem{})
 			want := map[string]string{conditions.Ready: test.ready, conditions.Progressing: test.progressing,
 				conditions.Degraded: test.degraded, conditions.Stalled: none, conditions.Paused: "False/NotAnnotated"}
 			if got := verdict(set); !reflect.DeepEqual(got, want) {
@@ -114,7 +114,7 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 			Conditions: []deploymentCondition{
 				{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded", Message: "timed out"},
 				{Type: "ReplicaFailure", Status: "True", Reason: test.reason, Message: test.message}}})
-		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil), operator.Unready{})
+		_, set := observe(decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`), seen(d, nil), health.Problem{})
 		if got := set.Degraded.Message; got != test.want || set.Progressing.Status != "False" {
 			t.Errorf("%s: got\n%s, want\n%s; Progressing is %s", test.message, got, test.want, set.Progressing.Status)
 		}
@@ -123,7 +123,7 @@ func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 
 func TestZeroReplicasAreReady(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx","replicas":0}}`)
-	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil), operator.Unready{})
+	_, set := observe(ws, seen(ofDeployment(1, deploymentStatus{ObservedGeneration: 1}), nil), health.Problem{})
 	if got := verdict(set)[conditions.Ready]; got != "True/Complete" {
 		t.Errorf("Ready is %s", got)
 	}
@@ -131,16 +131,16 @@ func TestZeroReplicasAreReady(t *testing.T) {
 
 func TestNodePortStaysInStatusWithoutAService(t *testing.T) {
 	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"},"status":{"nodePort":31234}}`)
-	if s, _ := observe(ws, nil, operator.Unready{}); s.NodePort == nil || *s.NodePort != 31234 {
+	if s, _ := observe(ws, nil, health.Problem{}); s.NodePort == nil || *s.NodePort != 31234 {
 		t.Errorf("node port %v, want 31234", s.NodePort)
 	}
 	svc := &apply.Live[struct{}]{}
 	svc.Body = kube.Raw(`{"spec":{"ports":[{"name":"other","nodePort":30001},{"name":"http","nodePort":30002}]}}`)
-	if s, _ := observe(ws, seen(nil, svc), operator.Unready{}); s.NodePort == nil || *s.NodePort != 30002 {
+	if s, _ := observe(ws, seen(nil, svc), health.Problem{}); s.NodePort == nil || *s.NodePort != 30002 {
 		t.Errorf("node port %v, want 30002, the one of the Service", s.NodePort)
 	}
 	ws.Spec.ServiceType = clusterIP
-	if s, _ := observe(ws, nil, operator.Unready{}); s.NodePort != nil {
+	if s, _ := observe(ws, nil, health.Problem{}); s.NodePort != nil {
 		t.Errorf("node port %d of a Service of type ClusterIP, want none", *s.NodePort)
 	}
 }

@@ -1,13 +1,13 @@
-// Package conditions holds the status conditions of skiff's custom resources (meta/v1 Condition): what a user reads in
-// `kubectl describe` and waits for with `kubectl wait`.
+// Package conditions holds the status conditions of skiff's custom resources (meta/v1 Condition), which a user reads
+// in `kubectl describe` and waits for with `kubectl wait`.
 //
-// Its job is what every operator needs in the same form: one condition per type, a transition time that moves only
-// when the status does, whole seconds, messages of bounded length (conditions.go); what a problem makes of them
-// (set.go); and which changes of them are worth an Event (set.go). What is true of an object is the operator's to
-// say; writing conditions and Events to the server is the job of packages apply and events.
+// The job is the part that every operator needs in the same form: one condition per type, a transition time that moves
+// only when the status does, whole seconds, messages of bounded length (conditions.go); what a Problem makes of
+// conditions, and which changes are worth an Event (set.go). An operator says what is true of an object; packages
+// apply and events write conditions and Events to the server.
 //
-// Place on the event path: inside Reconcile. Pure functions on the caller's goroutine; arguments are
-// never changed, because old conditions come from the cache and are shared.
+// Place on the event path: inside Reconcile. Pure functions on the caller's goroutine; arguments are never changed,
+// because old conditions come from the cache and are shared.
 package conditions
 
 import (
@@ -32,17 +32,17 @@ const (
 
 // The types that skiff's kinds share. Ready and Progressing are good when true, the others bad.
 const (
-	Ready       = "Ready"       // all that the spec asks for was seen to be there
+	Ready       = "Ready"       // everything in the spec was seen to be there
 	Progressing = "Progressing" // the cluster is on its way to the spec
 	Degraded    = "Degraded"    // something is wrong, and the message says what
 	Stalled     = "Stalled"     // there will be no progress until a user changes something
 )
 
-// Condition is one observation of a custom resource, as the API conventions want it.
+// Condition is an observation of a custom resource, in the form of the API conventions.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             Status    `json:"status"`
-	ObservedGeneration int64     `json:"observedGeneration"` // of the spec that the observation is about
+	ObservedGeneration int64     `json:"observedGeneration"` // of the spec that was observed
 	LastTransitionTime time.Time `json:"lastTransitionTime"` // of Status, not of Reason or Message; whole seconds, UTC
 	Reason             string    `json:"reason"`             // one CamelCase word for programs
 	Message            string    `json:"message"`            // for people; ends with the next step or the next retry
@@ -92,7 +92,7 @@ func Get(list []Condition, conditionType string) (Condition, bool) {
 	return list[i], true
 }
 
-// Clip cuts the middle out of a message that is too long: it begins with what happened and ends with what to do.
+// Clip cuts the middle out of a message that is too long: the beginning names the event, and the end the next step.
 func Clip(message string) string {
 	if len(message) <= maxMessage {
 		return message
@@ -102,18 +102,18 @@ func Clip(message string) string {
 	return strings.ToValidUTF8(message[:head], "") + gap + strings.ToValidUTF8(message[len(message)-tail:], "")
 }
 
-// PausedAnnotation on a custom resource, with a true value, stops skiff from changing anything for it. What was seen
-// is still reported, and a deletion is still carried out: a paused object must not be one that cannot be got rid of.
+// PausedAnnotation on a custom resource, with a true value, stops skiff from changing anything for the object. The
+// status is still written, and a deletion is still carried out: a paused object can always be removed.
 const PausedAnnotation = "skiff.dev/paused"
 
-// Paused is the type of the condition that shows it. It is neither good nor bad.
+// Paused is the type of the condition for PausedAnnotation, neither good nor bad.
 const Paused = "Paused"
 
 // NotABoolean is the reason of Paused where the annotation cannot be understood.
 const NotABoolean = "NotABoolean"
 
-// Flag returns the value of an annotation that is true or false, in any form that strconv.ParseBool accepts; false
-// where it is not set. The error says that it is neither.
+// Flag returns the value of a boolean annotation, in any form that strconv.ParseBool accepts; false where the
+// annotation is not set. The error names a value that is neither true nor false.
 func Flag(annotations kube.Labels, name string) (bool, error) {
 	v, ok := annotations.Get(name)
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
@@ -155,7 +156,7 @@ func TestAMessageStandsInOneCondition(t *testing.T) {
 			t.Errorf("%s leads to %q", c.Type, Message(list, c.Type))
 		}
 	}
-	if news := NewsOf(nil, list); len(news) != 1 || news[0].Note != "m" {
+	if news := EventsOf(nil, list); len(news) != 1 || news[0].Note != "m" {
 		t.Errorf("news: %+v", news)
 	}
 }
@@ -207,8 +208,8 @@ func TestNewsAreToldOnce(t *testing.T) {
 		{list(true, false, true, "x"), list(true, false, false, "x"), []string{"Resumed"}},
 	} {
 		var got []string
-		for _, n := range NewsOf(test.before, test.after) {
-			if n.Warning {
+		for _, n := range EventsOf(test.before, test.after) {
+			if n.Type == events.Warning {
 				n.Reason = "! " + n.Reason
 			}
 			got = append(got, n.Reason)
@@ -229,8 +230,8 @@ func TestPausedTakesEveryBooleanAndReportsAnythingElse(t *testing.T) {
 			t.Errorf("%q: %s (%s), want %s", value, got, c.Message, want)
 		}
 	}
-	news := NewsOf(nil, []Condition{PausedFor(kube.Labels{{Key: PausedAnnotation, Value: "yes"}})})
-	if len(news) != 1 || !news[0].Warning || !strings.Contains(news[0].Note, `is "yes" and has to be`) {
+	news := EventsOf(nil, []Condition{PausedFor(kube.Labels{{Key: PausedAnnotation, Value: "yes"}})})
+	if len(news) != 1 || news[0].Type != events.Warning || !strings.Contains(news[0].Note, `is "yes" and has to be`) {
 		t.Errorf("news %+v, want one warning", news)
 	}
 }

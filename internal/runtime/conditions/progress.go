@@ -7,14 +7,14 @@ import (
 	"skiff/internal/runtime/health"
 )
 
-// Progress is how far an object is on its way to its spec. All of its conditions follow from it, but for what is in
-// the way of writing its children (see Set.Report).
+// Progress is how far an object is on the way to its spec. All conditions follow from Progress, except for what is in
+// the way of writing children (see Set.Report).
 type Progress struct {
-	Done           bool          // all is there that the spec asks for
+	Done           bool          // everything in the spec is there
 	Stuck          bool          // waiting does not help
 	Failed         bool          // something is wrong
 	health.Problem               // what is missing; of Done, the state in words
-	Recheck        time.Duration // it may be other after this time although nothing happens; 0: it may not
+	Recheck        time.Duration // Progress may change after this time although nothing happens; 0: no
 }
 
 // Set returns the conditions of an object that is so far.
@@ -27,14 +27,14 @@ func (p Progress) Set() Set {
 		set.Degraded = New(Degraded, true, p.Reason, note)
 	}
 	if !p.Done {
-		why := p.Problem // not &p.Problem, which takes memory for all that are done, too
+		why := p.Problem // not &p.Problem, which would allocate for each object that is done, too
 		set.Problem = &why
 	}
 	set.Recheck = p.Recheck
 	return set
 }
 
-// Rollout is what the status of a workload says of its pods.
+// Rollout is the pod counts in the status of a workload.
 type Rollout struct {
 	Kind                            string // of the workload: "Deployment"
 	Want, Updated, Total, Available int32

@@ -4,18 +4,19 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
-// Set is the conditions that skiff's kinds share, without generation and time.
+// Set is the conditions of all of skiff's kinds, without generation and time.
 type Set struct {
 	Ready, Progressing, Degraded, Stalled, Paused Condition
 
-	Recheck time.Duration // they may be others after this time although nothing happens; 0: they may not
+	Recheck time.Duration // conditions may change after this time although nothing happens; 0: no
 
-	// Problem is why the object is not ready, in the words that the conditions have; nil: none is known. A reader
-	// without the right to see the object gets the Public part.
+	// Problem is why the object is not ready, in the words of the conditions; nil: none is known. A reader without the
+	// right to see the object gets the Public part.
 	Problem *health.Problem
 }
 
@@ -31,8 +32,8 @@ func NewSet(annotations kube.Labels) Set {
 	}
 }
 
-// NotWatched returns the conditions of an object whose namespace cannot be watched, for the reason that why gives:
-// what they said before may not be true any more.
+// NotWatched returns the conditions of an object whose namespace cannot be watched, for the reason in why: earlier
+// conditions may not be true any more.
 func NotWatched(annotations kube.Labels, why string) Set {
 	of := func(kind string, status Status) Condition {
 		return Condition{Type: kind, Status: status, Reason: "NotWatched",
@@ -42,8 +43,8 @@ func NotWatched(annotations kube.Labels, why string) Set {
 		Stalled: of(Stalled, True), Paused: PausedFor(annotations)}
 }
 
-// TooLarge returns the conditions of an object that is not worked on, because it or what it depends on takes more
-// memory than there is, for the reason and with the message that say which.
+// TooLarge returns the conditions of an object that skiff leaves alone, because the object or a child takes more
+// memory than there is; reason and message name which.
 func TooLarge(reason, message string) Set {
 	of := func(kind string, status Status) Condition {
 		return Condition{Type: kind, Status: status, Reason: reason, Message: message}
@@ -68,8 +69,8 @@ func (s *Set) Report(p *health.Problem) {
 	}
 }
 
-// After returns the conditions of an object that had old; see Update. A message that an earlier condition has already
-// is not repeated: `kubectl describe` shows them one below the other.
+// After returns the conditions of an object that had old; see Update. A message stands in one condition only, because
+// `kubectl describe` shows all of the conditions one below the other.
 func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {
 	want := []Condition{s.Ready, s.Progressing, s.Degraded, s.Stalled, s.Paused}
 	if s.Degraded.Status == True && s.Stalled.Status == False {
@@ -98,7 +99,7 @@ func Refers(list []Condition, c Condition) (to Condition, ok bool) {
 	return list[i], true
 }
 
-// Message returns the message of the condition of a type, or of the one that it refers to.
+// Message returns the message of the condition of a type, or of the condition that the message refers to.
 func Message(list []Condition, conditionType string) string {
 	c, _ := Get(list, conditionType)
 	if to, ok := Refers(list, c); ok {
@@ -107,8 +108,8 @@ func Message(list []Condition, conditionType string) string {
 	return c.Message
 }
 
-// State returns the one word for all conditions, that of the column STATUS of `kubectl get`: Ready, Progressing, or
-// the reason of the worst condition.
+// State returns one word for all conditions, the column STATUS of `kubectl get`: Ready, Progressing, or the reason of
+// the worst condition.
 func (s *Set) State() string {
 	switch {
 	case s.Stalled.Status == True:
@@ -125,36 +126,30 @@ func (s *Set) State() string {
 	return s.Ready.Reason
 }
 
-// News is a change of conditions that people want an Event of.
-type News struct {
-	Warning      bool
-	Reason, Note string
-}
-
-// NewsOf returns what the conditions after say that those before did not: that something is wrong, that all is well,
-// that changes are not made any more, or made again. An Event is recorded where the status was written, so once.
-func NewsOf(before, after []Condition) []News {
+// EventsOf returns the Events for a change of conditions, with Type, Reason and Note: something is wrong, all is well,
+// changes are not made any more, or made again. The caller records them where the status was written, so once.
+func EventsOf(before, after []Condition) []events.Event {
 	turned := func(conditionType string, to Status) (now Condition, was Status, news bool) {
 		old, _ := Get(before, conditionType)
 		now, _ = Get(after, conditionType)
 		return now, old.Status, now.Status == to && (old.Status != to || old.Reason != now.Reason)
 	}
-	var news []News
+	var news []events.Event
 	if c, _, ok := turned(Degraded, True); ok {
-		news = append(news, News{Warning: true, Reason: c.Reason, Note: Message(after, Degraded)})
+		news = append(news, events.Event{Type: events.Warning, Reason: c.Reason, Note: Message(after, Degraded)})
 	}
 	if c, _, ok := turned(Ready, True); ok {
-		news = append(news, News{Reason: Ready, Note: c.Message})
+		news = append(news, events.Event{Type: events.Normal, Reason: Ready, Note: c.Message})
 	}
 	if _, _, ok := turned(Paused, True); ok {
-		news = append(news, News{Reason: Paused,
+		news = append(news, events.Event{Type: events.Normal, Reason: Paused,
 			Note: "nothing is changed until the annotation " + PausedAnnotation + " is removed"})
 	}
 	if c, _, ok := turned(Paused, Unknown); ok {
-		news = append(news, News{Warning: true, Reason: c.Reason, Note: c.Message})
+		news = append(news, events.Event{Type: events.Warning, Reason: c.Reason, Note: c.Message})
 	}
 	if _, was, ok := turned(Paused, False); ok && was == True {
-		news = append(news, News{Reason: "Resumed", Note: "changes are made again"})
+		news = append(news, events.Event{Type: events.Normal, Reason: "Resumed", Note: "changes are made again"})
 	}
 	return news
 }

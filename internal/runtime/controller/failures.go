@@ -137,21 +137,22 @@ func (s *streaks) problems(controller, kind string) (out []health.Problem) {
 	defer s.mu.Unlock()
 	groups := s.groupsLocked()
 	for i, g := range groups {
-		p := health.Problem{Controller: controller, Reason: g.reason}
 		if i == maxFailing {
 			more := 0
 			for _, rest := range groups[i:] {
 				more += len(rest.keys)
 			}
-			p.Reason, p.Public = "More", fmt.Sprintf("failing: %d more", more)
-			return append(out, p)
+			return append(out, health.Problem{Controller: controller, Reason: "More",
+				Public: fmt.Sprintf("failing: %d more", more)})
 		}
 		one := s.of[g.keys[0]]
+		p := one.problem()
+		p.Controller, p.Since = controller, one.first
 		p.Public = fmt.Sprintf("%s, %s", g.keys[0], times(one.failures))
 		if n := len(g.keys); n > 1 {
 			p.Public = fmt.Sprintf("%d %s in %s, first %s", n, plural(kind), g.namespace, p.Public)
 		}
-		p.Public, p.Quoted, p.Since = g.what+": "+p.Public+": "+g.reason, one.text, one.first
+		p.Public = g.what + ": " + p.Public + ": " + g.reason
 		if g.namespace != "" {
 			p.Namespaces = []string{g.namespace}
 		}
@@ -206,6 +207,15 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+// problem is the Problem of the last failure.
+func (s streak) problem() health.Problem {
+	p := health.Problem{Reason: s.reason, Quoted: s.text, Since: s.since}
+	if s.stalled {
+		p.Severity = health.Stalled
+	}
+	return p
 }
 
 // and is the streak with one more failure.

@@ -150,8 +150,8 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
 		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Problem: c.reports.get(k)}
 	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
-		o.Failing = Failing{Key: k, Failures: s.failures, Stalled: s.stalled, Reason: s.reason, Quoted: s.text,
-			Since: cmp.Or(s.since, s.first)}
+		o.Failing = Failing{k, s.failures, s.problem()}
+		o.Failing.Since = cmp.Or(s.since, s.first)
 	}
 	if says, ok := object.(conditioned); ok {
 		o.Conditions = says.Shown()

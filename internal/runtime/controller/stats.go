@@ -225,14 +225,12 @@ func (c *Controller) Parts() []Part {
 	return out
 }
 
-// Failing is a key whose last run failed.
+// Failing is a key whose last run failed, and the Problem of that run: Since is the first failure of a kind that does
+// not pass without a change, zero where there was none.
 type Failing struct {
 	Key      kube.Key
 	Failures int // in a row
-	Stalled  bool
-	Reason   string    // of the last one, one word
-	Quoted   string    // the text of the last one, for readers who may see all objects
-	Since    time.Time // of the first failure of a kind that does not pass without a change; zero if there is none
+	health.Problem
 }
 
 // View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
@@ -250,9 +248,7 @@ func (s *streaks) all() []Failing {
 	defer s.mu.Unlock()
 	out := make([]Failing, 0, len(s.of))
 	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
-		one := s.of[k]
-		out = append(out, Failing{Key: k, Failures: one.failures, Stalled: one.stalled, Reason: one.reason,
-			Quoted: one.text, Since: one.since})
+		out = append(out, Failing{k, s.of[k].failures, s.of[k].problem()})
 	}
 	return out
 }

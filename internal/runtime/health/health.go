@@ -85,27 +85,31 @@ func (p Problem) Text(now time.Time) string {
 
 // Message returns the part of Text before the next step.
 func (p Problem) Message(now time.Time) string {
-	p = p.printable()
 	text := p.said()
 	if !p.Since.IsZero() {
 		text += " for " + max(now.Sub(p.Since), 0).Round(time.Second).String()
 	}
-	if p.Quoted != "" {
-		text += " (" + p.Quoted + ")"
-	}
-	return text
+	return quoting(text, kube.Printable(p.Quoted, maxQuoted))
 }
 
 // Note returns p for a condition or an Event: without an age, because a text that changes is a write.
 func (p Problem) Note() string {
-	text := p.said()
-	if p.Quoted != "" {
-		text += " (" + kube.Printable(p.Quoted, maxNoteQuoted) + ")"
-	}
+	text := quoting(p.said(), kube.Printable(p.Quoted, maxNoteQuoted))
 	if p.Next != "" {
 		text += "; " + kube.Printable(p.Next, maxPublic)
 	}
 	return text
+}
+
+// Whole returns p without age and next step, with all of a server's answer.
+func (p Problem) Whole() string { return quoting(p.said(), kube.Text(p.Quoted)) }
+
+// quoting returns the text of skiff with that of somebody else behind; either may be empty.
+func quoting(text, quoted string) string {
+	if text == "" || quoted == "" {
+		return text + quoted
+	}
+	return text + " (" + quoted + ")"
 }
 
 // said returns the sentence of skiff.

@@ -11,23 +11,23 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file says whether the API server answers. Nothing else can: a connection that a firewall has forgotten, a
-// server that is stopped and an etcd that hangs send no error, and probes stay green.
+// This file says whether the API server answers. Nothing else can: a connection forgotten by a firewall, a stopped
+// server and an etcd that hangs send no error, and probes stay green.
 
 const (
-	// lostAfter is for how long a request waits until contact is lost: longer than a server takes that is only slow,
-	// and no longer than the leader works on without a renewal.
+	// lostAfter is for how long a request waits until contact is lost: longer than a slow server takes, and no longer
+	// than the leader works on without a renewal.
 	lostAfter = 10 * time.Second
-	// doubtAfter is for how long one waits until the manager asks something else. A list of a large cluster may take
+	// doubtAfter is for how long a request waits until the manager sends a ping. A list of a large cluster may take
 	// longer, and so may an admission webhook: where the ping is answered meanwhile, contact is not lost.
 	doubtAfter = 5 * time.Second
 	// askAfter is after how much rest the manager asks whether the server is there; silence is noticed after 25 s.
 	// The keepalive of TCP finds out later, and not at all where a proxy or a load balancer answers it.
 	askAfter = 15 * time.Second
-	// askTimeout and leastAsk bound how long a ping waits. Between them it ends when contact is lost.
+	// askTimeout and leastAsk bound how long a ping waits. Between both bounds a ping ends when contact is lost.
 	askTimeout, leastAsk = 5 * time.Second, time.Second
-	// catchUp is for how long after an outage a mirror may be behind without harm to readiness: its next try may be
-	// half a minute away, and a large one is listed anew.
+	// catchUp is for how long after an outage a mirror may be behind without harm to readiness: the next try may be
+	// half a minute away, and a large mirror is listed anew.
 	catchUp = 2 * time.Minute
 )
 
@@ -65,10 +65,10 @@ func (m *Manager) excused() bool {
 	return waited(m.contact()) >= lostAfter || outage > 0 && time.Since(m.started)-outage < catchUp
 }
 
-// watchContact logs when contact is lost, and when it is back, until ctx ends. It asks the server where nothing else
-// does.
+// watchContact logs when contact is lost, and when contact is back, until ctx ends, and sends a ping where no request
+// is under way.
 func (m *Manager) watchContact(ctx context.Context) {
-	var lost time.Time // since when; zero: it is not
+	var lost time.Time // since when; zero: contact is not lost
 	for ctx.Err() == nil {
 		_ = m.contain("contact", func() error {
 			m.ask(ctx)
@@ -84,8 +84,8 @@ func (m *Manager) watchContact(ctx context.Context) {
 	}
 }
 
-// logContact logs that contact is lost, or back, unless a mirror has logged the outage when it began: it knows at
-// once that a credential plugin fails, and what helps. It returns since when contact is lost.
+// logContact logs that contact is lost, or back, unless a mirror has logged the outage at the beginning: a mirror
+// knows at once of a credential plugin that fails, and of the remedy. The result is since when contact is lost.
 func (m *Manager) logContact(lost time.Time) time.Time {
 	c := m.contact()
 	if waited(c) >= lostAfter {
@@ -103,7 +103,7 @@ func (m *Manager) logContact(lost time.Time) time.Time {
 	return lost
 }
 
-// ask sends a ping if one is due, and waits for its end.
+// ask sends a ping where a ping is due, and waits for the end.
 func (m *Manager) ask(ctx context.Context) {
 	c := m.o.Client.Contact()
 	wait := waited(m.contact())
@@ -117,10 +117,10 @@ func (m *Manager) ask(ctx context.Context) {
 	m.o.Client.Ping(ctx, m.pinged())
 }
 
-// namespaces are asked for while nothing is watched: a controller may have to wait for a namespace that it works in.
+// namespaces are asked for while nothing is watched: a controller may have to wait for the namespace of its work.
 var namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
 
-// pinged is what a ping asks for: what is watched may also be listed.
+// pinged is the resource of a ping: a watched resource may also be listed.
 func (m *Manager) pinged() kube.Query {
 	watches := controller.WatchStates(m.controllers()...)
 	if len(watches) == 0 {
@@ -131,7 +131,7 @@ func (m *Manager) pinged() kube.Query {
 	return kube.Query{Resource: w.Resource, Namespace: w.Namespace}
 }
 
-// untilAsk is when watchContact has to look again. A request that begins meanwhile is seen before it is doubtful.
+// untilAsk is when watchContact has to look again. A request that begins meanwhile is seen before becoming doubtful.
 func (m *Manager) untilAsk() time.Duration {
 	switch wait := waited(m.contact()); {
 	case wait >= lostAfter:
@@ -144,7 +144,8 @@ func (m *Manager) untilAsk() time.Duration {
 	return min(doubtAfter, max(askAfter-m.rest(), leastAsk))
 }
 
-// rest is for how long the server has neither served a request nor been asked to: it may refuse all of them (401).
+// rest is for how long the server has neither served a request nor had a ping: the server may refuse all requests
+// (401).
 func (m *Manager) rest() time.Duration {
 	return time.Since(later(m.o.Client.Contact().Served, later(m.asked, m.started)))
 }
@@ -156,10 +157,10 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// maxContactText bounds what a line quotes of an error.
+// maxContactText bounds the part of an error in a line.
 const maxContactText = 300
 
-// missing is what is not there while contact is lost.
+// missing names the thing that is absent while contact is lost.
 func missing(c kube.Contact) string {
 	if c.NoCredential {
 		return "no credential for"
@@ -167,7 +168,7 @@ func missing(c kube.Contact) string {
 	return "no answer from"
 }
 
-// warnLost logs for how long there has been no answer, and what waits for one.
+// warnLost logs for how long there has been no answer, and which request waits.
 func (m *Manager) warnLost(c kube.Contact) {
 	values := []any{"server", m.o.Client.Server(), "waited", waited(c).Round(time.Second), "waiting", c.Waiting}
 	if c.Err != nil {

@@ -11,17 +11,17 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// maxDebugKeys bounds the keys that a debug page shows of each controller; beside them it says how many there are.
+// maxDebugKeys bounds the keys on a debug page for each controller; the number of all keys stands beside.
 const maxDebugKeys = 200
 
 // maxDebugText bounds a text on a debug page.
 const maxDebugText = 1000
 
-// debug serves the pages for those who search for a fault: the profiles of Go, and what each controller does. They
-// have names and causes of reconciles, and no content of any object.
+// debug serves the pages for those who search for a fault: the profiles of Go, and the keys of each controller, with
+// names and causes of reconciles, and no content of any object.
 func (m *Manager) debug() http.Handler {
 	mux := http.NewServeMux()
-	// With heap, goroutine and the like below it, but without cmdline, which may have a token.
+	// With heap, goroutine and the like below, but without cmdline, which may have a token.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -135,7 +135,8 @@ func debugOf(c *controller.Controller) debugController {
 		out.Keys = append(out.Keys, k)
 	}
 	for _, f := range failing {
-		out.Failing = append(out.Failing, debugFailing{f.Key.String(), f.Failures, f.Stalled, f.Since})
+		out.Failing = append(out.Failing, debugFailing{f.Key.String(), f.Failures,
+			f.Severity == health.Stalled, f.Since})
 	}
 	for _, part := range c.Parts() {
 		if len(part.Problems) > 0 && len(out.NotWorking) < maxDebugKeys {

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// elect has the controllers work while this process leads, until ctx ends. The lease is then held until last has
-// returned. That it could not be released is no failure of the process.
+// elect has the controllers work while this process leads, until ctx ends. The lease is held until last has returned.
+// A lease that could not be released is no failure of the process.
 func (m *Manager) elect(ctx context.Context, last func()) error {
 	var mu sync.Mutex // guards errs
 	var errs []error
@@ -25,7 +25,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
 			if !c.Elected() {
-				continue // it works anyway
+				continue // all work anyway
 			}
 			leading.Go(func() {
 				err := m.contain("controller "+c.Name(), func() error { return c.Lead(working, leaseCtx) })
@@ -40,7 +40,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		if m.o.Set != nil {
 			leading.Go(func() {
 				lead := func() error { return m.o.Set.Lead(working, leaseCtx) }
-				_ = m.contain(set, lead) // it has logged what failed
+				_ = m.contain(set, lead) // the failure is logged already
 			})
 		}
 		leading.Wait()
@@ -63,9 +63,9 @@ func (m *Manager) recordLeading(what string) {
 }
 
 const (
-	// cachesWait is how long a process that has just started leaves the lease to others while its caches are not
-	// synced; cachesPoll is how often it looks. A resource that cannot be listed must not
-	// keep all others waiting.
+	// cachesWait is how long a process leaves the lease to other replicas after the start while caches are not synced,
+	// and cachesPoll the time between two looks. A resource that cannot be listed must not keep all controllers
+	// waiting.
 	cachesWait = 15 * time.Second
 	cachesPoll = 100 * time.Millisecond
 )

@@ -2,7 +2,7 @@ package manager
 
 import "skiff/internal/runtime/metrics"
 
-// The families that dashboards for controller-runtime and client-go know. Their labels are the same, too.
+// The families that dashboards for controller-runtime and client-go know, with the same labels.
 var (
 	reconcileTotal    = counter("controller_runtime_reconcile_total", "Reconciles per controller by result.")
 	reconcileErrors   = counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.")

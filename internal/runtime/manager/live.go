@@ -22,7 +22,7 @@ func (m *Manager) livePage() http.Handler {
 		Open: m.o.PageOpen}).Handler()
 }
 
-// standsBy says whether the controllers of this process wait until it leads.
+// standsBy says whether the controllers of this process wait for the lead.
 func (m *Manager) standsBy() bool { return m.o.Elector != nil && !m.o.Elector.Leading() }
 
 // sample adds to the history how the queues are, until ctx ends.

@@ -12,8 +12,7 @@ type LogState struct {
 	Blocked time.Time // since when the reader has taken nothing of what is written; zero: nothing is
 }
 
-// logBlockedAfter is for how long the log is not read until that needs attention: longer than the system of a log
-// takes that is only slow.
+// logBlockedAfter is for how long the log is not read until a person should look: longer than a slow log system takes.
 const logBlockedAfter = 10 * time.Second
 
 // logBlocked is the Problem that nothing reads the log.

@@ -1,15 +1,15 @@
-// Package manager is the composition root of a process that runs controllers: it opens the probes, starts
-// every controller on its own, and stops all of it in order.
+// Package manager is the composition root of a process that runs controllers: the manager opens the probes, starts
+// every controller by itself, and stops all parts in order.
 //
-// It does not know what the controllers do or which there are, and it reads no flags (package cli). A
-// controller whose CRD or grant is missing waits alone and holds up no other; the manager only reports it, in
+// The manager does not know which controllers there are, nor their jobs, and reads no flags (package cli). A
+// controller whose CRD or grant is missing waits alone and holds up no other; the manager only reports the wait, in
 // /readyz?verbose.
 //
 // With an elector, the controllers mirror from the start and work only while this process leads.
 //
-// Run blocks its caller. It owns one goroutine for each HTTP server, one for each controller, one for the elector, and
-// two that see whether the API server answers and whether the workers get on. It returns when all have ended. It is
-// not on the way of an event.
+// Run blocks its caller. The manager owns one goroutine for each HTTP server, one for each controller, one for the
+// elector, and two that see whether the API server answers and whether the workers get on. Run returns when all have
+// ended. The manager is not on the way of an event.
 package manager
 
 import (
@@ -48,28 +48,28 @@ const DefaultWatchTimeout = 30 * time.Minute
 type Options struct {
 	Controllers  []*controller.Controller
 	Set          *controller.Set         // controllers that come and go; nil: none
-	Recorders    []*events.Recorder      // the manager runs them; their last Events go out before the lease does
+	Recorders    []*events.Recorder      // run by the manager; the last Events go out before the lease does
 	Elector      *leader.Elector         // nil: the controllers work at once; else they must be Elected
-	ElectionLog  *events.Recorder        // of who leads; its client may write without the lease; nil: no Events
+	ElectionLog  *events.Recorder        // of who leads; the client may write without the lease; nil: no Events
 	HealthAddr   string                  // host:port of the probes; "" or "0" = none
-	HealthElse   []string                // where to serve them, the first that is free, while HealthAddr is taken
+	HealthElse   []string                // where to serve probes, the first free address, while HealthAddr is taken
 	MetricsAddr  string                  // host:port of /metrics; "" or "0" = none
 	Client       *kube.Client            // of the controllers, to log when the server does not answer; nil: not logged
-	Requests     *Requests               // what the clients of the process have sent; nil: not counted
+	Requests     *Requests               // requests sent by the clients of the process; nil: not counted
 	DebugAddr    string                  // host:port of /debug/pprof/ and /debug/controllers; "" or "0" = none
 	Place        page.Place              // where the process is, for the live page
 	PageAddr     string                  // host:port of the live page, which shows History; "" or "0" = none
-	PageOpened   func(url string)        // called once it is served; nil: nothing is
-	PageHosts    []string                // names by which it may be asked for, beside localhost and addresses
-	PageToken    func() (string, error)  // that its readers need; nil: none
-	PageOpen     bool                    // also readers without a token may see what others have said
+	PageOpened   func(url string)        // called when the page is served; nil: nothing is
+	PageHosts    []string                // names that a browser may use, beside localhost and addresses
+	PageToken    func() (string, error)  // for readers; nil: no token is needed
+	PageOpen     bool                    // also readers without a token may see the words of others
 	History      *history.Log            // of the controllers' runs; nil without a page
 	WatchTimeout time.Duration           // how long a watch may be silent for /livez/watch; 0 = DefaultWatchTimeout
-	Attention    func() []health.Problem // what else needs attention; nil: nothing
-	About        func() []string         // what else there is to say there; nil: nothing
-	Hooks        func() []page.Hook      // that the controllers call, for the live page; nil: none
-	Scrape       func(*metrics.Page)     // adds what else is counted; nil: nothing
-	LogState     func() LogState         // of what Log writes to; nil: it writes at once
+	Attention    func() []health.Problem // more Problems; nil: none
+	About        func() []string         // more notes beside the Problems; nil: none
+	Hooks        func() []page.Hook      // called by the controllers, for the live page; nil: none
+	Scrape       func(*metrics.Page)     // adds more counts; nil: none
+	LogState     func() LogState         // of the file behind Log; nil: a line is written at once
 	Log          logr.Logger
 }
 
@@ -82,12 +82,12 @@ type Manager struct {
 	crashes  atomic.Uint64 // panics of the parts that the manager runs
 	outage   atomic.Int64  // nanoseconds from started until contact was last seen to be lost; 0: never
 	progress progress
-	page     atomic.Pointer[string] // the URL of the live page; nil: it is not served
+	page     atomic.Pointer[string] // the URL of the live page; nil: no page is served
 	asked    time.Time              // when the last ping was sent; only watchContact's goroutine has it
 	listen   func(network, address string) (net.Listener, error)
 }
 
-// New returns a manager. It starts nothing.
+// New returns a manager and starts nothing.
 func New(o Options) *Manager {
 	if o.WatchTimeout <= 0 {
 		o.WatchTimeout = DefaultWatchTimeout
@@ -104,12 +104,12 @@ type ended struct {
 	err  error
 }
 
-// Run opens the servers, runs the controllers until ctx ends or one of them fails, and stops in this order: /readyz
-// turns to 503, controllers finish what is under way and stop their mirrors, the last Events are sent, the lease is
-// released, the servers close. It is not called twice.
+// Run opens the servers, runs the controllers until ctx ends or a controller fails, and stops in this order: /readyz
+// turns to 503, controllers finish runs under way and stop the mirrors, the last Events are sent, the lease is
+// released, the servers close. Run is not called twice.
 //
-// The error is nil after a clean stop; otherwise it joins what failed, and names the controllers that did not
-// stop within the drain timeout.
+// The error is nil after a clean stop; otherwise all failures are joined, and the controllers named that did not stop
+// within the drain timeout.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.check(); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			}
 		}
 	}
-	// The controllers' context ends after /readyz has turned, so it is not derived from ctx.
+	// The controllers' context ends after /readyz has turned, and so is not derived from ctx.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	flush := m.record(running)
@@ -148,7 +148,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.o.History != nil {
 		watching.Go(func() { _ = m.contain("samples", func() error { m.sample(running); return nil }) })
 	}
-	defer m.await("contact with the server", watching.Wait) // stop comes before it
+	defer m.await("contact with the server", watching.Wait) // stop comes before
 	parts := make(chan ended, len(m.o.Controllers)+2)
 	waiting := map[string]bool{}
 	var controllers sync.WaitGroup
@@ -188,8 +188,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// contain runs a part. A panic in it, beyond what the part contains, is its error: the other parts then stop in good
-// order, and the lease is released.
+// contain runs a part. A panic that the part itself has not contained becomes an error: the other parts then stop in
+// good order, and the lease is released.
 func (m *Manager) contain(part string, run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -201,8 +201,8 @@ func (m *Manager) contain(part string, run func() error) (err error) {
 	return run()
 }
 
-// record runs the recorders of Events until flush is called, which sends what they have still got, for at most three
-// seconds, and returns when they have ended. It may be called more than once.
+// record runs the recorders of Events until flush is called. The recorders then send the Events that are left, for at
+// most three seconds, and flush returns at the end. Calling flush again is allowed.
 func (m *Manager) record(ctx context.Context) (flush func()) {
 	recording, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -219,11 +219,11 @@ func (m *Manager) record(ctx context.Context) (flush func()) {
 	}
 }
 
-// lastTimeout is how long one part may take to end that has no drain timeout: the last Events have three seconds.
+// lastTimeout is how long a part may take to end that has no drain timeout: the last Events have three seconds.
 const lastTimeout = 5 * time.Second
 
-// await calls wait, which returns when a part that was stopped has ended. One that does not end in time is named and
-// left to the end of the process.
+// await calls wait, which returns when a stopped part has ended. A part that does not end in time is named and left to
+// the end of the process.
 func (m *Manager) await(part string, wait func()) {
 	if !EndsWithin(lastTimeout, wait) {
 		m.o.Log.Info("a part of the process does not stop, and is left",
@@ -284,7 +284,7 @@ func (m *Manager) drain(parts <-chan ended, waiting map[string]bool) []error {
 	return errs
 }
 
-// check refuses what cannot run.
+// check refuses options that cannot run.
 func (m *Manager) check() error {
 	if len(m.o.Controllers) == 0 && m.o.Set == nil {
 		return errors.New("there is no controller to run")

@@ -18,11 +18,12 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
-// metrics serves /metrics. Nothing in it depends on the names of objects, so a scrape has some hundred series for each
+// metrics serves /metrics. No series depends on the names of objects, so a scrape has some hundred series for each
 // controller and thirty for each watch, however large the cluster is.
 func (m *Manager) metrics() http.Handler {
 	mux := http.NewServeMux()
-	// With pages made anew, a scrape each 30 s is what the heap of a process at rest grows by: 470 KB each.
+	// With pages made anew, a scrape each 30 s would be all of the growth of the heap of a process at rest: 470 KB
+	// each.
 	pages := sync.Pool{New: func() any { return &metrics.Page{} }}
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metrics.ContentType)
@@ -123,7 +124,7 @@ func (m *Manager) writeProgress(p *metrics.Page) {
 	}
 }
 
-// writePanics adds the panics that were contained, of reconciles and of all else.
+// writePanics adds the contained panics, of reconciles and of all else.
 func (m *Manager) writePanics(p *metrics.Page) {
 	by := map[string]float64{"http": float64(m.panics.Load()), "reconcile": 0, "controller": 0, "handler": 0,
 		"watch": 0, "index": 0, "events": 0, "election": 0, "manager": float64(m.crashes.Load())}
@@ -151,7 +152,7 @@ func (m *Manager) writePanics(p *metrics.Page) {
 	}
 }
 
-// watchLabels identify a watch. Two mirrors that differ only in what they keep of an object have the same.
+// watchLabels identify a watch. Two mirrors of the same objects, with different parts kept, have the same labels.
 type watchLabels struct{ resource, labels, namespace string }
 
 func (l watchLabels) list(more ...string) []string {
@@ -169,11 +170,12 @@ func (l watchLabels) compare(o watchLabels) int {
 		strings.Compare(l.namespace, o.namespace))
 }
 
-// maxWatches bounds the watches that have time series of their own; the others share one, without a namespace.
+// maxWatches bounds the watches with time series for each watch; the remaining watches share series without a
+// namespace.
 const maxWatches = 200
 
-// writeWatches adds what the mirrors know. Of watches with the same labels it adds up the counts, and takes the worst
-// of the rest.
+// writeWatches adds the figures of the mirrors. Counts of watches with the same labels are added up; of other figures
+// the worst is taken.
 func (m *Manager) writeWatches(p *metrics.Page) {
 	for _, f := range []*metrics.Family{watchActivity, watchBookmark, watchVersion, watchRestarts, cacheLists,
 		cacheObjects, cacheBytes, cacheUndecodable, cacheSynced, cacheEvents, shedObjects, shedBytes} {

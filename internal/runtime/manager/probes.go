@@ -35,8 +35,8 @@ type check struct {
 	details func(*health.Check)     // adds Problems and notes for ?verbose; nil: nothing
 }
 
-// live answers whether the process is alive: an API server that is down must not get all its controllers restarted. A
-// leader whose work has not ended long after it lost the lease is not alive.
+// live answers whether the process is alive: an API server that is down must not get all of its controllers restarted.
+// A leader whose work has not ended long after losing the lease is not alive.
 func (m *Manager) live() []check {
 	checks := []check{{name: pingCheck, failed: func() []health.Problem { return nil }}}
 	if m.o.Elector != nil {
@@ -54,9 +54,9 @@ func (m *Manager) live() []check {
 const maxSilent = 10
 
 // watching fails when a watch has been silent for WatchTimeout: no list, event, bookmark or renewal, and no refusal
-// either. A healthy watch is renewed every 5 to 10 minutes, and one that fails asks again within seconds, so only an
-// outage that long, or a watch that does not work any more, makes it fail. A restart is harmless then: the mirrors are
-// old anyway, and nothing but them is lost.
+// either. A healthy watch is renewed every 5 to 10 minutes, and a failing watch asks again within seconds, so only an
+// outage as long as WatchTimeout, or a broken watch, makes the check fail. A restart is harmless then: the mirrors are
+// old anyway, and nothing but the mirrors is lost.
 func (m *Manager) watching() []health.Problem {
 	var silent []string
 	for _, w := range controller.WatchStates(m.controllers()...) {
@@ -91,7 +91,7 @@ func (m *Manager) ready() []check {
 	for _, c := range m.controllers() {
 		checks = append(checks, check{name: c.Name(), failed: func() []health.Problem {
 			if m.excused() {
-				return c.Unsynced() // that no mirror is up to date concerns all replicas, and contact says it
+				return c.Unsynced() // mirrors that are all behind: contact says so
 			}
 			return c.NotReady()
 		}, details: func(to *health.Check) {
@@ -101,7 +101,7 @@ func (m *Manager) ready() []check {
 	return checks
 }
 
-// hiddenNote is for those from whom the texts of others are kept.
+// hiddenNote is for readers without the right to the texts of others.
 const hiddenNote = "the texts of errors are shown on this machine, and on the live page with its token"
 
 // about adds the Problems and notes about the process as a whole.
@@ -143,8 +143,7 @@ func (m *Manager) leaseLost() []health.Problem {
 		Next: "who leads now is unknown; the controllers work again when this process holds the lease again"}}
 }
 
-// leads says whether the controllers of this process work or stand by, and what is known of the leader; "" without an
-// election.
+// leads says whether the controllers of this process work or stand by, and who leads; "" without an election.
 func (m *Manager) leads() string {
 	if m.o.Elector == nil {
 		return ""
@@ -212,8 +211,8 @@ func isLocal(r *http.Request) bool {
 	return err != nil || from.Addr().Unmap().IsLoopback() // without an address it is no network
 }
 
-// answer runs checks and writes "ok", or a line for each if one fails or ?verbose asks for it; with ?format=json a
-// [health.Report]. ?exclude=NAME, given any number of times, leaves one out.
+// answer runs checks and writes "ok", or a line for each check where one fails or ?verbose is given; with ?format=json
+// a [health.Report]. ?exclude=NAME, given any number of times, leaves a check out.
 func (m *Manager) answer(w http.ResponseWriter, r *http.Request, title string, checks []check) {
 	query := r.URL.Query()
 	asJSON := query.Get("format") == "json"

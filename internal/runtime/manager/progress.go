@@ -12,13 +12,13 @@ import (
 )
 
 // This file says whether the workers of each controller get on. Each run has a deadline, and so has each request and
-// each call of a hook in it: workers that begin and end nothing although keys are due wait for something without a
+// each call of a hook in a run: workers that begin and end nothing although keys are due wait for something without a
 // deadline, and will not come back. A restart helps then, and another replica works meanwhile.
 
 const (
 	// lookEvery is how often progress is looked at.
 	lookEvery = 5 * time.Second
-	// stuckStep is what to do about workers that are stuck.
+	// stuckStep is the next step where workers are stuck.
 	stuckStep = "the process gives up its lease and fails /livez: restart it, and report the goroutines at " +
 		"/debug/pprof/goroutine"
 )
@@ -46,7 +46,8 @@ func (i *idleness) problem() health.Problem {
 			" due, and its workers have made no progress"}
 }
 
-// watchProgress looks at the progress of all controllers until ctx ends. It gives up the lease when workers are stuck.
+// watchProgress looks at the progress of all controllers until ctx ends, and gives up the lease when workers are
+// stuck.
 func (m *Manager) watchProgress(ctx context.Context) {
 	looks := time.NewTicker(lookEvery)
 	defer looks.Stop()
@@ -90,7 +91,7 @@ func (m *Manager) look(passed time.Duration) {
 	}
 }
 
-// giveUp has other replicas work in the place of this one.
+// giveUp has other replicas work in the place of this process.
 func (m *Manager) giveUp(c *controller.Controller, stuck *idleness) {
 	why := stuck.problem()
 	m.o.Log.Error(why, "the workers are stuck; "+stuckStep, "running", c.Running())

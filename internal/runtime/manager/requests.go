@@ -17,11 +17,10 @@ import (
 // requestBounds are those of client-go.
 var requestBounds = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}
 
-// maxConflicting bounds the resources whose conflicts are counted each: every one is a time series.
+// maxConflicting bounds the resources with a time series of conflicts each.
 const maxConflicting = 64
 
-// Requests counts the HTTP requests of the clients that report them to it. The zero value is ready; methods may be
-// called from any goroutine.
+// Requests counts the HTTP requests of clients. The zero value is ready; methods may be called from any goroutine.
 type Requests struct {
 	mu        sync.Mutex // guards all below
 	answers   map[answered]uint64
@@ -107,7 +106,7 @@ func (q *Requests) write(p *metrics.Page) {
 	}
 }
 
-// codeLabel is a code as client-go has it in its metrics.
+// codeLabel is a code in the form of client-go's metrics.
 func codeLabel(code int) string {
 	if code == 0 {
 		return "<error>"

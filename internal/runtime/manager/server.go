@@ -33,7 +33,7 @@ type endpoint struct {
 	done   chan struct{}
 }
 
-// What the servers of a Manager serve.
+// The contents that the servers of a Manager serve.
 const (
 	Probes     = "probes"
 	Metrics    = "metrics"
@@ -53,15 +53,15 @@ func (e *ListenError) Error() string {
 }
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// served says what a server is.
+// served describes a server.
 type served struct {
 	what, address string
-	others        []string // addresses to take while that one is in use
+	others        []string // addresses to take while the first is in use
 	handler       http.Handler
 	slow          bool // answers may take as long as the client asks for: a profile
 }
 
-// where is what the log says of the address: of what browsers show, the URL.
+// where is the address in the log: the URL, where a browser shows the content.
 func (s served) where(l net.Listener) []any {
 	if s.what == LivePage {
 		return []any{"url", pageURL(l)}
@@ -69,11 +69,11 @@ func (s served) where(l net.Listener) []any {
 	return []any{"address", l.Addr().String()}
 }
 
-// pageURL is that of the live page.
+// pageURL is the URL of the live page.
 func pageURL(l net.Listener) string { return "http://" + l.Addr().String() + "/debug/" }
 
-// open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a
-// server later goes to failed. nil stands for a server that is not wanted.
+// open listens and serves, so that a probe finds an answer before anything else is up. An error that ends a server
+// later goes to failed. nil stands for no server.
 func (m *Manager) open(s served, failed chan<- error) (*endpoint, error) {
 	if none(s.address) {
 		return nil, nil
@@ -124,7 +124,7 @@ func (e *endpoint) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := e.server.Shutdown(ctx); err != nil {
-		_ = e.server.Close() // the process ends: that answer is not read any more
+		_ = e.server.Close() // the process ends, and nobody reads the answer any more
 	}
 	<-e.done
 }
@@ -152,7 +152,7 @@ func (m *Manager) panicked(path string, p any) {
 		string(debug.Stack()))
 }
 
-// quiet takes what net/http has to say of bad clients, one line each: it is of use only when one searches for it.
+// quiet takes the lines of net/http about bad clients, one line each, which are of use only in a search for a fault.
 type quiet struct{ log logr.Logger }
 
 func (q quiet) Write(line []byte) (int, error) {
@@ -161,11 +161,11 @@ func (q quiet) Write(line []byte) (int, error) {
 }
 
 // maxConnections is how many connections a server keeps: a kubelet, some Prometheus and people need a few. Each costs
-// a file descriptor and some KiB, so that a client that opens many could take all there is.
+// a file descriptor and some KiB, so that a client with many connections could take all there is.
 const maxConnections = 100
 
-// connLimiter bounds the connections of a server. The oldest one is closed for a new one: a probe that is answered
-// within milliseconds gets through, however many others wait.
+// connLimiter bounds the connections of a server. The oldest is closed for a new connection: a probe that is answered
+// within milliseconds gets through, however many clients wait.
 type connLimiter struct {
 	mu   sync.Mutex // guards open
 	open []net.Conn // the oldest first
@@ -179,7 +179,7 @@ func (c *connLimiter) connState(conn net.Conn, state http.ConnState) {
 	case http.StateNew:
 		c.open = append(c.open, conn)
 		if len(c.open) > maxConnections {
-			_ = c.open[0].Close() // what was to be read from it or written to it fails
+			_ = c.open[0].Close() // reading and writing fail
 			c.open = slices.Delete(c.open, 0, 1)
 		}
 	case http.StateClosed, http.StateHijacked:

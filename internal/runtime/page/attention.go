@@ -204,7 +204,7 @@ func (p *Page) open() bool { return p.o.Token != nil || p.o.Open }
 // failed is a trouble whose object fails.
 func (p *Page) failed(t Trouble, f controller.Failing) Trouble {
 	t.State, t.Reason, t.Since, t.Failures = failing, f.Reason, f.Since, f.Failures
-	if f.Stalled {
+	if f.Severity == health.Stalled {
 		t.State = stalled
 	}
 	if p.open() && t.Message == "" { // no condition says it

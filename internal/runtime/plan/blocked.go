@@ -6,6 +6,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -29,20 +30,24 @@ func (b *builder) blocked(l *Line, c *child) *Line {
 	r := c.result
 	p := r.Why()
 	p.Subject = "" // the line begins with the name
-	text := p.Note()
-	switch l.Next = nextSteps[r.Outcome]; {
+	switch p.Next = nextSteps[r.Outcome]; {
 	case r.Err != nil:
-		text, l.Next = kube.Explain(r.Err), b.refused(r.Err)
+		p = health.Problem{Reason: controller.ReasonOf(r.Err), Quoted: kube.Explain(r.Err), Next: b.refused(r.Err)}
 	case p.Reason == apply.NotManaged:
-		l.Next = fmt.Sprintf("delete it, or set %s: \"true\" on %s", apply.AdoptAnnotation, b.owner.Name)
+		p.Next = fmt.Sprintf("delete it, or set %s: \"true\" on %s", apply.AdoptAnnotation, b.owner.Name)
 	case r.Outcome == apply.Foreign:
-		l.Next = "delete it, or give " + b.owner.Name + " another name"
+		p.Next = "delete it, or give " + b.owner.Name + " another name"
 	case r.Outcome == apply.Conflict && p.Reason == apply.NodePort:
-		l.Next = nextSteps[apply.PortTaken]
+		p.Next = nextSteps[apply.PortTaken]
 	}
-	l.Op = Blocked
-	l.Error = b.secrets.cut(text)
+	l.Op, l.Problem = Blocked, b.shown(p)
 	return l
+}
+
+// shown returns a Problem without the values of Secrets.
+func (b *builder) shown(p health.Problem) *health.Problem {
+	p.Public, p.Quoted = b.secrets.cut(p.Public), b.secrets.cut(p.Quoted)
+	return &p
 }
 
 // refused says what to do about the answer of a server, and notes whether it is a refusal.
@@ -68,23 +73,23 @@ func (b *builder) failed(err error) {
 		return
 	}
 	blocks := controller.IsTerminal(err)
-	text := err.Error()
 	l := Line{Op: Blocked}
-	switch reason := controller.ReasonOf(err); {
-	case reason == "InvalidSpec":
-		l.Next = "correct the spec of " + b.owner.Name
-	case reason == "TemplateRefused":
-		l.Next = "correct spec.template of " + b.owner.Name
-	case reason == controller.HookFailed:
+	p := health.Problem{Reason: controller.ReasonOf(err), Quoted: err.Error()}
+	switch {
+	case p.Reason == "InvalidSpec":
+		p.Next = "correct the spec of " + b.owner.Name
+	case p.Reason == "TemplateRefused":
+		p.Next = "correct spec.template of " + b.owner.Name
+	case p.Reason == controller.HookFailed:
 		blocks = false
-		l.Detail = fmt.Sprintf("its %d children were not planned", b.left)
+		l.Note = fmt.Sprintf("its %d children were not planned", b.left)
 		if b.left == 1 {
-			l.Detail = "its child was not planned"
+			l.Note = "its child was not planned"
 		}
 	case kube.AsStatus(err) != nil:
-		text = kube.Explain(err)
+		p.Quoted = kube.Explain(err)
 	}
-	l.Error = b.secrets.cut(text)
 	b.owner.Failed = !blocks
+	l.Problem = b.shown(p)
 	b.owner.Lines = append(b.owner.Lines, l)
 }

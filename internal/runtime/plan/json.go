@@ -20,6 +20,7 @@ type jsonLine struct {
 	Fields    []Field `json:"fields,omitempty"`
 	Pods      int     `json:"pods,omitempty"`
 	Note      string  `json:"note,omitempty"`
+	Reason    string  `json:"reason,omitempty"` // of Error, one word
 	Error     string  `json:"error,omitempty"`
 	Next      string  `json:"next,omitempty"`
 }
@@ -63,7 +64,10 @@ func (out *Plan) JSON(w io.Writer, skiff, server string) error {
 
 func (l *Line) json(owner string) jsonLine {
 	out := jsonLine{Owner: owner, Op: l.Op, Namespace: l.Key.Namespace, Name: l.Key.Name, Fields: l.Fields,
-		Pods: l.Pods, Note: join(l.Note, l.Detail), Error: l.Error, Next: l.Next}
+		Pods: l.Pods, Note: l.Note}
+	if p := l.Problem; p != nil {
+		out.Reason, out.Error, out.Next = kube.Printable(p.Reason, maxValue), p.Whole(), kube.Text(p.Next)
+	}
 	if l.Resource.Plural != "" {
 		out.Resource = l.Resource.GroupResource()
 	}

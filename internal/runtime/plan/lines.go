@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -65,8 +66,8 @@ func (b *builder) children(all []told) (out []*child) {
 			b.owner.Lines = append(b.owner.Lines, Line{Op: Held, Note: t.report.Held})
 		}
 		for _, note := range t.report.LeftOut {
-			b.owner.Lines = append(b.owner.Lines, Line{Op: Blocked, Error: note,
-				Next: "correct the hook, or the definition"})
+			b.owner.Lines = append(b.owner.Lines, Line{Op: Blocked, Problem: &health.Problem{Reason: "FieldsLeftOut",
+				Public: note, Next: "correct the hook, or the definition"}})
 		}
 		t.report.Pruned = slices.DeleteFunc(slices.Clone(t.report.Pruned),
 			func(r apply.Result) bool { return book(r.Resource) })

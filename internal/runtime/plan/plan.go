@@ -19,6 +19,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -44,7 +45,7 @@ type Field struct {
 	Hidden  bool   `json:"hidden,omitempty"`
 }
 
-// Line is one write, or why there is none.
+// Line is one write, or the Problem in its way.
 type Line struct {
 	Op       Op
 	Resource kube.Resource // the zero value: the line is about the owner
@@ -53,10 +54,8 @@ type Line struct {
 	More     int     // fields that are left out
 	Pods     int     // that roll
 	Note     string
-	Detail   string // what follows from Error
-	Local    string // why the line is not what the server said
-	Error    string
-	Next     string // what to do about it
+	Local    string          // why the line is not what the server said
+	Problem  *health.Problem // why there is no write, without values of Secrets; nil: there is one
 }
 
 // Owner is what would be written for one object.
@@ -160,13 +159,18 @@ func (p *Planner) taken() []kube.Write {
 // Block adds to the plan that a controller cannot be planned, and why.
 func (p *Planner) Block(controller string, err error) {
 	o := controllerOf(controller)
-	o.Lines = []Line{{Op: Blocked, Error: kube.Text(err.Error())}}
+	o.Lines = []Line{blockedBy(err)}
 	p.blocked = append(p.blocked, o)
 }
 
 // controllerOf is a controller as the subject of lines, which come behind those of all kinds.
 func controllerOf(name string) Owner {
 	return Owner{Name: "controller " + name, kind: "~", key: kube.Key{Name: name}}
+}
+
+// blockedBy is the line of an error that no child and no Secret is involved in.
+func blockedBy(err error) Line {
+	return Line{Op: Blocked, Problem: &health.Problem{Reason: controller.ReasonOf(err), Quoted: err.Error()}}
 }
 
 // settleTimeout bounds the wait for the lists of a controller: that of 10,000 pods takes a second.
@@ -227,11 +231,11 @@ func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Pla
 	err := c.Settle(limited)
 	o := controllerOf(c.Name())
 	for _, why := range c.Missing() {
-		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(why.Text(time.Now()))})
+		o.Lines = append(o.Lines, Line{Op: Blocked, Problem: &why})
 	}
 	if err != nil {
 		o.Failed = true
-		o.Lines = append(o.Lines, Line{Op: Blocked, Error: kube.Text(err.Error())})
+		o.Lines = append(o.Lines, blockedBy(err))
 	}
 	out.add(o)
 	return err == nil
@@ -254,7 +258,7 @@ func (p *Planner) plan(ctx context.Context, c *controller.Controller, k kube.Key
 	o.New = p.fresh[idOf(r, k)]
 	if err := c.Serves(k.Namespace); err != nil {
 		o.Failed = true
-		o.Lines = []Line{{Op: Blocked, Error: err.Error()}}
+		o.Lines = []Line{blockedBy(err)}
 		return o
 	}
 	p.taken()

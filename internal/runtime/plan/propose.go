@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -51,13 +53,14 @@ func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[st
 func (p *Planner) refusedLines(ctx context.Context, one Proposal, err error) (lines []Line) {
 	if one.Refused != nil {
 		for _, text := range one.Refused(ctx, p.o.Client, err) {
-			lines = append(lines, Line{Op: Blocked, Error: kube.Text(text)})
+			lines = append(lines, Line{Op: Blocked, Problem: &health.Problem{Reason: "Invalid", Public: text}})
 		}
 	}
 	if len(lines) > 0 {
 		return lines
 	}
-	return []Line{{Op: Blocked, Error: kube.Text(kube.Explain(err)), Next: "correct the file of -f"}}
+	return []Line{{Op: Blocked, Problem: &health.Problem{Reason: controller.ReasonOf(err), Quoted: kube.Explain(err),
+		Next: "correct the file of -f"}}}
 }
 
 // tryProposal returns what the server would make of a proposal, and whether it would be new.

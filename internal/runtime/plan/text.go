@@ -69,11 +69,11 @@ func (l *Line) Text(namespace string, color bool) string {
 	if l.Local != "" {
 		text.WriteString("      compared here, without a dry run: " + l.Local + "\n")
 	}
-	if l.Detail != "" {
-		text.WriteString("      " + l.Detail + "\n")
+	if l.Problem != nil && l.Note != "" { // what follows from the Problem
+		text.WriteString("      " + l.Note + "\n")
 	}
-	if l.Next != "" {
-		text.WriteString("      next: " + l.Next + "\n")
+	if l.Problem != nil && l.Problem.Next != "" {
+		text.WriteString("      next: " + kube.Text(l.Problem.Next) + "\n")
 	}
 	return text.String()
 }
@@ -88,10 +88,10 @@ func (l *Line) head(namespace string) string {
 		}
 		parts = append(parts, l.Resource.Kind+" "+kube.Text(name))
 	}
-	for _, part := range []string{l.Error, l.Note} {
-		if part != "" {
-			parts = append(parts, part)
-		}
+	if l.Problem != nil {
+		parts = append(parts, l.Problem.Whole())
+	} else if l.Note != "" {
+		parts = append(parts, l.Note)
 	}
 	return strings.Join(parts, ": ")
 }

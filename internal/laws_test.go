@@ -213,7 +213,6 @@ type wording struct {
 var prose = map[string]wording{
 	"cmd/skiff":                                  {9.1, 0},
 	"cmd/skiff-dev":                              {10.5, 0},
-	"internal/cli":                               {7.4, 7},
 	"internal/cli/clitest":                       {10.1, 0},
 	"internal/hooks/call":                        {10.1, 7},
 	"internal/hooks/offline":                     {8.0, 2},

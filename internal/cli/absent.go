@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// absentTimeout bounds one look at all namespaces: nothing waits for it.
+	// absentTimeout bounds a look at all namespaces; nothing waits for the end.
 	absentTimeout = 30 * time.Second
 	// absentEvery is how often the missing ones are looked for.
 	absentEvery = 30 * time.Second
@@ -83,7 +83,7 @@ func missingOf(ctx context.Context, c *kube.Client, namespaces []string) (missin
 		case err == nil, kube.IsForbidden(err):
 		case kube.IsNotFound(err):
 			missing = append(missing, name)
-		default: // it is said elsewhere that the server does not answer
+		default: // another line says that the server does not answer
 			unknown = append(unknown, name)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"skiff/internal/runtime/process"
 )
 
-// advice is what messages of the runtime end with: the flag or the command that helps.
+// advice is the end of messages of the runtime: the flag or the command to use.
 var advice = controller.Advice{
 	Advice: cache.Advice{
 		ObjectBytes: "raise --max-object-kib",
@@ -38,8 +38,8 @@ var advice = controller.Advice{
 // maxGranted bounds the namespaces of one command.
 const maxGranted = 20
 
-// grantAdvice is a command that an administrator can paste: it asks with skiff's name, and so grants what is missing
-// to skiff.
+// grantAdvice is a command for an administrator to paste: asked with skiff's name, so that the missing rights are
+// granted to skiff.
 func grantAdvice(name, user string, namespaces []string) string {
 	if !slices.Contains(ControllerNames(), name) { // of flags: its rights are not those of a custom resource
 		return "grant it as examples/sidecar.yaml does"
@@ -63,7 +63,7 @@ func grantedTo(user, check string) string {
 	return text
 }
 
-// grantedBy says that what `skiff check` finds missing is granted by applying what it prints.
+// grantedBy says that the rights missing in `skiff check` are granted by applying the output of a command.
 func grantedBy(check string) string {
 	return "an administrator grants it with `" + check + " -o yaml | kubectl apply -f -`"
 }
@@ -92,7 +92,8 @@ func flagOf(err error) error {
 	return err
 }
 
-// PortTaken says that a port is taken, and by whom where that can be seen; nil: err is about something else.
+// PortTaken says that a port is taken, and by whom where the system shows the program; nil: err is about something
+// else.
 func PortTaken(address string, err error) error {
 	_, text, splitErr := net.SplitHostPort(address)
 	port, numErr := strconv.Atoi(text)

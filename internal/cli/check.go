@@ -118,11 +118,12 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 
 const (
 	applyPolicies = "`skiff manifests --policies | kubectl apply -f -`"
-	// applyAgain makes what is there: without the flags of its first time it would be a weaker policy, or another one.
+	// applyAgain makes the installed policy anew: without the flags of the first time the result would be a weaker
+	// policy, or another policy.
 	applyAgain = applyPolicies + " with the flags that it was made with (--namespaced, -- --template-policy)"
 )
 
-// nextSteps are the commands that make what is missing.
+// nextSteps are the commands that make the missing parts.
 var nextSteps = map[check.Next]string{
 	check.NextInstall:    "run `skiff crds install`",
 	check.NextUpdate:     "`skiff crds diff` shows all, `skiff crds install` updates it",
@@ -168,7 +169,7 @@ func (f *checkFlags) print(out io.Writer, r check.Report) error {
 // maxSelected bounds the names of selected namespaces, which -o json has in full.
 const maxSelected = 300
 
-// checkLine is a line of a report. One about what is missing begins with !.
+// checkLine is a line of a report. A line about a missing part begins with !.
 func checkLine(ok bool, format string, args ...any) string {
 	mark := "  "
 	if !ok {

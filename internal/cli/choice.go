@@ -23,8 +23,8 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// Choice is which controllers a command tries, on which part of a cluster: that of `skiff plan` and of `skiff-dev
-// rehearse`. Its flags are those of `skiff run` and of `skiff hooks run`.
+// Choice is the controllers that a command tries, and the part of a cluster: `skiff plan` and `skiff-dev rehearse`
+// have a Choice, with the flags of `skiff run` and of `skiff hooks run`.
 type Choice struct {
 	Namespaces []string // empty: all
 	Selector   string   // of namespaces; "": none
@@ -217,7 +217,7 @@ func (c *Choice) Rights() (out []kube.Right) {
 	return out
 }
 
-// Reference is an object that is read by its name.
+// Reference is an object that is read by name.
 type Reference struct {
 	kube.Resource
 	kube.Key
@@ -269,8 +269,8 @@ func (c *Choice) supervised(setup controller.Setup, server *kube.Client) supervi
 		MaxAnswer: c.answerMiB << 20, DryRun: true, RunAs: c.exec.id, Credential: credentials(server)}}
 }
 
-// Start makes the controllers on a client. All returns those that there are, and whether more are to come; run runs
-// them until its context ends.
+// Start makes the controllers on a client. All returns the present controllers, and whether more are to come; run runs
+// all until the context of run ends.
 func (c *Choice) Start(client *kube.Client, log logr.Logger) (all func() (cs []*controller.Controller, more bool),
 	run func(context.Context) error) {
 	setup := c.setup(client, log)

@@ -1,12 +1,12 @@
-// Package cli is the command line of skiff. It turns flags into options of the packages below, and their results into
+// Package cli is the command line of skiff, and turns flags into options of the packages below, and their results into
 // text and an exit code.
 //
-// It contains the commands with their help, the connection flags (read by package kubeconfig), the list of
-// controllers, logging and the output of `skiff watch`; and, exported, what the command line of skiff-dev (package
-// cli of the test cluster) shares with it: signals and exit codes, the flags of the controllers and what runs them. It
-// has nothing that is of use without a command line.
+// The package contains the commands with help, the connection flags (read by package kubeconfig), the list of
+// controllers, logging and the output of `skiff watch`. Exported is the part shared with the command line of skiff-dev
+// (package cli of the test cluster): signals and exit codes, the flags of the controllers, and how to run controllers.
+// Nothing in the package is of use without a command line.
 //
-// Main runs the command on its caller's goroutine. The package is not on the event path, except that `skiff watch`
+// Main runs the command on the caller's goroutine. The package is not on the event path, except that `skiff watch`
 // prints on the goroutine of the Reflector.
 package cli
 

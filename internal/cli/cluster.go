@@ -52,7 +52,7 @@ func reach(server kubeconfig.Flags, election *electionFlags, check func(user str
 	}, nil
 }
 
-// start bounds the memory of the process and logs what it is about to run.
+// start bounds the memory of the process and logs the configuration.
 func (on Cluster) start(log logr.Logger, about ...any) {
 	limitMemory(log)
 	version, _ := kube.Version()
@@ -70,7 +70,7 @@ func (on Cluster) setup(f *servingFlags, log logr.Logger) controller.Setup {
 	return s
 }
 
-// run runs what o has until ctx ends, or a part of it fails.
+// run runs the parts in o until ctx ends, or a part fails.
 func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) error {
 	o.Client, o.Requests, o.Elector, o.LogState = on.Client, on.Requests, on.elector, logState(ctx)
 	o.Place = page.Place{Context: on.Context, Server: on.Client.Server(), Process: processName(),

@@ -177,7 +177,7 @@ func (s *screen) doing(of run) *doing {
 	return d
 }
 
-// forget makes room: it drops the notes of an object without a run, perhaps a deleted one.
+// forget makes room: an object without a run, perhaps deleted, loses all notes.
 func (s *screen) forget() {
 	for of, d := range s.done {
 		if len(d.steps) == 0 && len(d.notes) == 0 {

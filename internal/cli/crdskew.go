@@ -24,7 +24,7 @@ const (
 	skewEvery = time.Minute
 )
 
-// skew is what the definitions in the cluster lack: the server drops fields that they do not have.
+// skew is the fields that the definitions in the cluster lack, which the server drops.
 type skew struct {
 	mu       sync.Mutex // guards problems
 	problems []health.Problem
@@ -37,8 +37,8 @@ func (s *skew) attention() []health.Problem {
 	return s.problems
 }
 
-// watch compares the definitions until they lack nothing, as far as the server lets them be compared, or ctx ends, and
-// logs what they lack when that changes.
+// watch compares the definitions until no field is missing, as far as the server lets definitions be compared, or ctx
+// ends, and logs each change of the missing fields.
 func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 	lacking, logged := map[string]string(nil), map[string]string{}
 	for ctx.Err() == nil {
@@ -86,9 +86,9 @@ func containedLacking(ctx context.Context, c *kube.Client, log logr.Logger, befo
 	return lackingFields(ctx, c, log, before)
 }
 
-// lackingFields returns which fields of this version the definitions in the cluster lack, by the name of the
-// definition, and whether another comparison may find more: the server did not answer, or refused the token. Of a
-// definition that cannot be compared now it returns what was found before. What is not installed at all is for the
+// lackingFields returns the fields of this version that the definitions in the cluster lack, by the name of the
+// definition, and whether another comparison may find more: the server did not answer, or refused the token. For a
+// definition that cannot be compared now the result is as before. A definition that is not installed at all is for the
 // controllers to report.
 func lackingFields(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) (
 	lacking map[string]string, again bool) {

@@ -20,7 +20,7 @@ var electionRights = append(slices.Clip(leader.Rights), events.Rights...)
 // unless -n gives one.
 const programLease, hooksLease, home = "skiff", "skiff-hooks", "skiff"
 
-// electionFlags are the flags of leader election, with the names that controller managers have for them.
+// electionFlags are the flags of leader election, with the usual names of controller managers.
 type electionFlags struct {
 	on                  bool
 	namespace, id       string
@@ -45,9 +45,9 @@ func (f *electionFlags) add(cmd *cobra.Command, id string) {
 		"leader-elect-retry-period")
 }
 
-// elector checks the flags, also without --leader-elect, where it returns nil. The client of an Elector has
-// connections of its own, so that a renewal never waits behind other requests; done closes them. check is the command
-// that prints what rights a user lacks for what this skiff works on, without --leader-elect.
+// elector checks the flags, also without --leader-elect, and returns nil then. The client of an Elector has
+// connections for leases only, so that a renewal never waits behind other requests; done closes the connections. check
+// is the command that prints the missing rights of a user, for the same work without --leader-elect.
 func (f *electionFlags) elector(cfg kube.Config, namespace string, check func(user string) string,
 	log logr.Logger) (e *leader.Elector, done func(), err error) {
 	o := leader.Options{Advice: f.advice(cmp.Or(f.namespace, namespace), check),
@@ -80,8 +80,8 @@ func (f *electionFlags) elector(cfg kube.Config, namespace string, check func(us
 	return e, o.Client.Close, nil
 }
 
-// advice is the next step after an error of leader election: for a missing right, the command that an administrator
-// can paste. It grants the rights of this skiff's controllers and namespaces and no others.
+// advice is the next step after an error of leader election: for a missing right, the command for an administrator to
+// paste, with the rights of this skiff's controllers and namespaces and no more.
 func (f *electionFlags) advice(namespace string, check func(user string) string) func(error) string {
 	return func(err error) string {
 		user := kube.ForbiddenUser(err)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The groups of flags in the help, in their order. Flags of no group come before them. Advanced is what only an expert
-// sets. GroupCluster is of skiff-dev: what the cluster is made of.
+// The groups of flags in the help, in order. Flags without a group come first. Only an expert sets flags of Advanced.
+// GroupCluster is about the cluster of skiff-dev.
 const (
 	groupConnection  = "Connection"
 	GroupCluster     = "Cluster"

@@ -76,7 +76,7 @@ func (f *hookFiles) check() error {
 	return nil
 }
 
-// flags are those that name the controllers, as an administrator would type them.
+// flags are the flags that name the controllers, as an administrator would type.
 func (f *hookFiles) flags() string {
 	if !f.cluster {
 		return " -f " + strings.Join(f.paths, " -f ")
@@ -124,8 +124,8 @@ func (f *hookFiles) leaveOut(cmd *cobra.Command, one supervise.Invalid) {
 	}
 }
 
-// exit makes a command that has left out invalid controllers exit with a code: that of its own failure, else 2 for
-// files, or code. err is how the command ended otherwise.
+// exit makes a command that has left out invalid controllers exit with a code: the code of the command's own failure,
+// else 2 for files, or code. err is how the command ended otherwise.
 func (f *hookFiles) exit(err error, code ExitCode) error {
 	own := ExitCode(ExitFailed)
 	mild := err == nil || errors.Is(err, errDiffer) || errors.As(err, &own) && own != ExitFailed
@@ -138,7 +138,7 @@ func (f *hookFiles) exit(err error, code ExitCode) error {
 	return code
 }
 
-// read reads the controllers of the files. All that is wrong with the files is printed, one problem a line.
+// read reads the controllers of the files, and prints all problems of the files, one a line.
 func (f *hookFiles) read(cmd *cobra.Command) ([]*spec.Controller, error) {
 	controllers, err := f.readValid(cmd)
 	if err == nil && len(f.invalid) > 0 {

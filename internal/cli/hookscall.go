@@ -217,7 +217,7 @@ func (f *hookCall) call(cmd *cobra.Command, t *offline.Trial, c *spec.Controller
 	return reply.Body, f.advise(err, c, hook)
 }
 
-// advise adds to the error of a webhook that nothing listens at where its address comes from.
+// advise adds to the error of a webhook without a listener where the address comes from.
 func (f *hookCall) advise(err error, c *spec.Controller, hook wire.Hook) error {
 	dial, place := (*net.OpError)(nil), c.Places[string(hook)]
 	switch {

@@ -117,7 +117,7 @@ func (c *hooksCheck) say(ok bool, format string, args ...any) {
 	}
 }
 
-// print checks all of it and prints what it found.
+// print runs all checks and prints the findings.
 func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
 	controllers []*spec.Controller) (err error) {
 	if o.Definitions, err = definitions.Hooks(); err != nil { // only those that the rights name are compared
@@ -265,7 +265,7 @@ func (c *hooksCheck) program(name string, h *spec.Hook) {
 	c.say(true, "hook        %s: %s is there", name, strings.Join(there, " with "))
 }
 
-// dialTimeout is how long a connection to a webhook may take: in one cluster it takes milliseconds.
+// dialTimeout is how long a connection to a webhook may take: in a cluster, milliseconds.
 const dialTimeout = 3 * time.Second
 
 func (c *hooksCheck) endpoint(ctx context.Context, name, place string, u *url.URL) {

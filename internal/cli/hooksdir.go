@@ -13,8 +13,8 @@ import (
 	"skiff/internal/hooks/spec"
 )
 
-// HookDir runs the hook controllers of a directory as `skiff hooks run` does, on a cluster that its caller has:
-// `skiff-dev hooks`. Whoever reads its live page may read the hooks, too.
+// HookDir runs the hook controllers of a directory as `skiff hooks run` does, on the cluster of the caller: `skiff-dev
+// hooks`. A reader of the live page may read the hooks, too.
 type HookDir struct {
 	flags       hooksRunFlags
 	controllers []*spec.Controller
@@ -34,7 +34,7 @@ func (h *HookDir) Add(cmd *cobra.Command) {
 	InGroup(cmd, groupControllers, "workers")
 }
 
-// Read checks the flags and reads the controllers of a directory. What is wrong with them is printed.
+// Read checks the flags, reads the controllers of a directory, and prints the problems.
 func (h *HookDir) Read(cmd *cobra.Command, dir string) (err error) {
 	f := &h.flags
 	f.found = !cmd.Flags().Changed("health-probe-bind-address")
@@ -103,7 +103,7 @@ func (h *HookDir) Logger(stderr io.Writer) (logr.Logger, error) {
 	return log.logger(stderr)
 }
 
-// OnPage has opened called with the URL of the live page as soon as that is served; false: it is not.
+// OnPage has opened called with the URL of the live page as soon as the page is served; false: no page will be.
 func (h *HookDir) OnPage(opened func(url string)) bool { return h.flags.OnPage(opened) }
 
 // Run runs the controllers until ctx ends. Their files are read again when they change.

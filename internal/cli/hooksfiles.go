@@ -77,7 +77,7 @@ func (f *hooksManifestsFlags) addPrograms(files map[string]string, controllers [
 			return err
 		}
 		if !info.Mode().IsRegular() || isManifest(path) {
-			continue // a module in a directory needs an image; the hook says so when it looks for it
+			continue // a module in a directory needs an image; the hook says so when looking for the module
 		}
 		if size += len(name) + int(min(info.Size(), maxHookFiles+1)); size > maxHookFiles {
 			return fmt.Errorf("the files of %s have more than %d KiB, which a ConfigMap does not take: make an image "+

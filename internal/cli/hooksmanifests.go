@@ -206,7 +206,7 @@ func portOf(address string) string {
 func plainJSON(text []byte) string {
 	var lines bytes.Buffer
 	if json.Indent(&lines, text, "", "  ") != nil {
-		return string(text) // it was made of what was read, and is JSON
+		return string(text) // the object was made of JSON, and is JSON
 	}
 	var out strings.Builder
 	for _, r := range lines.String() {
@@ -219,7 +219,7 @@ func plainJSON(text []byte) string {
 	return out.String()
 }
 
-// isLocal says whether a URL is one of this machine, or of this pod.
+// isLocal says whether a URL points to this machine, or this pod.
 func isLocal(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
@@ -228,7 +228,7 @@ func isLocal(address string) bool {
 // isControl is a character that no path has which someone typed.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// ownHooksRunFlags are flags of `skiff hooks run` that the manifests decide, with what decides them.
+// ownHooksRunFlags are flags of `skiff hooks run` that the manifests set, with the flag of the manifests that decides.
 var ownHooksRunFlags = map[string]string{"file": "--directory", "from-cluster": "--from-cluster",
 	"target-label-selector": "--target-label-selector",
 	"watch-namespaces":      "--namespaced", "leader-elect": "the manifests", "leader-election-id": "--name",

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/runtime/kubeconfig"
 )
 
-// hookRights are the flags that say what a role of hook controllers grants, and to whom.
+// hookRights are the flags for the content of a role of hook controllers, and for the subjects.
 type hookRights struct {
 	files      hookFiles
 	namespaced []string
@@ -143,8 +143,8 @@ func (f *hookRights) yaml(controllers []*spec.Controller) string {
 	return "# Printed by `skiff hooks role`.\n" + strings.Join(docs, "---\n")
 }
 
-// extra are the other roles: to find the controllers, and to read what webhooks are reached with, one in each
-// namespace that has some of it.
+// extra are the other roles: to find the controllers, and to read credentials for webhooks, a role in each namespace
+// with credentials.
 func (f *hookRights) extra(to manifests.Account, controllers []*spec.Controller) (docs []string) {
 	if rights := f.files.rights(); len(rights) > 0 {
 		docs = append(docs, to.Grant("", f.name+"-controllers", manifests.Rules(rights)))

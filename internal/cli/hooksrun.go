@@ -48,8 +48,8 @@ type hooksRunFlags struct {
 // unlimitedForAnswers stands for the memory limit where none is known: large answers take turns in an eighth of it.
 const unlimitedForAnswers = 2 << 30
 
-// hookObjectBytes is how large one object may be for hooks, by default: about as large as etcd takes one. A hook gets
-// objects whole, and what is in them is up to their owners.
+// hookObjectBytes is how large an object may be for hooks, by default: about the limit of etcd. A hook gets whole
+// objects, whose contents are up to the owners.
 const hookObjectBytes = 3 << 19
 
 // defaultAnswerMiB is how large an answer of a hook may be by default.
@@ -212,7 +212,7 @@ func (f *hooksRunFlags) runOn(ctx context.Context, on Cluster, controllers []*sp
 // hooksTimeout is how long hooks may take to end once their controllers have: programs are killed after two seconds.
 const hooksTimeout = 10 * time.Second
 
-// checkOf is the command that prints what rights a user lacks for these controllers.
+// checkOf is the command that prints the missing rights of a user for these controllers.
 func (f *hooksRunFlags) checkOf(user string) string {
 	command := "skiff hooks check" + f.files.flags()
 	if user != "" {
@@ -231,7 +231,7 @@ func (f *hooksRunFlags) advice() controller.Advice {
 	return a
 }
 
-// credentials reads what the endpoints of hooks ask for. What it returns is secret.
+// credentials reads the credentials for the endpoints of hooks. The result is secret.
 func credentials(client *kube.Client) func(context.Context, spec.Reference) ([]byte, error) {
 	return func(ctx context.Context, ref spec.Reference) ([]byte, error) {
 		r, key := ref.Object()

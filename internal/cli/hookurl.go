@@ -45,7 +45,7 @@ func (f *hookURLs) check() error {
 	return nil
 }
 
-// fit checks that these controllers are among those that run, and have webhooks.
+// fit checks that these controllers run and have webhooks.
 func (f *hookURLs) fit(controllers []*spec.Controller) error {
 	var names []string
 	for _, c := range controllers {

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/runtime/nearest"
 )
 
-// Instead ends an error about an unknown name: with the name that it most likely means, or with all names.
+// Instead ends an error about an unknown name: with the nearest name, or with all names.
 func Instead(name string, names []string) string {
 	if question := nearest.Ask(name, names, "", ""); question != "" {
 		return question

@@ -125,7 +125,7 @@ func onlyAfterDash(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ownRunFlags are flags of `skiff run` that the manifests decide, with what decides them.
+// ownRunFlags are flags of `skiff run` that the manifests set, with the flag of the manifests that decides.
 var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-namespaces": "--namespaced",
 	"watch-namespace-selector": "--watch-namespace-selector before it", "leader-elect": "the manifests",
 	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}

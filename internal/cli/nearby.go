@@ -50,7 +50,8 @@ func keysOf(ctx context.Context, c *kube.Client, r kube.Resource, namespace, nam
 	return keys
 }
 
-// askNamespace asks for the namespace that a mistyped one is like, "" where there is none or they may not be listed.
+// askNamespace asks for the namespace with a name like a mistyped one, "" where there is none or namespaces may not be
+// listed.
 func askNamespace(ctx context.Context, c *kube.Client, name string) string {
 	return nearest.Ask(name, names(keysOf(ctx, c, namespaceResource, "", "")), "", "")
 }
@@ -77,8 +78,8 @@ func elsewhere(ctx context.Context, c *kube.Client, r kube.Resource, k kube.Key)
 	return nearest.Ask(k.Name, names(keysOf(ctx, c, r, k.Namespace, "")), strings.ToLower(r.Kind)+"/", "")
 }
 
-// ownerAmong follows the controller references of an object up to an object of one of the resources. It returns that
-// owner and its kind.
+// ownerAmong follows the controller references of an object up to an object of the resources, and returns that owner
+// and the kind.
 func ownerAmong(ctx context.Context, c *kube.Client, r kube.Resource, k kube.Key, all []kube.Resource) (
 	owner kube.Resource, name string, found bool) {
 	for range maxOwners {

@@ -25,10 +25,10 @@ func unbounded(of func(controller.Setup, *events.Recorder) *controller.Controlle
 type builtIn struct {
 	name   string
 	new    maker
-	rights []kube.Right // all that it needs, its custom resource first; `skiff manifests` makes the roles of them
-	// container is the one that it declares in the pods of a custom resource with a spec.template; "": it has none.
+	rights []kube.Right // all resources in use, the custom resource first; `skiff manifests` makes roles of these
+	// container is the declared container in the pods of a custom resource with a spec.template; "": there is none.
 	container string
-	marks     func(kube.Raw) ([]string, error) // what its children say of how they were declared; nil: it has none
+	marks     func(kube.Raw) ([]string, error) // the marks of children about how they were declared; nil: none
 }
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
@@ -38,8 +38,8 @@ var operators = []builtIn{
 	{"restart", restart.New, restart.Rights, "", nil},
 }
 
-// Marks returns the texts in the children of a custom resource of one of skiff's kinds that are computed from it, in
-// an order that does not depend on its values; nil of any other object.
+// Marks returns the texts in the children of a custom resource of skiff that are computed from the custom resource, in
+// an order that does not depend on values; nil of any other object.
 func Marks(apiVersion, kind string, raw kube.Raw) ([]string, error) {
 	for _, op := range operators {
 		if r := op.rights[0].Resource; op.marks != nil && r.Kind == kind && r.APIVersion() == apiVersion {

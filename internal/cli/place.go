@@ -47,7 +47,7 @@ func follow(node *yaml.Node, path string) (found *yaml.Node, line int) {
 	return node, line
 }
 
-// pathStep is one step of a path: a field, or an item by its index or its name.
+// pathStep is one step of a path: a field, or an item by index or name.
 var pathStep = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
 // below returns a member or an item, nil if there is none, and its line: that of a member's name.
@@ -86,8 +86,8 @@ func member(node *yaml.Node, name string) (value *yaml.Node, line int) {
 	return nil, 0
 }
 
-// FieldErrors says, one text each, which fields of an object that was read at a place the server has refused, with the
-// names that its schema has. None: err is about something else.
+// FieldErrors says, one text each, which fields of an object read from a file the server has refused, with names from
+// the schema. None: err is about something else.
 func FieldErrors(ctx context.Context, c *kube.Client, r kube.Resource, p Place, err error) (texts []string) {
 	for _, e := range kube.FieldErrors(err) {
 		text := e.String()

@@ -148,7 +148,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if missing == nil && out.Objects == 0 {
 		missing = f.noNamespace(ctx, client)
 	}
-	// An error says enough where nothing was planned: "No changes" above it might be all that is read.
+	// An error says enough where nothing was planned: a reader might stop at "No changes" above.
 	if missing == nil || out.Objects > 0 || len(out.Owners) > 0 || f.output == "json" {
 		if err := f.print(cmd, out, server); err != nil {
 			return err
@@ -163,8 +163,8 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// controllers makes the chosen controllers that work for the targets. What keeps one of hooks from being planned is a
-// line of the plan. end closes what calls the hooks.
+// controllers makes the chosen controllers that work for the targets. A hook controller that cannot be planned is a
+// line of the plan. end closes all callers of hooks.
 func (f *planFlags) controllers(ctx context.Context, p *plan.Planner, client *kube.Client, targets planned) (
 	all []*controller.Controller, end func()) {
 	setup := f.setup(p.Client(), logr.Discard())

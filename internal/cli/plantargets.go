@@ -24,7 +24,7 @@ type planTarget struct {
 	kind, namespace, name string
 	named                 string // as it was given
 
-	resource kube.Resource // what the server takes the kind for; the zero value: it has none of that name
+	resource kube.Resource // the resource that the server knows by this name; the zero value: there is none
 	found    bool
 }
 
@@ -82,8 +82,8 @@ func (all planned) resolve(ctx context.Context, client *kube.Client) {
 // String is the target as it was named.
 func (t *planTarget) String() string { return t.named }
 
-// have fails for a kind that no controller works for. known are the resources that controllers could be planned for:
-// those of kinds that nobody asks for are not made.
+// have fails for a kind without a controller. known are the resources that controllers could be planned for:
+// controllers of kinds that nobody asks for are not made.
 func (all planned) have(ctx context.Context, client *kube.Client, controllers []*controller.Controller,
 	namespace string, known func() []kube.Resource) error {
 	for _, t := range all {
@@ -133,8 +133,8 @@ func (all planned) missing(ctx context.Context, client *kube.Client, namespace s
 	return nil
 }
 
-// noNamespace fails for a namespace of --watch-namespaces that is not there: a plan without objects would say that all
-// is as declared. A server that does not say whether there is one is believed.
+// noNamespace fails for a namespace of --watch-namespaces that does not exist: a plan without objects would say that
+// all is as declared. A server that does not say whether the namespace exists is believed.
 func (f *planFlags) noNamespace(ctx context.Context, client *kube.Client) error {
 	for _, name := range f.Namespaces {
 		var namespace struct{ kube.Meta }
@@ -169,7 +169,7 @@ func readProposals(files []string) ([]spec.Object, error) {
 	return objects, nil
 }
 
-// proposals returns the owners that objects are. All of them must be of kinds that the controllers work for.
+// proposals returns the owners among objects. All must be of kinds that the controllers work for.
 func proposals(objects []spec.Object, controllers []*controller.Controller, namespace string) (out []plan.Proposal,
 	err error) {
 	for _, text := range objects {

@@ -38,14 +38,14 @@ func (e usageError) Unwrap() error { return e.error }
 // Usagef returns the error of a mistake in the arguments of a command: the program exits with 2.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errDiffer makes a command that compares or checks exit with 3 and print no error: its output on stdout shows what
-// differs, is missing or needs attention.
+// errDiffer makes a command that compares or checks exit with 3 and print no error: the output on stdout shows all
+// that differs, is missing or needs attention.
 var errDiffer = errors.New("there are differences")
 
 // ExitCode makes the program exit with this code and print no error: the command has printed what is wrong.
 type ExitCode int
 
-// Error describes the code for the case that it is joined with another error.
+// Error describes the code, for an exit joined with another error.
 func (c ExitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
 // Interrupted is the cause of the end of a context that a signal has ended.
@@ -54,22 +54,22 @@ type Interrupted struct{ os.Signal }
 // Error says why a command stopped.
 func (Interrupted) Error() string { return "interrupted by a signal" }
 
-// SameSignal is how soon after a signal another one is the same: timeout(1) and Ctrl-C in a container send it to the
-// process, and again to its group.
+// SameSignal is how soon after a signal a second counts as the same: timeout(1) and Ctrl-C in a container signal the
+// process, and then the process group.
 const SameSignal = 100 * time.Millisecond
 
-// stopTimeout is how long after the first signal a program ends in any case: a drain takes half a minute, and what
-// follows seconds. Each part that is waited for has a bound of its own, and is named when that is over.
+// stopTimeout is how long after the first signal a program ends in any case: a drain takes half a minute, and the rest
+// seconds. Each awaited part has a bound of its own, and is named when the bound is over.
 const stopTimeout = time.Minute
 
 // Protect keeps programs that skiff runs from its memory and descriptors. Where the kernel refuses, they are as
 // trusted as skiff.
 func Protect() { _ = process.Protect() }
 
-// RunMain is the function main of a program: it runs the program's command and exits with its code. SIGINT and SIGTERM
-// cancel ctx; a second one exits with 1 at once, and so does the first one after stopTimeout. One more goroutine waits
-// for signals, until the process ends. Lines that net/http logs by itself go nowhere: they do not have the form of the
-// log, and a stderr that is not read would hold up connections.
+// RunMain is the function main of a program: RunMain runs the program's command and exits with the command's code.
+// SIGINT and SIGTERM cancel ctx; a second signal exits with 1 at once, and so does the first after stopTimeout. One
+// more goroutine waits for signals, until the process ends. Lines logged by net/http itself go nowhere: such lines do
+// not have the form of the log, and a stderr that is not read would hold up connections.
 func RunMain(command func(ctx context.Context) int) {
 	// When the reader of stdout exits (`skiff watch pods | head`), writes fail instead of killing the process. Not
 	// signal.Ignore: the command of `skiff-dev -- COMMAND` would inherit that.
@@ -97,8 +97,8 @@ func RunMain(command func(ctx context.Context) int) {
 	exit(command(ctx))
 }
 
-// exit ends the process, and with it the credential plugins and hooks that still run. A program that is being started
-// from a disk that hangs keeps others waiting, but not the exit.
+// exit ends the process, and with the process all credential plugins and hooks that still run. A program that is being
+// started from a disk that hangs keeps other callers waiting, but not the exit.
 func exit(code int) {
 	manager.EndsWithin(time.Second, process.EndAll)
 	os.Exit(code)
@@ -151,8 +151,8 @@ func Complete(root *cobra.Command) {
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(root.Name()))
 		return err
 	}
-	// Not cobra's own --version: changing its text needs text/template, which calls methods by name, so that the
-	// linker could not drop unused methods. That is 2 MB.
+	// Not cobra's own --version: changing the text needs text/template, which calls methods by name, so that the
+	// linker could not drop unused methods: 2 MB.
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version of this binary")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -260,8 +260,8 @@ func During(ctx context.Context, service, work func(context.Context) error) erro
 	return errors.Join(err, failed)
 }
 
-// Until calls read, which reads files that a user names, and returns what that returns, or an error once ctx ends: a
-// pipe that nobody writes to blocks for ever. The goroutine of read is then left to the end of the process.
+// Until calls read, which reads files named by a user, and returns the result, or an error once ctx ends: a pipe that
+// nobody writes to blocks for ever. The goroutine of read is then left to the end of the process.
 func Until[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -201,7 +201,7 @@ func warnOfNoPods(ctx context.Context, c *kube.Client, namespace, selector strin
 		Items []kube.Raw `json:"items"`
 	}
 	if err != nil || kube.Unmarshal(body, &list) != nil || len(list.Items) > 0 {
-		return // it is said elsewhere that the server does not answer, or that a right is missing
+		return // another line says that the server does not answer, or that a right is missing
 	}
 	text := fmt.Sprintf("--selector %s: no pod in namespace %s matches it now", selector, namespace)
 	if emptyValue.MatchString(selector) {

@@ -67,7 +67,8 @@ func (f *servingFlags) ServePage() { f.page, f.pageOpen = "127.0.0.1:0", true }
 // ServeProbes serves the probes where `skiff status` finds them, unless a flag says otherwise. It is for before Add.
 func (f *servingFlags) ServeProbes() { f.found = true }
 
-// OnPage has opened called with the URL of the live page as soon as that is served. It returns whether it will be.
+// OnPage has opened called with the URL of the live page as soon as the page is served. The result is whether a page
+// will be served.
 func (f *servingFlags) OnPage(opened func(url string)) bool {
 	f.pageOpened = opened
 	return f.page != "" && f.page != "0"
@@ -172,11 +173,11 @@ func (f *memoryFlags) bound(s *controller.Setup) {
 	s.MirrorBytes, s.ObjectBytes = int64(f.mirrorMiB)<<20, int64(f.objectKiB)<<10
 }
 
-// defaultProbes is where `skiff run` serves its probes, with the port that the manifests have, unless it is taken.
+// defaultProbes is where `skiff run` serves probes, with the port of the manifests, unless the port is taken.
 const defaultProbes = "127.0.0.1:8081"
 
-// probePorts is how many ports `skiff run` tries from that of defaultProbes on, and `skiff status` asks: one for each
-// skiff that may run on a machine. Where all are taken, the system chooses one.
+// probePorts is how many ports `skiff run` tries, beginning with the port of defaultProbes, and `skiff status` asks:
+// as many as skiffs may run on a machine. Where all are taken, the system chooses a port.
 const probePorts = 10
 
 // probeAddresses are these addresses; the first is defaultProbes.
@@ -206,7 +207,7 @@ func CheckAddress(flag, address string) error {
 	return nil
 }
 
-// loopback makes an address without a host one that only this machine can reach.
+// loopback makes an address without a host reachable for this machine only.
 func loopback(address string) string {
 	if strings.HasPrefix(address, ":") {
 		return "localhost" + address

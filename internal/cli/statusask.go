@@ -214,7 +214,7 @@ func reachable(address string) string {
 	return address
 }
 
-// worst is the exit code of some of them, as the error that means it.
+// worst is the worst exit code of several, as an error.
 func worst(all []*status) error {
 	for _, s := range all {
 		if !s.Well {

@@ -20,8 +20,8 @@ import (
 	"skiff/internal/runtime/leader"
 )
 
-// This file asks the leading skiff of a cluster for its status: the Lease names a pod, and the API server passes the
-// request on to that pod. Any user may write a Lease of that name, and any program may run in the pod.
+// This file asks the leading skiff of a cluster for status: the Lease names a pod, and the API server passes the
+// request on to the pod. Any user may write a Lease of this name, and any program may run in the pod.
 
 const (
 	// maxLeaders bounds the Leases of one name whose holders are asked: a cluster has a few skiffs.

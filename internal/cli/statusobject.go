@@ -15,7 +15,7 @@ import (
 	"skiff/internal/runtime/page"
 )
 
-// This file tells the story of one object in the terminal: how it is, what it is made of, and what was done last.
+// This file tells the story of an object in the terminal: the state, the parts, and the last runs.
 
 // maxStoryRuns are shown of an object, the newest first, and maxStoryRows of its children and of its pods: the page
 // has more.
@@ -153,7 +153,7 @@ func (w *statusText) hidden(all int) {
 	}
 }
 
-// pods writes the pods that are not ready, with what is wrong with them.
+// pods writes the pods that are not ready, with the fault of each.
 func (w *statusText) pods(pods *page.Pods) {
 	switch {
 	case pods == nil:
@@ -183,7 +183,7 @@ func (w *statusText) pods(pods *page.Pods) {
 	w.hidden(pods.All - pods.Ready)
 }
 
-// run writes one run: when, why, what it wrote and how it ended.
+// run writes a run: the time, the cause, the writes and the end.
 func (w *statusText) run(r *history.Run) {
 	var writes []string
 	for _, one := range r.Writes {

@@ -20,8 +20,7 @@ import (
 const (
 	// statusWidth is that of the narrowest terminal in use. Names and commands are not cut: they are copied.
 	statusWidth = 80
-	// maxStatusRows of a table are shown, the worst first: more of them scroll away what is at the top. -o json has
-	// them all.
+	// maxStatusRows of a table are shown, the worst first: more rows scroll the top away. -o json has all rows.
 	maxStatusRows = 20
 	// slowQueue is how old a key may be that waits for a worker before the queues are shown: a run takes milliseconds.
 	slowQueue = 5 * time.Second
@@ -101,7 +100,7 @@ func (w *statusText) banner(s *status) {
 	fmt.Fprintf(w, "%s\n  %s\n", w.painted(class, text), strings.Join(w.wrapped(about, "  "), "\n"))
 }
 
-// attention writes what needs attention, the worst first, with what has the same reason in one place.
+// attention writes all that needs attention, the worst first, with equal reasons in one place.
 func (w *statusText) attention(s *status) {
 	fmt.Fprint(w, "\nNEEDS ATTENTION\n")
 	if len(s.Attention) == 0 {
@@ -124,7 +123,8 @@ func (w *statusText) attention(s *status) {
 	w.more(len(s.Attention)+s.Omitted, "-o json has them, or the live page")
 }
 
-// alike puts together what is in the same state for the same reason, each group where its first one is.
+// alike puts together objects in the same state for the same reason, each group at the place of the group's first
+// object.
 func alike(all []page.Trouble) (groups [][]page.Trouble) {
 	type same struct{ state, reason string }
 	at := map[same]int{}
@@ -140,7 +140,7 @@ func alike(all []page.Trouble) (groups [][]page.Trouble) {
 	return groups
 }
 
-// trouble writes what one object is like in one line, and what to do about it in the next ones.
+// trouble writes the state of an object in one line, and the next step below.
 func (w *statusText) trouble(head, indent string, t page.Trouble) {
 	facts := []string{plain(t.Object())}
 	if t.Reason != "" {
@@ -264,7 +264,7 @@ func wordsOf(text string) iter.Seq[string] {
 	}
 }
 
-// wrapped cuts a text into lines at its spaces. The first line is continued by others that begin with an indent.
+// wrapped cuts a text into lines at spaces. Lines after the first begin with an indent.
 func (w *statusText) wrapped(text, indent string) []string {
 	lines := []string{""}
 	for word := range wordsOf(text) {

@@ -21,13 +21,13 @@ import (
 const (
 	// watchStatusEvery is how often --watch asks: what breaks is seen within two seconds.
 	watchStatusEvery = time.Second
-	// watchStatusTimeout is for how long --watch waits for an answer until it says that there is none: a skiff that
-	// works answers within a fraction of a second.
+	// watchStatusTimeout is for how long --watch waits for an answer before saying that there is none: a working skiff
+	// answers within a fraction of a second.
 	watchStatusTimeout = 5 * time.Second
 )
 
-// follow shows what ask returns until ctx ends: each second in place on a terminal, and otherwise when it changes. It
-// returns what the last answer meant. The first one must not fail: the flags are wrong then.
+// follow shows the result of ask until ctx ends: each second in place on a terminal, and otherwise when the result
+// changes. The error is the meaning of the last answer. The first answer must not fail: the flags are wrong then.
 func (f *statusFlags) follow(ctx context.Context, ask func(context.Context) ([]*status, error), out io.Writer) error {
 	all, failed := ask(ctx)
 	if failed != nil {
@@ -113,8 +113,8 @@ func (f *statusFlags) whenChanged(out io.Writer) shower {
 	}
 }
 
-// inPlace redraws a terminal. Each line is put at its row, so that a window that is too small keeps what is at the top
-// and scrolls nothing away; its last row then has the last line, which says how the command ends.
+// inPlace redraws a terminal. Each line is put at a row of the terminal, so that a window that is too small keeps the
+// top and scrolls nothing away; the last row then has the last line, which says how the command ends.
 func (f *statusFlags) inPlace(out io.Writer) shower {
 	clearAll := "\x1b[2J"
 	return func(all []*status, failed error, answered time.Time) error {
@@ -135,8 +135,8 @@ func (f *statusFlags) inPlace(out io.Writer) shower {
 	}
 }
 
-// steady is what stays the same in answers while nothing happens: it has no ages, and no counts that move with each
-// reconcile.
+// steady is the part of an answer that stays the same while nothing happens, without ages, and without counts that
+// move with each reconcile.
 func steady(all []*status) string {
 	var out strings.Builder
 	for _, s := range all {

@@ -120,7 +120,7 @@ func (o *watchOptions) run(cmd *cobra.Command, resource, name string) error {
 	return watch[*lineObject](ctx, client, q, log, p)
 }
 
-// waitsFor warns of a namespace that does not exist: a server answers a list in it as if it were empty.
+// waitsFor warns of a namespace that does not exist: a server answers a list there as if the namespace were empty.
 func waitsFor(ctx context.Context, c *kube.Client, namespace string, warn func(string)) {
 	if namespace == "" {
 		return
@@ -218,7 +218,7 @@ func (p *printer) print(event string, m *kube.Meta, text string) error {
 			line += "  " + text
 		}
 	}
-	// What others wrote must not reach the terminal as a control sequence.
+	// No text from an object may reach the terminal as a control sequence.
 	if p.output == "json" {
 		line = kube.PrintableJSON(line)
 	} else {

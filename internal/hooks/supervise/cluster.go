@@ -19,9 +19,10 @@ var (
 		Kind: spec.Decorator, ClusterScoped: true}
 )
 
-// FromCluster returns the controllers that have s run what the objects of a cluster declare, those that a label
-// selector selects. Programs run only for those that allowExec names, KIND/NAME: who may write such an object could
-// otherwise run commands here. They work on standbys, too, so that the mirrors are warm.
+// FromCluster returns the controllers that have s run the hook controllers declared in a cluster, as far as a label
+// selector selects. Programs run only for the KIND/NAME in allowExec: without the list, the right to write such an
+// object would be the right to run commands here. These controllers work on standbys, too, so that the mirrors are
+// warm.
 func (s *Supervisor) FromCluster(selector string, allowExec []string) []*controller.Controller {
 	setup := s.o.Setup
 	setup.Elected, setup.Namespaces, setup.Workers = false, nil, 1
@@ -57,14 +58,13 @@ var Rights = []kube.Right{
 	{Resource: Decorators, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},
 }
 
-// Invalid is an object of a cluster that declares no controller that could run.
+// Invalid is an object of a cluster without a controller that could run.
 type Invalid struct {
 	Kind, Name string
 	Err        error
 }
 
-// Declared returns the controllers that the objects of a cluster declare, those that a label selector selects, and the
-// objects that are invalid.
+// Declared returns the controllers declared in a cluster, as far as a label selector selects, and the invalid objects.
 func Declared(ctx context.Context, client *kube.Client, selector string) (controllers []*spec.Controller,
 	invalid []Invalid, err error) {
 	for _, r := range []kube.Resource{Composites, Decorators} {
@@ -94,7 +94,7 @@ func decode(r kube.Resource, object *reconcile.Object) (*spec.Controller, error)
 	return spec.FromObject(text)
 }
 
-// read reads the controller that an object declares, and refuses programs that may not run.
+// read reads the controller in an object, and refuses programs that may not run.
 func read(r kube.Resource, object *reconcile.Object, allowExec []string) (*spec.Controller, error) {
 	c, err := decode(r, object)
 	if err != nil {

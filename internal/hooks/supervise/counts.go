@@ -26,7 +26,7 @@ var (
 		Help: "1 while a hook fails for all parents and gets one call at a time."}
 )
 
-// hookBounds reach from a hook on the same machine to one that takes as long as it may, in seconds.
+// hookBounds reach from a hook on the same machine to the slowest hook allowed, in seconds.
 var hookBounds = metrics.Exponential(0.001, 2, 16)
 
 // counts are what became of the calls of a hook.

@@ -14,8 +14,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// FollowFiles has s run the controllers of files as these change, until ctx ends; now says that they are to be read
-// again at once. Where a file has a mistake, what ran before goes on.
+// FollowFiles has s run the controllers of files as the files change, until ctx ends; now asks for reading at once.
+// Where a file has a mistake, the controllers of before go on.
 func (s *Supervisor) FollowFiles(ctx context.Context, files []string, now <-chan os.Signal) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -72,7 +72,7 @@ func stateOf(files []string) string {
 			continue
 		}
 		for _, dir := range spec.Directories(file) {
-			entries, _ := os.ReadDir(dir) // what cannot be read is named when it is read for what it says
+			entries, _ := os.ReadDir(dir) // an unreadable file is named when its content is read
 			for _, e := range entries {
 				if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil {
 					note(&out, e.Name(), info)

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// parkAfter failures in a row, of parkParents different ones of a namespace, say that a hook is down, or what the
-	// namespace asks of it too much: then that gets one call at a time, instead of one for each worker. No other
-	// namespace waits for it.
+	// parkAfter failures in a row, of parkParents different parents of a namespace, mean that a hook is down, or
+	// overburdened by the namespace: then the namespace gets a call at a time, instead of a call for each worker. No
+	// other namespace waits meanwhile.
 	parkAfter   = 5
 	parkParents = 3
-	// maxFailing bounds the namespaces that are remembered, and the parents of each: tenants make and delete both. Of
-	// those beyond, nothing is remembered, and their calls are not held back.
+	// maxFailing bounds the namespaces that are remembered, and the parents of each: tenants make and delete both.
+	// Calls of more namespaces are not held back.
 	maxFailing = 1000
 	// busy is the wait for the call that is under way while a hook is parked.
 	busy = 200 * time.Millisecond
@@ -38,7 +38,7 @@ const (
 	maxPark   = time.Minute
 )
 
-// hook is one hook of a controller, and how it fares.
+// hook is a hook of a controller, with its recent calls.
 type hook struct {
 	name   wire.Hook
 	caller *call.Caller
@@ -61,13 +61,13 @@ type failing struct {
 	parents map[kube.Key]bool // whose calls have failed
 	inARow  int
 	last    error
-	parked  time.Time // since when it gets one call at a time; zero: it does not
+	parked  time.Time // since when there is a call at a time; zero: not so
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
 }
 
-// mixed is a parent that is not asked about again while neither it nor the hook has changed.
+// mixed is a parent that is not asked about again while neither parent nor hook has changed.
 type mixed struct {
 	key     kube.Key
 	version string
@@ -75,7 +75,7 @@ type mixed struct {
 	err     error
 }
 
-// versionOf is another one once a parent has changed. Of a kind without generations, each write is a change.
+// versionOf changes when a parent has changed. In a kind without generations, each write is a change.
 func versionOf(parent *kube.Meta) string {
 	if parent.Generation == 0 {
 		return parent.ResourceVersion
@@ -83,7 +83,7 @@ func versionOf(parent *kube.Meta) string {
 	return strconv.FormatInt(parent.Generation, 10)
 }
 
-// mixedFor is how long such a parent waits at most: what a hook prints may also depend on files that skiff does not
+// mixedFor is how long such a parent waits at most: the output of a hook may also depend on files that skiff does not
 // know.
 const mixedFor = 10 * time.Minute
 
@@ -94,7 +94,7 @@ func (h *hook) follow(runAll func(namespace, cause string)) {
 	h.runAll = runAll
 }
 
-// release identifies what the hook is made of, "" if that is not known. It stays when a program is restarted.
+// release identifies the program of the hook, "" if not known, and stays when the program is restarted.
 func (h *hook) release() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *hook) failsIn() []string {
 	return h.parkedLocked()
 }
 
-// parkedLocked returns the namespaces that get one call at a time, in order.
+// parkedLocked returns the namespaces with a call at a time, in order.
 func (h *hook) parkedLocked() (out []string) {
 	for namespace, f := range h.failing {
 		if !f.parked.IsZero() {
@@ -174,7 +174,7 @@ func (h *hook) parkedLocked() (out []string) {
 	return out
 }
 
-// call calls the hook, unless it fails in the parent's namespace and this is not the call that tries it.
+// call calls the hook, unless the hook fails in the parent's namespace and another call tries already.
 func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]byte, error) {
 	if held := h.mixedLater(parent, time.Now()); held != nil {
 		return nil, held
@@ -222,8 +222,8 @@ func (h *hook) noteMixed(parent *kube.Meta, err error) {
 // ones answer in turn, and each change runs all parents.
 const answersApart = time.Minute
 
-// changed notes the version of the hook, "" if it is not known, and runs all parents if it is another one than
-// before, unless they were run less than apart ago; then a later call notes it.
+// changed notes the version of the hook, "" if not known, and runs all parents after a change of version, unless all
+// were run less than apart ago; then a later call notes the version.
 func (h *hook) changed(version string, apart time.Duration) {
 	h.mu.Lock()
 	differs := version != "" && h.version != "" && version != h.version && time.Since(h.ranAll) >= apart
@@ -243,8 +243,8 @@ func (h *hook) changed(version string, apart time.Duration) {
 	}
 }
 
-// begin returns how long the call for a parent has to wait because the hook fails in its namespace; 0: it can begin.
-// A parent whose calls have not failed waits for no more than the call that is under way.
+// begin returns how long the call for a parent has to wait because the hook fails in the parent's namespace; 0: no
+// time. A parent whose calls have not failed waits only for the call under way.
 func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -261,7 +261,7 @@ func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	return 0
 }
 
-// end takes in what came of a call. One that was cut short says nothing.
+// end takes in the result of a call. A call that was cut short says nothing.
 func (h *hook) end(parent kube.Key, err error, cut bool) {
 	h.mu.Lock()
 	f := h.failing[parent.Namespace]
@@ -271,7 +271,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	switch later := new(call.Later); {
 	case errors.As(err, &later): // it is alive
 		err = nil
-	case err != nil && (cut || !call.IsUnavailable(err)): // it is the answer that is wrong, for this parent
+	case err != nil && (cut || !call.IsUnavailable(err)): // the answer is wrong, for this parent
 		h.mu.Unlock()
 		return
 	}
@@ -282,7 +282,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	}
 	delete(h.failing, parent.Namespace)
 	var again []string
-	if f != nil && !f.parked.IsZero() { // it may answer in the others, too: they try it now
+	if f != nil && !f.parked.IsZero() { // other namespaces may work now, too, and try
 		again = append(h.parkedLocked(), parent.Namespace)
 		for _, other := range h.failing {
 			other.next = time.Time{}
@@ -291,7 +291,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	runAll := h.runAll
 	h.mu.Unlock()
 	if len(again) > 0 {
-		h.changes.Add(1) // it may have been restarted as another one
+		h.changes.Add(1) // perhaps restarted with another version
 		h.log.Info("the hook answers again"+in(parent.Namespace), "hook", h.name)
 	}
 	for _, namespace := range again {
@@ -324,7 +324,7 @@ func (h *hook) failLocked(parent kube.Key, err error) {
 		f.parked = time.Now()
 		h.tell(events.Warning, "HookUnavailable", fmt.Sprintf("the %s hook fails%s (%v); it gets one call at a time "+
 			"until it answers", h.name, in(parent.Namespace), err))
-	case time.Now().Before(f.next): // a call that began before the pause: it says nothing new
+	case time.Now().Before(f.next): // a call from before the pause says nothing new
 		return
 	}
 	f.pause = min(max(2*f.pause, firstPark), maxPark)

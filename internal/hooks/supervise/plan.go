@@ -18,8 +18,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Planned returns the controllers of a hook controller, one for each parent resource, for a plan: nothing runs them,
-// and nothing is held by a Brake. Its hooks are told that it is a dry run. end closes what calls them.
+// Planned returns the controllers of a hook controller, one for each parent resource, for a plan: nothing runs the
+// controllers, and no Brake holds anything. The hooks are told of the dry run. end closes all callers of hooks.
 func Planned(ctx context.Context, c *spec.Controller, o Options) (all []*controller.Controller, end func(),
 	err error) {
 	o.Call.DryRun = true
@@ -48,7 +48,7 @@ func Planned(ctx context.Context, c *spec.Controller, o Options) (all []*control
 func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *kube.Meta, []byte) ([]byte, error)) (
 	all []*controller.Controller) {
 	setup := s.o.Setup
-	if s.spec.Customize == nil { // what that names is not known before
+	if s.spec.Customize == nil { // the related objects are not known before
 		setup.Client = setup.Client.Limit(spec.Rights(s.spec))
 	}
 	for i, p := range f.parents {
@@ -67,7 +67,7 @@ func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *
 	return all
 }
 
-// conditionsEvery bounds how often the server is asked for a definition: it changes its description of one about a
+// conditionsEvery bounds how often the server is asked for a definition: the server's description changes about a
 // second after the definition.
 const conditionsEvery = 10 * time.Second
 

@@ -1,9 +1,9 @@
-// Package supervise runs hook controllers: it finds the resources that their rules name, waits for those that are
-// missing, makes a controller of each parent resource, and watches over their hooks.
+// Package supervise runs hook controllers: the package finds the resources in the rules, waits for missing resources,
+// makes a controller of each parent resource, and watches over the hooks.
 //
-// Its job is what a controller needs before it can run, and how its hooks fare: one that does not answer is asked
-// less. What is done for a parent is package reconcile's. Run has one goroutine for each hook controller, which ends
-// with it; calls of hooks run on the workers of the controllers.
+// The job is everything that a controller needs before running, and the state of its hooks: a hook that does not
+// answer is asked less. Package reconcile does the work for a parent. Run has a goroutine for each hook controller,
+// which ends with Run; calls of hooks run on the workers of the controllers.
 package supervise
 
 import (
@@ -34,7 +34,8 @@ type Options struct {
 	Resync   time.Duration    // of controllers without one of their own; 0: never
 	Call     call.Options
 	Memory   *call.Memory // nil: what answers take has no bound
-	// Quote has the live page show what hooks said that went wrong: it has the readers of the cluster of this machine.
+	// Quote has the live page show the errors in the words of hooks: the readers of the page may read this machine's
+	// cluster.
 	Quote bool
 	Log   logr.Logger
 }
@@ -53,14 +54,14 @@ func New(o Options) *Supervisor {
 	return &Supervisor{o: o, wanted: map[string]*supervised{}, changed: make(chan struct{})}
 }
 
-// endTimeout is how long a hook controller may take to stop: its runs have half a minute, and its programs seconds.
+// endTimeout is how long a hook controller may take to stop: runs have half a minute, and programs seconds.
 const endTimeout = time.Minute
 
 // nameOf returns what tells hook controllers apart.
 func nameOf(kind, name string) string { return kind + " " + name }
 
-// Put has a controller run, in the place of the one of its kind and name if there is one. One that is the same
-// already is left as it is.
+// Put has a controller run, in the place of the controller with the same kind and name. Equal controllers are left
+// alone.
 func (s *Supervisor) Put(c *spec.Controller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func rivalsOf(c *spec.Controller, all []*spec.Controller) string {
 	return strings.Join(names[:min(len(names), maxOthers)], ", ")
 }
 
-// others returns the other controllers that have a parent resource of c.
+// others returns the other controllers with a parent resource of c.
 func (s *Supervisor) others(c *spec.Controller) (names []string) {
 	wanted, _ := s.snapshot()
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -193,7 +194,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 	}
 }
 
-// Attention returns the controllers that do not run, whose hooks do not answer, or that have rivals.
+// Attention returns the Problems of controllers that do not run, whose hooks do not answer, or that have rivals.
 func (s *Supervisor) Attention() (out []health.Problem) {
 	wanted, _ := s.snapshot()
 	all := specsOf(wanted)

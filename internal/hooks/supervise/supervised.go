@@ -23,8 +23,8 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
-// findEvery is how often a resource that is missing is looked for: a definition is there seconds after it was
-// installed, and one request about one group costs a server nothing. Nothing is asked while none is missing.
+// findEvery is how often a missing resource is looked for: a definition is there seconds after being installed, and a
+// request about a group costs a server nothing. No request is sent while nothing is missing.
 const findEvery = 5 * time.Second
 
 // supervised is one hook controller.
@@ -35,7 +35,7 @@ type supervised struct {
 
 	changes atomic.Int64 // how often a hook has changed
 	notes   reconcile.Notes
-	// misplaced is set by a parent that has a namespace although its resource has none, or the reverse.
+	// misplaced is set by a parent that has a namespace although the resource has none, or the reverse.
 	misplaced atomic.Bool
 	others    func() []string // the other controllers of its parent resources; nil: they are not known
 
@@ -49,7 +49,7 @@ func newSupervised(c *spec.Controller, o *Options) *supervised {
 	return &supervised{spec: c, o: o, log: o.Log.WithValues("controller", c.Name)}
 }
 
-// tell records an Event about the object of the controller, where there is one, and logs it where there is none.
+// tell records an Event about the object of the controller, or logs the text where there is no object.
 func (s *supervised) tell(t events.Type, reason, note string) {
 	if s.spec.UID == "" {
 		values := []any{"reason", reason}
@@ -85,7 +85,7 @@ func (s *supervised) problems() (out []health.Problem) {
 	return out
 }
 
-// waits notes why the controller does not run, nil: it runs, and logs the Problem when that changes.
+// waits notes why the controller does not run, nil: running, and logs each change of the Problem.
 func (s *supervised) waits(why *health.Problem) {
 	s.mu.Lock()
 	before := s.waiting
@@ -97,7 +97,7 @@ func (s *supervised) waits(why *health.Problem) {
 	}
 }
 
-// contained is run; a panic in it stops this controller and no other.
+// contained is run; a panic inside stops this controller and no other.
 func (s *supervised) contained(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -172,8 +172,8 @@ func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resou
 	return r, nil
 }
 
-// work has the controllers of all parent resources run until ctx ends or their definitions have changed. It returns an
-// error where it cannot begin.
+// work has the controllers of all parent resources run until ctx ends or the definitions have changed. The error says
+// that no work can begin.
 func (s *supervised) work(ctx context.Context, f found) error {
 	s.tell(events.Normal, "Starting", "the controller starts")
 	if err := s.connect(); err != nil {

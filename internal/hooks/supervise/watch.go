@@ -11,12 +11,12 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// lookEvery is how often the files of a program are looked at: a change that was just saved runs all parents within
-// two seconds. It is one stat of each.
+// lookEvery is how often the files of a program are looked at: a saved change runs all parents within two seconds, for
+// one stat of each file.
 const lookEvery = time.Second
 
-// watch runs all parents when the program of a hook has changed, and notes what the controllers come to lack, until
-// ctx ends or a definition has come back as another one than f has.
+// watch runs all parents when the program of a hook has changed, and notes new gaps of the controllers, until ctx ends
+// or a definition has come back different from f.
 func (s *supervised) watch(ctx context.Context, running []*controller.Controller, f found) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -44,7 +44,7 @@ func (s *supervised) watch(ctx context.Context, running []*controller.Controller
 	}
 }
 
-// differs says whether the server has the resources of the rules, and one of them is another than f has: a definition
+// differs says whether the server has the resources of the rules, and a resource is different from f: a definition
 // that was deleted and installed again may have another scope or kind.
 func (s *supervised) differs(ctx context.Context, f found) bool {
 	now, err := s.find(ctx)

@@ -18,7 +18,7 @@ import (
 const AllowAnnotation = "skiff.dev/allow-restart-triggers-from"
 
 const (
-	// maxTriggers bounds the work that an event of one pod can cause.
+	// maxTriggers bounds the work of an event of one pod.
 	maxTriggers = 200
 	// allowedFor is how long an answer of the source namespace holds while pods change.
 	allowedFor = 30 * time.Second
@@ -44,15 +44,15 @@ func stop(s State, p *health.Problem) decision {
 	return decision{state: s, restart: -1, problem: p}
 }
 
-// refuse is stop for a trigger that must not act on what it has seen of pods, now or later: that is forgotten.
+// refuse is stop for a trigger that must not act on the pods seen, now or later: all known of the pods is forgotten.
 func refuse(s State, p *health.Problem) decision {
 	s = s.clone()
 	s.Seen, s.Pending, s.Round = "", nil, nil
 	return stop(s, p)
 }
 
-// admit refuses a trigger, by a decision with a problem, if it is one too many in its namespace, or if it may not
-// see the pods of its source.
+// admit refuses a trigger, by a decision with a problem, where the namespace has too many triggers, or the trigger may
+// not see the pods of its source.
 func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	if !r.find.amongOldest(r.t) {
 		d = stop(r.t.Status.State, stalled("TooManyTriggers", "delete some"+lookAgain, "namespace %s has more "+
@@ -87,7 +87,7 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	return d, nil
 }
 
-// Rights are all that the controller needs; its client sends nothing else.
+// Rights are all rights of the controller; the client sends nothing else.
 var Rights = append([]kube.Right{
 	{Resource: resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"},
 	{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
@@ -100,7 +100,7 @@ var Rights = append([]kube.Right{
 
 const targetRight = "targets of a RestartTrigger"
 
-// Rights are all that a `skiff restart` with this spec needs.
+// Rights are all rights of a `skiff restart` with this spec.
 func (s *Spec) Rights() []kube.Right {
 	rights := []kube.Right{
 		{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}

@@ -14,8 +14,8 @@ const (
 	// maxQuiet is how many debounces a restart waits for the source to become quiet: a source that never does must
 	// not prevent restarts for ever.
 	maxQuiet = 10
-	// A target that is waited for is read again after an eighth of the time that it was waited for already, within
-	// these bounds: a quick rollout is noticed at once, a stuck one costs two requests per minute.
+	// A target that a round waits for is read again after an eighth of the time waited so far, within these bounds: a
+	// quick rollout is noticed at once, a stuck rollout costs two requests per minute.
 	minPoll = time.Second
 	maxPoll = 30 * time.Second
 	// stuckAfter is when waiting for a target becomes a problem: the API's default of progressDeadlineSeconds.
@@ -32,7 +32,7 @@ type decision struct {
 	problem *health.Problem // what the user has to do something about
 	partial string          // which pods of a target no restart replaces; "": there are none
 	stale   bool            // read the targets and decide again: the rest is of no use before
-	cycle   []string        // the triggers on the way back to this one
+	cycle   []string        // the triggers on the way back to this trigger
 }
 
 // again asks for another run, unless an earlier one is asked for already.
@@ -42,8 +42,8 @@ func (d *decision) again(wait time.Duration, cause string) {
 	}
 }
 
-// decide returns what to do, given the targets as they were last read, in the rule's order. Nothing is done to a
-// target that was not read just now.
+// decide returns what to do, given the targets as last read, in the rule's order. Only targets read just now are acted
+// on.
 func decide(r *rule, s State, targets []target, now time.Time) decision {
 	d := decision{state: s.clone(), restart: -1}
 	d.state.align(r)
@@ -77,7 +77,7 @@ func decide(r *rule, s State, targets []target, now time.Time) decision {
 	if d.advance(r, targets, now) {
 		return d
 	}
-	// What is left of the round is halted: another restart includes it.
+	// The rest of the round is halted: another restart includes the rest.
 	if s := &d.state; s.Pending != nil {
 		round := s.Round
 		if s.Round = nil; d.start(r, targets, now) {
@@ -120,14 +120,14 @@ func (d *decision) start(r *rule, targets []target, now time.Time) bool {
 	}
 	at := now.UTC().Truncate(time.Second)
 	if s.LastRestart != nil && !at.After(s.LastRestart.Time) {
-		at = s.LastRestart.Time.Add(time.Second) // an annotation must differ from the one before it
+		at = s.LastRestart.Time.Add(time.Second) // an annotation must differ from the value before
 	}
 	s.Round = &Round{Time: at, Change: s.Pending.Change}
 	s.Pending = nil
 	return true
 }
 
-// advance goes on with the round. It returns false where all targets that are left in it are halted.
+// advance goes on with the round, and returns false where all remaining targets are halted.
 func (d *decision) advance(r *rule, targets []target, now time.Time) bool {
 	s := &d.state
 	at, left := s.Round.Time, false
@@ -139,11 +139,11 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) bool {
 		case t.live == nil && t.old(now):
 			d.stale = true
 			return true
-		case t.live == nil: // one that appears later is new, and needs no restart
+		case t.live == nil: // a target that appears later is new, and needs no restart
 			mine.Through, mine.RestartedAt = &at, nil
 			continue
 		case !same(mine.RestartedAt, at) && !t.annotated().Before(at):
-			s.restarted(r, i, t.live.UID) // by a skiff that was killed before it noted that, or by others
+			s.restarted(r, i, t.live.UID) // by a skiff that was killed before noting it, or by somebody else
 		}
 		restarted := same(mine.RestartedAt, at)
 		reason, message := t.busy()
@@ -206,7 +206,7 @@ func (d *decision) hold(t target, reason, message string, since, now time.Time) 
 	}
 }
 
-// reverted says whether an annotation that we have set was removed. Setting it again would be a fight, each round
+// reverted says whether an annotation set by us was removed. Setting the annotation again would be a fight, each round
 // of which is a rollout.
 func (d *decision) reverted(targets []target, now time.Time) bool {
 	for i, t := range targets {
@@ -232,9 +232,9 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 // retryRefused is the cause of a run that tries a refused restart again.
 const retryRefused = "retries the refused restart"
 
-// refused notes that the server has refused a restart. It is tried again after an eighth of the time that it was
-// tried for already, but at least every few minutes: the reason may be a missing right, a quota or a webhook, and
-// no event says when it is gone.
+// refused notes that the server has refused a restart. The next try is after an eighth of the time tried so far, but
+// at least every few minutes: the reason may be a missing right, a quota or a webhook, and no event says when the
+// reason is gone.
 func (d *decision) refused(l reading, err error, now time.Time) reading {
 	tried := now.Sub(d.state.Round.Time)
 	wait := min(max(tried/8, minPoll), controller.SlowDelay)

@@ -1,40 +1,37 @@
-// Package restart is the controller of the RestartTrigger custom resource: when pods of one application are
-// replaced, it restarts another one that depends on them, as `kubectl rollout restart` does. It is also `skiff
-// restart`, the same without a custom resource ([NewStandalone]).
+// Package restart is the controller of the RestartTrigger custom resource: when pods of one application are replaced,
+// the controller restarts another application that depends on those pods, as `kubectl rollout restart` does. Package
+// restart is also `skiff restart`, the same without a custom resource ([NewStandalone]).
 //
-// Its job is to notice what happened to the source pods (notice.go), to decide which target to restart when
-// (decide.go), to do that (reconcile.go), and to report it (observe.go). The first, the second and the last are pure
-// functions of the trigger's state, the pods, the targets and the time. `skiff restart` is the same reconcile of a
-// trigger that is kept elsewhere (standalone.go). It creates and deletes
-// nothing, and it rolls nothing out: the cluster's own controllers do, once the annotation of the pod template has
-// changed. So it is no operator.Definition, which is about children: a trigger has none, its decisions follow from its
-// status, and that is written before what follows from it and not after.
+// The job is to notice changes of the source pods (notice.go), to decide which target to restart when (decide.go), to
+// restart (reconcile.go), and to report (observe.go). Noticing, deciding and reporting are pure functions of the
+// trigger's state, the pods, the targets and the time. `skiff restart` is the same reconcile of a trigger that is kept
+// elsewhere (standalone.go). The controller creates and deletes nothing, and rolls nothing out: the cluster's own
+// controllers do, once the annotation of the pod template has changed. So there is no operator.Definition, which is
+// about children: a trigger has no children, decisions follow from the status, and the status is written before the
+// restart and not after.
 //
 // # What survives
 //
-// All that a decision needs is in the state ([State]): what is known of the source pods, the restart that is
-// pending, the one that is under way, the times of past ones. For a RestartTrigger it is in the status, for `skiff
-// restart` in an annotation of the first target. It is written before the restart that follows from it, by a write
-// that fails if it has changed meanwhile; and the value of the restart annotation is a time that is part of that
-// write. So a process that is killed at any point is followed by one that goes on there, and two that run at once
-// restart a target once.
+// All input of a decision is in the state ([State]): the known source pods, the pending restart, the restart under
+// way, the times of past restarts. For a RestartTrigger the state is in the status, for `skiff restart` in an
+// annotation of the first target. The state is written before the restart that follows from the state, by a write that
+// fails after a change by somebody else; and the value of the restart annotation is a time in that write. So a process
+// that is killed at any point has a successor that goes on there, and two processes at once restart a target once.
 //
-// # What keeps it from running in circles
+// # Why there are no circles
 //
-// Pods of a target never count as source pods. A trigger whose source would match the pods of its own target, or
-// whose restarts would come back to it through other triggers, is refused. A target is restarted only when nothing
-// else is rolled out on it, never more often than cooldown and budget allow, and no longer once the annotation was
-// removed.
+// Pods of a target never count as source pods. A trigger whose source would match the pods of its own target, or whose
+// restarts would come back through other triggers, is refused. A target is restarted only when nothing else is rolled
+// out there, never more often than cooldown and budget allow, and no longer once the annotation was removed.
 //
 // # What one namespace can cost or see
 //
-// Triggers and pods are found by indexes of their mirrors (find.go), so that triggers of other namespaces cost an
-// event of a pod nothing. At most 200 triggers of a namespace work, and pods of another namespace are a source only
-// where that one allows it (admit.go).
+// Triggers and pods are found by indexes of the mirrors (find.go), so that triggers of other namespaces cost an event
+// of a pod nothing. At most 200 triggers of a namespace work, and pods of another namespace are a source only where
+// the other namespace allows that (admit.go).
 //
-// Targets are read when something has to be decided about them, and when their pods change; in between nothing is
-// sent.
+// Targets are read when a decision is due, and when the targets' pods change; in between nothing is sent.
 //
-// Place on the event path: it is Reconcile, and runs on the controller's workers; the functions that find triggers
-// for a pod run on the goroutines of the mirrors. It starts no goroutine.
+// Place on the event path: the package is Reconcile, on the controller's workers; the functions that find triggers for
+// a pod run on the goroutines of the mirrors. No goroutine is started.
 package restart

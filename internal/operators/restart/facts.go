@@ -8,8 +8,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// facts are what people want to know of a trigger beside its conditions: what it watches and restarts, what it did
-// last, and when the next restart may be. They follow from the status, so a standby has them, too.
+// facts are the things to know about a trigger beside the conditions: the pods watched, the targets, the last
+// restarts, and when the next restart may be. All follow from the status, so a standby has the facts, too.
 func (r *reconciler) facts(object kube.Object) []controller.Fact {
 	t := object.(*RestartTrigger)
 	s := &t.Status

@@ -9,10 +9,9 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// finder finds triggers and pods by indexes of their mirrors: for an event of a pod the triggers that it matters
-// to, and for a trigger its pods and the other triggers that its restarts set off. Only triggers that watch pods
-// according to their status are found; the write of that status is an event, after which such a trigger looks at
-// its pods in any case.
+// finder finds triggers and pods by indexes of the mirrors: for an event of a pod the triggers concerned, and for a
+// trigger its pods and the other triggers set off by a restart. Only triggers that watch pods according to the status
+// are found; the write of a status is an event, after which the trigger looks at its pods in any case.
 type finder struct {
 	triggers *cache.Store[*RestartTrigger] // nil: there is one, a `skiff restart`
 	pods     *cache.Store[*pod]
@@ -76,9 +75,9 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 	triggers.Index(byCycle, func(t *RestartTrigger) []string { return t.Status.Cycle })
 }
 
-// in returns the triggers of a namespace, or of all where it is "", with a value of an index. Those of a namespace
-// that is not synced are missing: they are looked at when it is. So are those that are not held, which are not worked
-// on: they do not hide the others.
+// in returns the triggers of a namespace, or of all where the namespace is "", with a value of an index. Triggers of a
+// namespace that is not synced are missing, and looked at after the sync. Triggers that are not held are missing, too:
+// nothing works on those, and other triggers must not be hidden.
 func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	if f.triggers == nil {
 		return nil
@@ -92,8 +91,8 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	return found
 }
 
-// selecting returns the triggers whose source has pods with these labels, in the order of their keys, without those
-// that are known.
+// selecting returns the triggers whose source has pods with these labels, in the order of keys, without known
+// triggers.
 func (f *finder) selecting(namespace string, of kube.Labels, known map[*RestartTrigger]bool) []*RestartTrigger {
 	if len(f.in(bySource, "", namespace+"/")) == 0 {
 		return nil // as for most pods of a cluster
@@ -113,8 +112,7 @@ func (f *finder) selecting(namespace string, of kube.Labels, known map[*RestartT
 	return found
 }
 
-// forPod returns the triggers that a pod matters to: as a source, or because it belongs to a target, which has
-// changed then.
+// forPod returns the triggers that a pod matters to: as a source, or as a part of a target, which has changed then.
 func (f *finder) forPod(p *pod) (keys []kube.Key) {
 	found := f.selecting(p.Namespace, p.Labels, nil)
 	if ref, ok := ownerOf(&p.Meta); ok {
@@ -138,7 +136,7 @@ func (f *finder) forTrigger(t *RestartTrigger) (keys []kube.Key) {
 	return keys
 }
 
-// amongOldest says whether a trigger is one of the oldest of its namespace, those that work.
+// amongOldest says whether a trigger is among the oldest of the namespace, which work.
 func (f *finder) amongOldest(t *RestartTrigger) bool {
 	older := 0
 	for _, other := range f.in(all, t.Namespace, "") {
@@ -193,11 +191,11 @@ func (f *finder) targetPods(t *RestartTrigger, r *rule) (map[TargetRef]uint64, e
 	return pods, nil
 }
 
-// maxSteps bounds the search for a cycle. A cycle that is longer is not found; the cooldown bounds what it can do.
+// maxSteps bounds the search for a cycle. A longer cycle is not found; the cooldown bounds the harm.
 const maxSteps = 1000
 
-// cycle returns the shortest way on which the restarts of a trigger come back to it, as the keys of the triggers on
-// it; nil if they do not. targets are those of the trigger as they were just read.
+// cycle returns the shortest way on which the restarts of a trigger come back to the trigger, as keys of triggers;
+// nil: no way. targets are the trigger's targets as read just now.
 func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []string {
 	type step struct {
 		trigger *RestartTrigger

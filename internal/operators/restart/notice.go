@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// notice compares the pods with what was known of them. It returns what is known now, the changes that count for
-// the rule, in the order of the pods' names, and whether what is known has to be stored: an entry that no change
-// can follow from need not be. At most one change is reported of each pod. Where nothing is known yet, all pods are
-// taken as they are.
+// notice compares the pods with the known pods, and returns the pods now known, the changes that count for the rule,
+// in the order of the pods' names, and whether the new knowledge has to be stored: an entry that no change can follow
+// from need not be. At most one change is reported of each pod. Where nothing is known yet, all pods are taken as they
+// are.
 func notice(r *rule, known digest, pods []*pod) (now digest, changes []Change, store bool) {
 	now = digest{source: r.source, newest: known.newest, pods: map[string]entry{}}
 	pods = slices.Clone(pods)
@@ -62,7 +62,7 @@ func notice(r *rule, known digest, pods []*pod) (now digest, changes []Change, s
 	return now, changes, first || r.worthStoring(known, now)
 }
 
-// noticePod compares one pod with its entry.
+// noticePod compares a pod with the pod's entry.
 func (r *rule) noticePod(now *digest, p *pod, old entry, had bool) (found []Reason, note string) {
 	e := r.entryOf(p)
 	same := had && old.uid == e.uid
@@ -115,7 +115,7 @@ func (r *rule) add(changes []Change, pod, note string, found []Reason) []Change 
 	return changes
 }
 
-// entryOf is salted with what identifies the trigger, so that digests of two triggers cannot be compared.
+// entryOf is salted with the identity of the trigger, so that digests of two triggers cannot be compared.
 func (r *rule) entryOf(p *pod) entry {
 	e := entry{uid: hash(r.salt, p.UID), restarts: p.restarts(), lasting: p.lasting()}
 	if p.Status.PodIP != "" {
@@ -124,7 +124,7 @@ func (r *rule) entryOf(p *pod) entry {
 	return e
 }
 
-// prune forgets pods that are gone where there are too many: pods that exist matter more.
+// prune forgets pods that are gone where there are too many: present pods matter more.
 func (d digest) prune(limit int) {
 	for _, name := range slices.Sorted(maps.Keys(d.pods)) {
 		if len(d.pods) <= limit {
@@ -136,7 +136,8 @@ func (d digest) prune(limit int) {
 	}
 }
 
-// worthStoring says whether a process that started from old would decide otherwise than one that started from now.
+// worthStoring says whether a process that started from old would decide otherwise than a process that started from
+// now.
 func (r *rule) worthStoring(old, now digest) bool {
 	tooMany, before := len(now.pods) > r.maxPods, old.pods == nil || len(old.pods) > r.maxPods
 	switch {
@@ -155,14 +156,13 @@ func (r *rule) worthStoring(old, now digest) bool {
 	return r.has(PodDeleted) && len(old.pods) != len(now.pods)
 }
 
-// digest is what is known of the source pods: of each that has run, by name, enough to tell whether it is still the
+// digest is the known source pods: of each pod that has run, by name, enough to tell whether the pod is still the
 // same.
 //
-// As text it is one line, "v2 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. The line is bounded:
-// with more pods than the limit, or if it would become longer than maxDigest, it ends after NEWEST. A process that
-// starts from such a line only knows that a pod is new if it was created later than NEWEST, a time in whole
-// seconds; it does not learn of restarts, addresses and deletions that happened before. A running process has
-// everything in memory, and misses nothing.
+// As text a digest is a line, "v2 SOURCE NEWEST NAME=UID,RESTARTS,IP,FLAGS ...", sorted by name. The line is bounded:
+// with more pods than the limit, or beyond maxDigest, the line ends after NEWEST. A process that starts from such a
+// line knows new pods only by a creation later than NEWEST, a time in whole seconds, and does not learn of restarts,
+// addresses and deletions from before the start. A running process has everything in memory, and misses nothing.
 type digest struct {
 	source string           // what the rest is about; another source begins anew
 	newest time.Time        // when the newest pod that ran was created
@@ -175,11 +175,11 @@ type entry struct {
 	restarts int32
 	ip       string // "": not known
 	gone     bool   // the pod with this uid is not there any more
-	lasting  bool   // its name can come back: a StatefulSet's pod, or a bare one
+	lasting  bool   // the name can come back: a StatefulSet's pod, or a bare pod
 }
 
 const (
-	// maxDigest is a fraction of what an object in etcd may have (1.5 MiB), at the longest names that pods can have.
+	// maxDigest is a fraction of the size of an object in etcd (1.5 MiB), at the longest names of pods.
 	maxDigest = 64 << 10
 
 	digestVersion = "v2"
@@ -187,7 +187,7 @@ const (
 	flagLasting   = "l"
 )
 
-// hash shortens what parts are to 40 bits: a value is compared with one other, never searched for among many.
+// hash shortens parts to 40 bits: a value is compared with one other value, never searched for among many.
 func hash(parts ...string) string {
 	h := fnv.New64a()
 	for _, s := range parts {
@@ -225,7 +225,7 @@ func (d digest) encode(limit int) string {
 	return b.String()
 }
 
-// decodeDigest reads the text; false if it is not one of ours, for example empty because the trigger is new.
+// decodeDigest reads the text; false: no digest of skiff, for example empty because the trigger is new.
 func decodeDigest(text string) (digest, bool) {
 	words := strings.Fields(text)
 	if len(words) < 3 || words[0] != digestVersion {

@@ -164,8 +164,8 @@ func (r *rule) delayed(limit string) string {
 	return ""
 }
 
-// matching returns how many pods match. Where the last one has just gone, that is not said for a minute: it may be
-// replaced.
+// matching returns how many pods match. Where the last pod has just gone, the number stays for a minute: the pod may
+// be replaced.
 func (m *memory) matching(before *Status, generation int64, d *decision, n int32, now time.Time) int32 {
 	if n > 0 || before.MatchingPods == 0 || before.ObservedGeneration != generation {
 		m.emptyAt = time.Time{}
@@ -181,8 +181,8 @@ func (m *memory) matching(before *Status, generation int64, d *decision, n int32
 	return 0
 }
 
-// postpone returns how long the write of a status can wait that only records what was seen: a second, or a minute
-// if nothing but the number of pods has changed, which is different for a moment with each pod that is replaced.
+// postpone returns how long the write of a status with mere observations can wait: a second, or a minute if nothing
+// but the number of pods has changed, which is different for a moment with each replaced pod.
 func (m *memory) postpone(before, after *Status, d *decision, now time.Time) time.Duration {
 	if d.restart >= 0 || reflect.DeepEqual(after, before) || !reflect.DeepEqual(after.news(), before.news()) {
 		m.recordAt = time.Time{}
@@ -201,7 +201,7 @@ func (m *memory) postpone(before, after *Status, d *decision, now time.Time) tim
 	return wait
 }
 
-// news is the status without what only records: what was seen of pods, and messages.
+// news is the status without mere observations: the pods seen, and messages.
 func (s Status) news() Status {
 	s.MatchingPods, s.Seen, s.Suppressed, s.Pending, s.NextRestartTime = 0, "", 0, nil, nil
 	s.Conditions = slices.Clone(s.Conditions)
@@ -228,8 +228,8 @@ func (r *run) announce(ref TargetRef, live *workload, round *Round) {
 		Note: "restarted " + ref.String() + ": " + round.Note})
 }
 
-// recordNews records what is new in the conditions: what is wrong, and what a restart waits for. That the trigger is
-// ready again after each restart, and paused, is no news.
+// recordNews records the new parts of the conditions: a problem, and the reason for which a restart waits. A trigger
+// that is ready again after each restart, or paused, is no news.
 func (r *run) recordNews(ctx context.Context, d *decision, before, after []conditions.Condition) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, n := range conditions.EventsOf(before, after) {
@@ -249,7 +249,7 @@ func (r *run) recordNews(ctx context.Context, d *decision, before, after []condi
 		log.Info("the restart waits", "reason", is.Reason, "message", is.Message)
 	case is.Reason == pending:
 		_, limit := d.state.due(r.rule, r.now)
-		said := r.delay == "" && was.Reason == pending // by the process before this one
+		said := r.delay == "" && was.Reason == pending // by the process before
 		delayed := limit != debounce && r.delay != limit && !said
 		if r.delay = limit; delayed || was.Reason != pending {
 			log.Info("restart pending", "message", is.Message)

@@ -17,13 +17,14 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
-// recheck is how often a target that does not exist is looked for: no event says when it does.
+// recheck is how often a missing target is looked for: no event tells of the creation.
 const recheck = time.Minute
 
-// Manager is the field manager of restarts. It is not that of children: skiff declares nothing of a target.
+// Manager is the field manager of restarts, and not the manager of children: skiff declares nothing of a target.
 const Manager = "skiff-restart"
 
-// New returns the controller. It sends nothing before Run. A nil recorder means no Events; the caller runs it.
+// New returns the controller, which sends nothing before Run. A nil recorder means no Events; the caller runs the
+// recorder.
 func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
 	ts := controller.CustomResources[*RestartTrigger](s, resource)
@@ -47,7 +48,7 @@ func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controll
 	return c
 }
 
-// leave drops what is remembered of the triggers of a namespace that is no longer watched.
+// leave drops the memory of the triggers of a namespace that is no longer watched.
 func (r *reconciler) leave(namespace string) {
 	r.memories.Range(func(key, _ any) bool {
 		if key.(kube.Key).Namespace == namespace {
@@ -67,7 +68,7 @@ type reconciler struct {
 	floors     Floors
 	found      func(k kube.Key, p *health.Problem) // Report of the controller
 
-	memories sync.Map // kube.Key -> *memory, which belongs to the one reconcile of that trigger
+	memories sync.Map // kube.Key -> *memory, used by the one reconcile of the trigger
 }
 
 // triggers are where triggers and their status are kept, as by apply.Statuses.
@@ -77,7 +78,7 @@ type triggers interface {
 	Forget(k kube.Key)
 }
 
-// run is one reconcile of one trigger.
+// run is a reconcile of a trigger.
 type run struct {
 	*reconciler
 	*memory
@@ -87,7 +88,7 @@ type run struct {
 	source []*pod
 }
 
-// Reconcile brings a trigger's state up to date with its pods, and restarts a target if that is due.
+// Reconcile brings a trigger's state up to date with the source pods, and restarts a target where a restart is due.
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
 	t, ok, err := r.triggers.Get(key)
 	if err != nil {
@@ -101,15 +102,14 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	}
 	v, _ := r.memories.LoadOrStore(key, new(memory))
 	m := v.(*memory)
-	if m.uid != t.UID { // the first one, or one that was created anew
+	if m.uid != t.UID { // the first, or created anew
 		*m = memory{uid: t.UID, reads: map[TargetRef]reading{}}
 	}
 	d, err := (&run{reconciler: r, memory: m, t: t, now: time.Now()}).converge(ctx)
 	return controller.Wait(d.wait).Because(d.cause), err
 }
 
-// converge decides, writes the decision down, and carries it out. The decision that it returns says when to run
-// again.
+// converge decides, writes the decision down, and acts on the decision. The result says when to run again.
 func (r *run) converge(ctx context.Context) (decision, error) {
 	rl, err := newRule(r.t)
 	if err != nil {
@@ -217,9 +217,9 @@ func (r *run) fail(ctx context.Context, s State, err error) (decision, error) {
 	return d, errors.Join(err, r.report(ctx, &d))
 }
 
-// report writes the status, if it has changed, and records what is new in it. Where the trigger has changed or is
-// gone, nothing must be done for it any more: d says so then. What only records what was seen waits for what
-// follows within a second.
+// report writes the status after a change, and records the news in the status. Where the trigger has changed or is
+// gone, nothing must be done for the trigger any more: d says so then. Mere observations wait for more to write within
+// a second.
 func (r *run) report(ctx context.Context, d *decision) error {
 	r.now = time.Now()
 	before := &r.t.Status

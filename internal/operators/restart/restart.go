@@ -58,7 +58,7 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 	after.restarted(r.rule, d.restart, seen.live.UID)
 	live, err := r.restart(ctx, d.restart, &after)
 	switch {
-	case kube.IsNotFound(err), kube.IsConflict(err): // it was deleted, or another one has its name
+	case kube.IsNotFound(err), kube.IsConflict(err): // deleted, or another object has the name
 		clear(r.reads)
 		d.again(minPoll, "reads "+ref.String()+" again")
 		return d, nil
@@ -77,8 +77,8 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 	return d, r.report(ctx, &d)
 }
 
-// restart restarts a target as it was read, and no other object that may have its name by now. after is the state
-// that follows from it.
+// restart restarts a target as read, and no other object that may have the name by now. after is the state that
+// follows from the restart.
 func (r *run) restart(ctx context.Context, i int, after *State) (*workload, error) {
 	ref := r.rule.targets[i]
 	seen, live := r.reads[ref].live, new(workload)

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// DefaultDebounce is longer than the pauses within one operation (three pods evicted from one node), and short
-	// enough that users do not take it for a fault.
+	// DefaultDebounce is longer than the pauses within an operation (three pods evicted from one node), and short
+	// enough not to look like a fault.
 	DefaultDebounce = 10 * time.Second
-	// DefaultCooldown is about what a rollout of a few pods takes. It must not be zero: it bounds the damage of a
-	// source whose pods are replaced all the time.
+	// DefaultCooldown is about the length of a rollout of a few pods, and must not be zero: the cooldown bounds the
+	// damage of a source whose pods are replaced all the time.
 	DefaultCooldown = time.Minute
 
 	// maxDebounce and maxCooldown refuse what must be a mistake in the unit.
@@ -28,11 +28,11 @@ const (
 	// maxBudget bounds the times that have to be remembered; maxPer is a week.
 	maxBudget = 100
 	maxPer    = 7 * 24 * time.Hour
-	// maxTargets bounds a round: its targets are restarted one after the other.
+	// maxTargets bounds a round, which restarts target after target.
 	maxTargets = 16
 
-	// maxPods is how many source pods are remembered one by one in the status, at some 50 bytes each. Of more than
-	// that, a process that starts anew only knows when the newest one was created (see digest).
+	// maxPods is how many source pods the status remembers each, at some 50 bytes a pod. With more pods, a process
+	// that starts anew only knows when the newest was created (see digest).
 	maxPods = 500
 	// maxAnnotatedPods is the same for `skiff restart`, whose state is an annotation that a Deployment copies to
 	// its ReplicaSets.
@@ -48,15 +48,15 @@ type rule struct {
 	on                 []Reason
 	targets            []TargetRef
 	debounce, cooldown time.Duration
-	raised             string // says which of these two are not as the spec has them
+	raised             string // says which of both differ from the spec
 	budget             int    // rounds within per; 0: no limit
 	per                time.Duration
 	maxPods            int
 	suspended          bool // by the spec or by the annotation
 }
 
-// newRule checks what the schema of the CRD checks as well, because a cluster may have an older one, and what a
-// schema cannot check. An error names the field.
+// newRule checks again everything in the schema of the CRD, because a cluster may have an older CRD, and the rules
+// that a schema cannot express. An error names the field.
 func newRule(t *RestartTrigger) (*rule, error) {
 	s := &t.Spec
 	r := &rule{selector: s.Source.Selector.Requirements(), namespace: sourceNamespace(t), salt: t.UID,
@@ -88,8 +88,8 @@ func newRule(t *RestartTrigger) (*rule, error) {
 // Floors are the shortest debounce and cooldown that a RestartTrigger may have. The zero value has no floor.
 type Floors struct{ Debounce, Cooldown time.Duration }
 
-// DefaultFloors are the floors that the flags of skiff have by default. Without floors, a tenant whose pods are
-// replaced all the time restarts a workload each second or two; with these six times a minute at most.
+// DefaultFloors are the floors of skiff's flags by default. Without floors, a tenant whose pods are replaced all the
+// time restarts a workload each second or two; with these floors six times a minute at most.
 var DefaultFloors = Floors{Debounce: time.Second, Cooldown: 10 * time.Second}
 
 // raise lifts debounce and cooldown to the floors.
@@ -107,8 +107,8 @@ func (r *rule) raise(to Floors) {
 	}
 }
 
-// checkSelector refuses what a server would refuse, and a selector that could match every pod of a namespace: at least
-// one requirement has to be one that a pod only meets by having a label.
+// checkSelector refuses selectors that a server would refuse, and selectors that could match every pod of a namespace:
+// for at least one requirement a pod must have a label.
 func checkSelector(s labels.Requirements) error {
 	switch err := s.Check(); {
 	case len(s) == 0:
@@ -130,7 +130,7 @@ func sourceNamespace(t *RestartTrigger) string {
 	return t.Namespace
 }
 
-// check checks reasons and targets, and fills in what follows from them.
+// check checks reasons and targets, and fills in the rest.
 func (r *rule) check() error {
 	if !kube.ValidName(r.namespace) {
 		return fmt.Errorf("spec.source.namespace: %.100q is not the name of a namespace", r.namespace)
@@ -207,7 +207,7 @@ func names[S fmt.Stringer](list []S) (names []string) {
 	return names
 }
 
-// meant asks for the reason that a mistyped one is like.
+// meant asks for the reason most like a mistyped reason.
 func meant(on Reason) string {
 	var names []string
 	for _, r := range reasons {

@@ -15,11 +15,11 @@ import (
 
 // StateAnnotation on the first target holds the state of a `skiff restart`.
 //
-// It is there so that a Role is enough that lets it list pods and patch its targets. And several processes, one in
-// each pod of a proxy that has it as a sidecar, work together by it: the restart of the first target and the new
-// state are one PATCH that only holds for the version that was read, so that one of them restarts the target and
-// the others find that done. It is written with a restart, and once before the first one. A change that the process
-// did not act on before it died is found again, as a difference from the state at the last restart.
+// With the state there, a Role to list pods and patch targets is enough. And several processes, for example in each
+// pod of a proxy with skiff as a sidecar, work together: the restart of the first target and the new state are one
+// PATCH that only holds for the version read, so that one process restarts the target and the rest find the restart
+// done. The state is written with a restart, and once before the first restart. A change that a process died before
+// acting on is found again, as a difference from the state at the last restart.
 const StateAnnotation = "skiff.dev/restart-state"
 
 // Validate returns what is wrong with a spec, as an error that begins with the name of a field.
@@ -28,7 +28,7 @@ func (s *Spec) Validate() error {
 	return err
 }
 
-// in returns a trigger with a spec in a namespace. Its name and uid say where its state is.
+// in returns a trigger with a spec in a namespace. Name and uid say where the state is.
 func (s *Spec) in(namespace string) *RestartTrigger {
 	t := &RestartTrigger{Spec: *s}
 	t.Namespace, t.UID = namespace, namespace
@@ -39,9 +39,8 @@ func (s *Spec) in(namespace string) *RestartTrigger {
 	return t
 }
 
-// NewStandalone returns a controller that does what a RestartTrigger with that spec would do in the one namespace of
-// s. It watches the pods that the selector selects on the server, and sends nothing before Run. An error is a mistake
-// in the spec.
+// NewStandalone returns a controller that acts like a RestartTrigger with the spec in the one namespace of s. The
+// controller watches the pods selected on the server, and sends nothing before Run. An error is a mistake in the spec.
 func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Controller, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -59,8 +58,8 @@ func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Co
 	return run, nil
 }
 
-// standalone is the one trigger of a `skiff restart`, whose state is in an annotation of its first target. It has one
-// key, so its reconciles follow one another.
+// standalone is the one trigger of a `skiff restart`, whose state is in an annotation of the first target. There is
+// one key, so reconciles follow one another.
 type standalone struct {
 	client  *kube.Client
 	trigger *RestartTrigger // replaced by others, never changed
@@ -75,8 +74,8 @@ func (s *standalone) Get(kube.Key) (*RestartTrigger, bool, error) { return s.tri
 // Forget does nothing: the trigger is there as long as the process.
 func (s *standalone) Forget(kube.Key) {}
 
-// Write makes status the trigger's. It stores the state if there is none yet, or if that has not been done together
-// with a restart.
+// Write makes status the trigger's, and stores the state where there is none yet, or where no restart has stored the
+// state already.
 func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error) {
 	changed = !reflect.DeepEqual(from, status)
 	next := *t
@@ -102,8 +101,7 @@ func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status 
 	return changed, nil
 }
 
-// enter puts the state into the metadata of a PATCH that only holds for the version of the first target that was
-// read.
+// enter puts the state into the metadata of a PATCH that only holds for the version of the first target as read.
 func (s *standalone) enter(metadata map[string]any, live *workload, state *State) error {
 	text, err := json.Marshal(state)
 	if err != nil {
@@ -120,8 +118,8 @@ func (s *standalone) wrote(live *workload, state *State) {
 	s.stored, _ = live.Annotations.Get(StateAnnotation)
 }
 
-// read notes the first target, and takes over a state that this process has not written: of the process before this
-// one, or of another one beside it. It returns the trigger with that state.
+// read notes the first target, takes over a state written by another process, of before or beside this process, and
+// returns the trigger with the state.
 func (s *standalone) read(ctx context.Context, live *workload) *RestartTrigger {
 	s.first = live
 	if live == nil {

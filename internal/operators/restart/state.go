@@ -24,7 +24,7 @@ func stamp(now time.Time) time.Time {
 	return now.Add(time.Second - 1).UTC().Truncate(time.Second)
 }
 
-// absorb adds changes to the pending restart. The first one becomes the reason that is given for the restart.
+// absorb adds changes to the pending restart. The first becomes the stated reason of the restart.
 func (s *State) absorb(changes []Change, now time.Time) {
 	for _, c := range changes {
 		if s.Pending == nil {
@@ -50,8 +50,8 @@ func (s *State) align(r *rule) {
 	s.Targets = list
 }
 
-// forgive forgets which annotations should be there, after one was removed and the user has changed the trigger
-// since. Of the restart that was under way, nothing is repeated.
+// forgive forgets which annotations should be there, after a removed annotation and a later change of the trigger by
+// the user. Nothing is repeated of the restart under way.
 func (s *State) forgive() {
 	for i := range s.Targets {
 		t := &s.Targets[i]
@@ -116,7 +116,7 @@ func (s *State) restarted(r *rule, i int, uid string) {
 
 func same(t *time.Time, at time.Time) bool { return t != nil && t.Equal(at) }
 
-// memory is what is remembered of one trigger. It can be lost without harm: it saves requests, and knows more of
+// memory is the knowledge about a trigger that can be lost without harm: a memory saves requests, and knows more of
 // very many pods than the state may hold.
 type memory struct {
 	uid   string
@@ -127,22 +127,22 @@ type memory struct {
 	allowed  time.Time // when the source namespace was last seen to allow this trigger
 
 	delay        string // the limit that the pending restart waits for, as was said last; "": nothing was said
-	detail, seen detail // of the digest that is stored, and of the one that is to be stored
+	detail, seen detail // of the stored digest, and of the digest to store
 }
 
-// detail is a digest of pods that are too many for the state, with the summary that the state has in its place.
+// detail is a digest of too many pods for the state, with the summary stored in its place.
 type detail struct {
 	digest digest
 	text   string
 }
 
-// reading is a target as it was last read, or as the answer to its restart was.
+// reading is a target as last read, or as answered to the restart.
 type reading struct {
 	live *workload // nil: there was none
 	at   time.Time // when; zero: read it
-	pods uint64    // fingerprint of its pods at that time
+	pods uint64    // fingerprint of the pods at the time
 
-	refusal *health.Problem // of its restart, if the server has refused that; until it works
+	refusal *health.Problem // of a restart that the server has refused; until a restart works
 	retry   time.Time       // when to try that again
 }
 
@@ -166,7 +166,7 @@ func (m *memory) absorb(r *rule, s *State, pods []*pod, now time.Time) {
 	}
 }
 
-// sourcePods returns the pods that a rule is about: what it selects, without the pods of its own targets in the
+// sourcePods returns the pods of a rule: the selected pods, without the pods of the rule's own targets in the
 // namespace home.
 func sourcePods(r *rule, home string, all []*pod) (out []*pod) {
 	for _, p := range all {

@@ -13,7 +13,7 @@ import (
 // template, which the cluster rolls out.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// workload is what is read of a target of any kind: fields that a kind does not have stay zero.
+// workload is the part read of a target of any kind: fields that a kind does not have stay zero.
 type workload struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
@@ -53,7 +53,7 @@ type strategy struct {
 type target struct {
 	TargetRef
 	reading
-	other string // the RestartTrigger, not ours, that is restarting it now; "": none
+	other string // the RestartTrigger, not ours, of a restart under way; "": none
 }
 
 // old says that the target was not read just now.
@@ -88,19 +88,19 @@ const (
 	onDelete     = "TargetNotRolling"
 )
 
-// What is wrong with a target.
+// The faults of a target, as reasons of Degraded.
 const (
 	targetMissing = "TargetMissing"
 	reverted      = "Reverted"
 	partitioned   = "Partitioned"
 )
 
-// halted says that only a user can have the target roll out: other targets do not wait for that.
+// halted says that only a user can have the target roll out, so that other targets do not wait.
 func (t target) halted() bool {
 	return t.live != nil && (t.live.Spec.Paused || t.live.Spec.Strategy.Type == "OnDelete")
 }
 
-// partial says which of its pods a StatefulSet replaces at a restart, "" if that is all of them.
+// partial says which pods a StatefulSet replaces at a restart, "": all.
 func (t target) partial() string {
 	partition := int32(0)
 	if t.live != nil && t.Kind == "StatefulSet" && !t.halted() {
@@ -114,8 +114,8 @@ func (t target) partial() string {
 		"set it to 0 to have all of them replaced", t, max(0, want-partition), want, partition)
 }
 
-// busy says why the target cannot be restarted now, and how that shows; "" if it can. It reads the status as
-// `kubectl rollout status` does: one of an older generation says nothing.
+// busy says why the target cannot be restarted now, and how a reader sees that; "": possible. The status is read as
+// `kubectl rollout status` does: a status of an older generation says nothing.
 func (t target) busy() (reason, message string) {
 	w := t.live
 	s := &w.Status
@@ -162,13 +162,13 @@ func (t target) counts() (want, updated, total, available int32) {
 	return want, updated, total, available
 }
 
-// templateHashLabel is on every pod of a Deployment. Its value ends the name of the pod's ReplicaSet, after that of
-// the Deployment.
+// templateHashLabel is on every pod of a Deployment. The name of the pod's ReplicaSet is the name of the Deployment
+// and the value of the label.
 const templateHashLabel = "pod-template-hash"
 
-// ownerOf returns the workload that a pod belongs to by its labels and owners; false if it is none that could be a
-// target. It finds the Deployment of a ReplicaSet by the ReplicaSet's name, which is made of the Deployment's name and
-// the hash that is also a label of the pod: that needs neither a request nor a right on ReplicaSets.
+// ownerOf returns the workload of a pod by labels and owners; false: none that could be a target. The Deployment of a
+// ReplicaSet is found by the ReplicaSet's name, which is made of the Deployment's name and the hash, also a label of
+// the pod: neither a request nor a right on ReplicaSets is needed.
 func ownerOf(m *kube.Meta) (TargetRef, bool) {
 	o, ok := m.Controller()
 	switch {
@@ -182,8 +182,8 @@ func ownerOf(m *kube.Meta) (TargetRef, bool) {
 	return TargetRef{Kind: "Deployment", Name: name}, ok && h != "" && name != ""
 }
 
-// lasting says whether the pod's name can come back when the pod is gone: that of a StatefulSet's pod, of a Redis's,
-// of a bare one.
+// lasting says whether the pod's name can come back when the pod is gone: the name of a pod of a StatefulSet or a
+// Redis, or of a bare pod.
 func (p *pod) lasting() bool {
 	o, _ := p.Controller()
 	return o.Kind != "ReplicaSet" && o.Kind != "DaemonSet" && o.Kind != "Job" && o.Kind != "ReplicationController"

@@ -8,14 +8,14 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// What this controller watches and writes.
+// The resources that this controller watches and writes.
 var (
 	resource = kube.Resource{Group: "skiff.dev", Version: "v1alpha1", Plural: "restarttriggers",
 		Kind: "RestartTrigger"}
 	pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 	// namespaces say who may have their pods as a source.
 	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-	// targetKinds are what has a pod template, and a controller that rolls it out.
+	// targetKinds are the kinds with a pod template and a controller that rolls the template out.
 	targetKinds = map[string]kube.Resource{
 		"Deployment":  {Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
 		"StatefulSet": {Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"},
@@ -23,7 +23,7 @@ var (
 	}
 )
 
-// RestartTrigger is the custom resource. crds/restarttrigger.yaml says what its fields mean.
+// RestartTrigger is the custom resource. crds/restarttrigger.yaml describes the fields.
 type RestartTrigger = operator.Object[Spec, Status]
 
 // Spec is what the user wants.
@@ -36,7 +36,7 @@ type Spec struct {
 	Suspend  bool        `json:"suspend"`
 }
 
-// SourceSpec says which pods matter, and what about them.
+// SourceSpec says which pods matter, and which changes.
 type SourceSpec struct {
 	Selector  labels.Selector `json:"selector"`
 	Namespace string          `json:"namespace"` // "": the trigger's
@@ -69,31 +69,31 @@ const (
 
 var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunning, PodDeleted}
 
-// Status is what was seen and done. All of it is written, and null removes: so there is no omitempty.
+// Status is the observations and the deeds. All fields are written, and null removes: so there is no omitempty.
 type Status struct {
 	operator.Common
 	Selector        string     `json:"selector"`        // in kubectl's form; "": no pods are watched
 	TargetNames     string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
 	MatchingPods    int32      `json:"matchingPods"`    // source pods, running or not
 	NextRestartTime *time.Time `json:"nextRestartTime"` // of Pending; nil: it waits for no time
-	Cycle           []string   `json:"cycle"`           // of triggers that set off each other; this one first
+	Cycle           []string   `json:"cycle"`           // of triggers that set off each other; this trigger first
 	State
 }
 
-// State is what decisions are made from, and what has to survive the process. Its times are whole seconds in UTC.
+// State is the input of decisions, which has to survive the process. Times are whole seconds in UTC.
 type State struct {
 	LastRestart      *Restart       `json:"lastRestart"`
 	Restarts         int64          `json:"restarts"`         // rounds begun, in all
 	RestartsInWindow int32          `json:"restartsInWindow"` // of the budget, up to the last restart
 	Suppressed       int64          `json:"suppressed"`       // changes that got no restart of their own
-	Pending          *Pending       `json:"pending"`          // the restart that waits for its time
+	Pending          *Pending       `json:"pending"`          // the restart whose time has not come
 	Round            *Round         `json:"round"`            // the restart that is under way
 	Targets          []TargetStatus `json:"targets"`
 	Recent           []time.Time    `json:"recent"` // when the latest rounds began, as many as the budget counts
 	Seen             string         `json:"seen"`   // of the source pods: see digest
 }
 
-// Restart is one restart of one target.
+// Restart is a restart of a target.
 type Restart struct {
 	Time   time.Time `json:"time"`
 	Reason Reason    `json:"reason"`
@@ -101,14 +101,14 @@ type Restart struct {
 	Target string    `json:"target"` // "deployment/predixy"
 }
 
-// Change is one thing that happened to one source pod.
+// Change is something that happened to a source pod.
 type Change struct {
 	Reason Reason `json:"reason"`
 	Pod    string `json:"pod"`
 	Note   string `json:"note"` // for people: "pod redis-2 replaced, new IP"
 }
 
-// Pending is a restart that waits for its time.
+// Pending is a restart whose time has not come.
 type Pending struct {
 	Change           // the first one
 	First  time.Time `json:"first"` // when it was seen
@@ -126,12 +126,11 @@ type TargetStatus struct {
 	TargetRef
 	UID         string     `json:"uid"`         // of the object that RestartedAt is about
 	RestartedAt *time.Time `json:"restartedAt"` // the annotation that should be there; nil: none
-	Through     *time.Time `json:"through"`     // the last round that is over for it: rolled out, or it was not there
+	Through     *time.Time `json:"through"`     // the last round in which the target rolled out, or was absent
 	PodLabels   string     `json:"podLabels"`   // of its pod template, "app=web,tier=front"; "": not known
 }
 
-// pod is a pod as it is cached: only what a trigger can be about. Thousands of them may be of no interest to any
-// trigger.
+// pod is a pod as cached: only the fields that a trigger can be about. Thousands of pods may matter to no trigger.
 type pod struct {
 	kube.Meta `json:"metadata"`
 	Status    struct {

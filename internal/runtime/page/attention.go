@@ -14,7 +14,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// What an object, or a part of the process, is like, the worst first.
+// The states of an object, or of a part of the process, the worst first.
 const (
 	process   = "process"   // the process as a whole: no answer from the server, the lease is lost
 	missing   = "missing"   // a right or a resource
@@ -25,12 +25,12 @@ const (
 	waiting   = "waiting"   // not ready for more than slowAfter
 	// From here on nothing needs attention: what is paused is so on purpose.
 	paused      = "paused"
-	unknown     = "unknown"     // a hook that fails has not been asked about it
+	unknown     = "unknown"     // a failing hook has not been asked about the object
 	progressing = "progressing" // not ready yet, and not for long
 	well        = "well"
 )
 
-// attention are all states that need it, in a filter.
+// attention is a filter for all states that need a look.
 const attention = "attention"
 
 // healthy is the word for well, and another name of it in a filter.
@@ -60,10 +60,10 @@ const (
 	// maxTroubles and maxText bound an answer.
 	maxTroubles = 100
 	maxText     = 300
-	maxMessage  = 1024 // that of a condition that skiff writes
+	maxMessage  = 1024 // of a condition written by skiff
 )
 
-// Trouble is one thing that needs attention.
+// Trouble is an object or a part of the process that needs attention: the row of a Problem in skiff-state/1.
 type Trouble struct {
 	State      string    `json:"state"`
 	Controller string    `json:"controller,omitempty"`
@@ -71,7 +71,7 @@ type Trouble struct {
 	Namespace  string    `json:"namespace,omitempty"`
 	Name       string    `json:"name,omitempty"`
 	Reason     string    `json:"reason"`
-	Message    string    `json:"message,omitempty"` // of the condition that Reason is of, for those who may see it
+	Message    string    `json:"message,omitempty"` // of the condition with this Reason, for readers with the right
 	Since      time.Time `json:"since,omitzero"`
 	Failures   int       `json:"failures,omitempty"`
 	Next       time.Time `json:"next,omitzero"` // when it is tried again
@@ -85,7 +85,7 @@ func (t Trouble) compare(o Trouble) int {
 		cmp.Compare(t.Namespace, o.Namespace), cmp.Compare(t.Name, o.Name), cmp.Compare(t.Controller, o.Controller))
 }
 
-// Object names the object, or what else it is about.
+// Object names the object, the controller or the process.
 func (t Trouble) Object() string {
 	switch {
 	case t.Name != "":
@@ -101,7 +101,7 @@ func (t Trouble) Object() string {
 // first keeps the first of many in order, without holding all of them.
 type first struct {
 	limit int
-	after *Trouble // those up to this one are left out; nil: none
+	after *Trouble // rows up to this row are left out; nil: none
 	list  []Trouble
 	all   int
 }
@@ -118,7 +118,7 @@ func (f *first) add(t Trouble) {
 	}
 }
 
-// ofProcess adds what concerns no single object. The texts of others are only for readers with the token.
+// ofProcess adds the Problems that concern no single object. Only readers with the token get the texts of others.
 func (p *Page) ofProcess(add func(Trouble)) {
 	for _, problem := range p.o.Process() {
 		t := Trouble{State: process, Reason: kube.Printable(problem.Public, maxText), Since: problem.Since}
@@ -148,7 +148,7 @@ func (p *Page) ofProcess(add func(Trouble)) {
 	}
 }
 
-// then is the next step for a Problem, with the text of others for those who may read it.
+// then is the next step for a Problem, with the text of others for readers with the right.
 func (p *Page) then(problem health.Problem) string {
 	text := kube.Printable(problem.Next, maxText)
 	if p.open() && problem.Quoted != "" {
@@ -157,7 +157,7 @@ func (p *Page) then(problem health.Problem) string {
 	return text
 }
 
-// signs are the conditions that say what state an object is in, the worst first.
+// signs are the conditions that decide the state of an object, the worst first.
 var signs = []struct {
 	state, conditionType string
 	status               conditions.Status
@@ -186,8 +186,8 @@ var steps = map[string]string{
 	paused:    "skiff changes nothing for it until the pause is removed",
 }
 
-// message is the message of a condition of an object as the reader may see it: without the token, what skiff itself
-// says of the Problem.
+// message is the message of a condition of an object as the reader may see it: without the token, the words of skiff
+// for the Problem.
 func (p *Page) message(o *controller.Owner, c conditions.Condition) string {
 	switch {
 	case p.open():
@@ -198,7 +198,7 @@ func (p *Page) message(o *controller.Owner, c conditions.Condition) string {
 	return ""
 }
 
-// open says that readers may see what others have said, and what may repeat an object.
+// open says that readers may see the words of others, and texts that may repeat an object.
 func (p *Page) open() bool { return p.o.Token != nil || p.o.Open }
 
 // failed is a trouble whose object fails.
@@ -213,7 +213,7 @@ func (p *Page) failed(t Trouble, f controller.Failing) Trouble {
 	return t
 }
 
-// glance is what all objects have in common that are looked at together.
+// glance is the common knowledge of a look at all objects.
 type glance struct {
 	now    time.Time
 	silent map[string][]string // of a controller: the namespaces in which a hook of it fails
@@ -229,7 +229,7 @@ func (p *Page) glance() glance {
 	return g
 }
 
-// unasked says that the state of an object is of a time before its hook failed: the run that asks waits for the hook.
+// unasked says that the state of an object dates from before its hook failed: the next run waits for the hook.
 func (g glance) unasked(c *controller.Controller, o *controller.Owner) bool {
 	if o.Next.IsZero() || len(g.silent) == 0 {
 		return false

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// axis is the time axis of a picture. While a run waits or works it is roughly to scale; the quiet times in between
-// are shortened, or the milliseconds of the runs could not be seen beside the hours between them. Each says
-// how long it was.
+// axis is the time axis of a picture. While a run waits or works, time is roughly to scale; quiet times in between are
+// shortened, or the milliseconds of the runs could not be seen beside the hours between runs. Each quiet time says how
+// long.
 type axis struct {
 	times []time.Time // the bounds of all parts, ascending
 	at    []float64   // where these are
 	quiet []bool      // that the part which ends there is a quiet time; false for the first
 }
 
-// The widths of a part before all are scaled to fit: by the square root of its milliseconds, so that a part that
-// takes a hundred times as long is ten times as wide, within bounds that leave room for its label.
+// The widths of a part before all are scaled to fit: the square root of the milliseconds, so that a part of a hundred
+// times the length is ten times as wide, within bounds that leave room for a label.
 const (
 	mostBusy              = 160
 	leastQuiet, mostQuiet = 52, 90
 )
 
-// newAxis makes an axis from left to right for all these times. least is the least width of what goes on at a time; 0:
-// nothing does.
+// newAxis makes an axis from left to right for all these times. least is the least width of the part after a time; 0:
+// nothing goes on then.
 func newAxis(times []time.Time, left, right float64, least func(time.Time) float64) *axis {
 	times = slices.CompactFunc(slices.SortedFunc(slices.Values(times), time.Time.Compare), time.Time.Equal)
 	a := &axis{times: times, at: make([]float64, len(times)), quiet: make([]bool, len(times))}

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/runtime/history"
 )
 
-// This file shows what there is to know about one object beside its state: what it is about, and its children.
+// This file shows the facts about an object beside the state: the subject, and the children.
 
 // hasDetails says whether there is anything for showDetails.
 func (o Owner) hasDetails() bool { return o.Declared > 0 || len(o.Facts) > 0 }
@@ -99,8 +99,8 @@ func lately(t time.Time) markup {
 	return moment(t)
 }
 
-// inWords are conditions as people say them, those of one reason together. What is usual is left out: that nothing is
-// degraded, or paused.
+// inWords are conditions as people say them, with equal reasons together. The usual is left out: nothing is degraded,
+// or paused.
 func inWords(all []ConditionWord) markup {
 	var reasons []string
 	of := map[string][]string{}

@@ -14,15 +14,11 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// style is that of the page: one column of tables, light or dark as the reader has it. State is a word, and its colour
-// only repeats it.
-//
-//go:embed page.css
+// style is the style of the page: a column of tables, light or dark by the reader's choice. State is a word, and a
+// colour only repeats the word.
 var style string
 
-// script has a page follow what happens; without it the page is loaded anew every ten seconds.
-//
-//go:embed page.js
+// script has a page follow the events; without script the page is loaded anew every ten seconds.
 var script string
 
 // policy is the Content-Security-Policy: nothing but the style and the script of the page, and its own data.
@@ -162,7 +158,7 @@ func (l Place) html(role string) markup {
 	return `<span class="place">` + joined(" · ", parts...) + `</span>`
 }
 
-// section is a part of a page that the script fetches anew, from src, when a version that it follows is another one.
+// section is a part of a page. The script fetches the part anew, from src, when the version behind it changes.
 func (w *writer) section(r *http.Request, src, follows string, inner markup) {
 	if fragment(r) {
 		w.add(inner)
@@ -184,7 +180,7 @@ func (p *Page) whole(out *writer, r *http.Request) {
 	}
 }
 
-// panel is one of them. One that fails does not take the others along.
+// panel is a panel of the page. A panel that fails leaves the rest of the page alone.
 func (p *Page) panel(out *writer, name string, r *http.Request) {
 	part := panels[name]
 	var inner writer
@@ -216,7 +212,7 @@ func word(state string) markup {
 	return `<span class="state ` + text(s[0]) + `">` + text(s[1]+` `+Word(state)) + `</span>`
 }
 
-// moment is a time as it was before now, with the time itself for those who point at it. The script counts on.
+// moment is a time as the span before now, with the exact time for readers who point there. The script counts on.
 func moment(t time.Time) markup { return momentOf("", t) }
 
 // momentOf is one whose time is in each of the news, under a name.
@@ -232,7 +228,7 @@ func momentOf(name string, t time.Time) markup {
 	return `<time` + live + ` datetime="` + at + `" title="` + at + `">` + text(relative(time.Since(t))) + `</time>`
 }
 
-// planned is when something may happen; once that time has come it is now. The script counts on.
+// planned is when something may happen, and "now" once the time has come. The script counts on.
 func planned(t time.Time) markup {
 	at, shown := text(t.UTC().Format(time.RFC3339)), "now"
 	if until := time.Until(t); until > time.Second/2 {
@@ -258,7 +254,7 @@ func age(t time.Time) markup {
 // table begins a table. A column that begins with # has numbers.
 func (w *writer) table(caption string, columns ...string) { w.tableIn("wide", caption, columns...) }
 
-// tallTable begins one that scrolls by itself where it has many rows.
+// tallTable begins a table that scrolls by itself where there are many rows.
 func (w *writer) tallTable(caption string, columns ...string) {
 	w.tableIn("wide tall", caption, columns...)
 }
@@ -286,7 +282,7 @@ func (w *writer) tableIn(class, caption string, columns ...string) {
 	w.put(`</tr></thead><tbody>`)
 }
 
-// keyed adds a row; cells are HTML. The key, another one for each row of a table, tells the script which row it was
+// keyed adds a row; cells are HTML. The key, different for each row of a table, tells the script which row was there
 // before, so that an update moves neither focus nor selection.
 func (w *writer) keyed(key string, cells ...markup) {
 	w.put(`<tr data-key="%s">`, key)
@@ -310,12 +306,12 @@ func (w *writer) end() { w.put(`</tbody></table></div>`) }
 // number is a cell with one.
 func number(v any) markup { return text(fmt.Sprintf("#%v", v)) }
 
-// command is a line for a terminal, with a button that copies it.
+// command is a line for a terminal, with a button to copy the line.
 func command(line string) markup {
 	return `<code>` + text(line) + `</code> ` + copyButton
 }
 
-// copyButton is the button behind a code that copies it.
+// copyButton is the button behind a code, to copy the code.
 const copyButton markup = `<button type="button" class="copy">copy</button>`
 
 // ref is the name of an object as a link to its page.

@@ -13,7 +13,7 @@ import (
 // allObjects leads back.
 const allObjects markup = `<p><a href="/debug/#owners">← all objects</a></p>`
 
-// showObject is the page of one object: how it is, what happened as a picture, the same as a table, its children.
+// showObject is the page of an object: the state, the events as a picture and as a table, the children.
 func showObject(w *writer, a ObjectAnswer) {
 	o := a.Owner
 	name := o.Object()
@@ -108,8 +108,8 @@ func (p picture) failures() (n int) {
 	return n
 }
 
-// table says the same as the picture, the newest run first, and after it what the runs before these did. The runs may
-// be those of several controllers.
+// table says the same as the picture, the newest run first, and at the end a summary of earlier runs. The runs may be
+// of several controllers.
 func (p picture) table(w *writer, several bool) {
 	w.tallTable("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
 		"Cause", "#Waited", "#Took", "Writes", "Result")

@@ -31,7 +31,7 @@ type Owner struct {
 	Omitted    int             `json:"childrenOmitted,omitempty"`
 }
 
-// Child is one object that exists, or should, because of another.
+// Child is an object that exists, or should, because of another object.
 type Child struct {
 	Kind      string         `json:"kind"`
 	Namespace string         `json:"namespace,omitempty"`
@@ -46,14 +46,14 @@ type Child struct {
 	written string // as writes name it
 }
 
-// Fact is one thing to know about an object beside its conditions.
+// Fact is something to know about an object beside the conditions.
 type Fact struct {
 	Name  string    `json:"name"`
 	Value string    `json:"value,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 }
 
-// ConditionWord is a condition, with its message for those who may see it.
+// ConditionWord is a condition, with the message for readers with the right.
 type ConditionWord struct {
 	Type    string            `json:"type"`
 	Status  conditions.Status `json:"status"`
@@ -89,7 +89,7 @@ func readFilter(q url.Values) filter {
 	return f
 }
 
-// query is what asks for the same page of objects again, with one of them unfolded.
+// query asks for the same page of objects again, with an object unfolded.
 func (f filter) query(open string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Search, "kind": f.Kind, "namespace": f.Namespace,
@@ -109,13 +109,13 @@ func (t Trouble) place() string {
 	return strings.Join([]string{t.State, t.Kind, t.Namespace, t.Name, t.Controller}, "/")
 }
 
-// next is the query of the page behind the one that ends with t.
+// next is the query of the page after t.
 func (f filter) next(t Trouble) string {
 	f.After = &t
 	return f.query("")
 }
 
-// none says that all objects are asked for, from the first one on.
+// none says that all objects are asked for, from the first on.
 func (f filter) none() bool {
 	return f.Search == "" && f.Kind == "" && f.Namespace == "" && f.State == "" && f.After == nil
 }
@@ -128,7 +128,7 @@ func (f filter) takesState(state string) bool {
 // everything is any state, in a filter.
 const everything = "all"
 
-// Owners is what /debug/owners answers. Of each way to choose objects, it says how many there would be.
+// Owners is the answer of /debug/owners, with the number of objects for each way to choose.
 type Owners struct {
 	Format     string  `json:"format"`
 	All        int     `json:"all"` // that the filter takes
@@ -151,7 +151,7 @@ type Count struct {
 // counts counts objects by a name.
 type counts map[string]int
 
-// most returns the largest counts, by name. Of namespaces there may be thousands.
+// most returns the largest counts, by name. There may be thousands of namespaces.
 func (c counts) most() (out []Count) {
 	for name, n := range c {
 		out = append(out, Count{name, n})
@@ -167,7 +167,7 @@ func (c counts) most() (out []Count) {
 // maxCounts bounds a list to choose from.
 const maxCounts = 100
 
-// owners returns a page of them, the worst first. Only that page is held, however many there are.
+// owners returns a page of objects, the worst first. Only the page is held in memory, however many objects there are.
 func (p *Page) owners(f filter) Owners {
 	g := p.glance()
 	found := first{limit: perPage + 1, after: f.After}
@@ -241,7 +241,7 @@ func (p *Page) example() string {
 // path names an object: KIND/NAMESPACE/NAME.
 func (t Trouble) path() string { return t.Kind + "/" + t.Namespace + "/" + t.Name }
 
-// row is an object with what is shown of it beside its state.
+// row is an object with the facts beside the state.
 func (p *Page) row(t Trouble, c *controller.Controller, o controller.Owner) Owner {
 	out := Owner{Trouble: t, Created: o.Created, Deleting: o.Deleting, Conditions: []ConditionWord{}}
 	for _, one := range o.Conditions[:min(len(o.Conditions), maxConditions)] {
@@ -268,7 +268,7 @@ func (p *Page) row(t Trouble, c *controller.Controller, o controller.Owner) Owne
 	return out
 }
 
-// own is the message of a condition, unless that refers to another one.
+// own is the message of a condition, unless the message refers to another condition.
 func (p *Page) own(o *controller.Owner, c conditions.Condition) string {
 	if _, refers := conditions.Refers(o.Conditions, c); o.Foreign || refers {
 		return ""
@@ -276,7 +276,7 @@ func (p *Page) own(o *controller.Owner, c conditions.Condition) string {
 	return p.message(o, c)
 }
 
-// childOrder is that of the states of children, what is missing first.
+// childOrder is the order of the states of children, missing children first.
 var childOrder = []apply.State{apply.Missing, apply.NotReady, apply.Deleting, apply.Exists, apply.Ready}
 
 func childOf(s apply.Shown) Child {
@@ -289,7 +289,7 @@ func childOf(s apply.Shown) Child {
 	return c
 }
 
-// addWrites adds the last write of the runs that are kept: of each object, and of the children that are there.
+// addWrites adds the last write of the runs in memory: of each object, and of the present children.
 func (p *Page) addWrites(owners []Owner) {
 	of := make(map[string]*Owner, len(owners))
 	for i := range owners {
@@ -315,8 +315,8 @@ func (p *Page) addWrites(owners []Owner) {
 	})
 }
 
-// find returns the object of a kind under a key, once for each controller that works for it, the worst first. Of these
-// one has the name; "": any.
+// find returns the object of a kind under a key, once for each controller of the object, the worst first. A controller
+// may have the name; "": any.
 func (p *Page) find(kind string, k kube.Key, name string) (rows []Owner) {
 	g := p.glance()
 	for _, c := range p.o.Controllers() {

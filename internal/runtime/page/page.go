@@ -1,8 +1,11 @@
-// Package page is the live page of a process: whether it is well, what is broken and since when, and what has
-// happened lately and why. It reads what the controllers know already, and shows names, kinds, reasons, causes and
-// codes, but no content of an object: an error has its text only for readers with the token.
+// Package page is the live page of a process: whether the process is well, the broken objects and since when, and the
+// recent events with causes.
 //
-// It runs on the goroutines of the HTTP server that the manager opens; a goroutine of the manager takes the samples.
+// The page reads the state of the controllers, and shows names, kinds, reasons, causes and codes, but no content of an
+// object: the text of an error is for readers with the token only.
+//
+// The package runs on the goroutines of the HTTP server that the manager opens; a goroutine of the manager takes the
+// samples.
 package page
 
 import (
@@ -76,14 +79,14 @@ type State struct {
 	Version   string    `json:"version"`
 	Started   time.Time `json:"started"`
 	Leader    string    `json:"leader,omitempty"`
-	Standby   bool      `json:"standby,omitempty"`    // the controllers of this process wait until it leads
+	Standby   bool      `json:"standby,omitempty"`    // the controllers of this process wait for the lead
 	Contact   time.Time `json:"lastContact,omitzero"` // with the API server
 	OldestAt  time.Time `json:"oldestWatch,omitzero"` // the last contact of the watch that is silent for longest
 	OldestOf  string    `json:"oldestWatchOf,omitempty"`
 	Attention []Trouble `json:"attention"`
 	Omitted   int       `json:"attentionOmitted,omitempty"`
 	Owners    int       `json:"owners"`
-	// Of these are paused, or not known, or have become not ready only lately.
+	// Owners that are paused, or not known, or have become not ready only lately.
 	Paused      int     `json:"paused,omitempty"`
 	Unknown     int     `json:"unknown,omitempty"`
 	Progressing int     `json:"progressing,omitempty"`
@@ -154,7 +157,7 @@ func (p *Page) role() string {
 
 func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 
-// banner says it in one sentence. What is paused on purpose needs no attention.
+// banner sums the state up in a sentence. An object paused on purpose needs no attention.
 func banner(s State, troubles int) Banner {
 	if troubles == 0 {
 		text := fmt.Sprintf("All is well. %s as declared.",
@@ -217,7 +220,7 @@ func (p *Page) queues() []Queue {
 	return out
 }
 
-// Hook is a program or an endpoint that a controller calls. The times are bounds that hold.
+// Hook is a program or an endpoint called by a controller. The times are upper bounds.
 type Hook struct {
 	Controller  string    `json:"controller"`
 	Hook        string    `json:"hook"`
@@ -228,8 +231,8 @@ type Hook struct {
 	LastError   string    `json:"lastError,omitempty"` // its kind
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	Failing     bool      `json:"failing,omitempty"` // its last call failed
-	Parked      bool      `json:"parked,omitempty"`  // it fails for all, and gets one call at a time
-	FailsIn     []string  `json:"failsIn,omitempty"` // the namespaces in which that is so; "": of parents without one
+	Parked      bool      `json:"parked,omitempty"`  // fails for all, and gets a call at a time
+	FailsIn     []string  `json:"failsIn,omitempty"` // the namespaces with a failing hook; "": of parents without a namespace
 }
 
 // maxHooks bounds an answer.

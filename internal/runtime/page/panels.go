@@ -71,7 +71,7 @@ func nextTry(t Trouble) markup {
 	return joined(", ", next, failed)
 }
 
-// toDo is what is wrong or, where that may not be said, what to do.
+// toDo is the message or, where the reader may not see a message, the next step.
 func toDo(t Trouble) markup {
 	if t.Message != "" {
 		return text(t.Message)
@@ -96,7 +96,7 @@ func showOwners(w *writer, data any, _ *http.Request) {
 	}
 	columns := []string{"State", "Object", "Children", "What it says", "Since", "Next try", "#Last write", "#Age"}
 	w.foldTable(health.Count(o.All, "object", "objects")+", the worst first.", columns...)
-	times := map[string]int{} // an object is there once for each controller that works for it
+	times := map[string]int{} // an object is there once for each of its controllers
 	for _, one := range o.Owners {
 		times[one.path()]++
 	}
@@ -129,7 +129,7 @@ func showExample(w *writer, example string) {
 		"kubectl apply -f - <<'END'\n"+example+"END", copyButton)
 }
 
-// says is what there is to say about an object beside its state.
+// says is the text about an object beside the state.
 func says(one Owner) markup {
 	if one.Reason == "" || one.State == progressing {
 		return inWords(one.Conditions)
@@ -174,7 +174,7 @@ func showFilter(w *writer, o Owners) {
 	w.put(`<button>Show</button></form>`)
 }
 
-// choice is a list to choose from. What is chosen is in it, whatever there is.
+// choice is a list to choose from. The chosen value is always in the list.
 func choice(w *writer, name, label, chosen string, from []Count) {
 	w.put(`<label>%s <select name="%s" id="%s"><option value="" data-key="%s">all</option>`, label, name, name, name)
 	if i := slices.IndexFunc(from, func(c Count) bool { return c.Name == chosen }); i < 0 && chosen != "" {
@@ -191,7 +191,7 @@ func choice(w *writer, name, label, chosen string, from []Count) {
 	w.put(`</select></label> `)
 }
 
-// unfold is how many children are ready, as a link that shows them below the row, or hides them again.
+// unfold is how many children are ready, as a link that shows the children below the row, or hides the children again.
 func unfold(one Owner, f filter, open bool) markup {
 	words := fmt.Sprintf("%d of %d ready", one.Ready, one.Declared)
 	switch {

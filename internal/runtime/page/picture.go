@@ -9,8 +9,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Where the lanes of the picture are, in pixels from the top, and what its texts need. All that is horizontal is in
-// parts of the width, so that the picture is as wide as the window and its texts are always as large as they are here.
+// Where the lanes of the picture are, in pixels from the top, and the room for texts. Horizontal lengths are parts of
+// the width, so that the picture is as wide as the window and texts always have the same size.
 const (
 	causeLane, waitLane, runLane, writeLane, clusterLane = 46, 106, 146, 190, 246
 	pictureHeight                                        = 284
@@ -66,10 +66,10 @@ func (p picture) draw(w *writer, now time.Time) {
 	w.put(`</svg></div>`)
 }
 
-// The least widths of a run while it waits, and while it works, which has its label and marks.
+// The least widths of a run while waiting, and while working, which has a label and marks.
 const leastWaiting, leastWorking = 8, 40
 
-// leastWidth is that of what goes on at a time; 0: no run does.
+// leastWidth is the least width of the part after a time; 0: no run goes on.
 func (p picture) leastWidth(t time.Time) (least float64) {
 	for _, run := range p.runs {
 		switch {
@@ -86,8 +86,8 @@ func (p picture) leastWidth(t time.Time) (least float64) {
 // causeRow is a row of texts.
 type causeRow struct{ end float64 }
 
-// place finds the row in which a text of so many letters has room: it begins where it belongs, or ends at the right
-// edge if it would go beyond that. It may have fewer letters where no row has the room.
+// place finds the row in which a text of so many letters has room: the text begins at its mark, or ends at the right
+// edge where the room is too small. Where no row has room, the text has fewer letters.
 func place(rows []causeRow, at float64, letters int) (row int, x float64, end bool, room int) {
 	width := float64(letters) * letter
 	from := at
@@ -111,7 +111,7 @@ func place(rows []causeRow, at float64, letters int) (row int, x float64, end bo
 	return row, from, false, min(int((rightEdge-from)/letter), letters)
 }
 
-// drawRun draws one run: why, how long it waited and worked, and what it wrote.
+// drawRun draws a run: the cause, the wait, the work, and the writes.
 func (p picture) drawRun(w *writer, a *axis, rows []causeRow, run history.Run) {
 	due, began, ended := a.x(run.Due), a.x(run.Began), a.x(run.Ended)
 	w.put(`<g><title>%s</title>`, p.words(run))
@@ -136,7 +136,7 @@ func (p picture) drawRun(w *writer, a *axis, rows []causeRow, run history.Run) {
 	w.put(`</g>`)
 }
 
-// drawWrites draws a mark with its number for each write of a run. Marks that would cover each other go below one
+// drawWrites draws a mark with a number for each write of a run. Marks that would cover each other go below one
 // another.
 func (p picture) drawWrites(w *writer, a *axis, run history.Run) {
 	last := [3]float64{-100, -100, -100} // where the last mark of each row is
@@ -158,7 +158,7 @@ func (p picture) drawWrites(w *writer, a *axis, run history.Run) {
 	}
 }
 
-// drawStrip draws when the runs before these were, to scale, in one line.
+// drawStrip draws the times of earlier runs, to scale, in a line.
 func (p picture) drawStrip(w *writer) {
 	if len(p.all) == len(p.runs) {
 		return
@@ -183,7 +183,7 @@ func (p picture) drawStrip(w *writer) {
 		percent(leftEdge), clock(first), percent(rightEdge), clock(last), p.pictured())
 }
 
-// clock is a time of the day, and the day if that was another one.
+// clock is a time of the day, and the day if not today.
 func clock(t time.Time) string {
 	if time.Since(t) > 20*time.Hour {
 		return t.UTC().Format("Jan 2 15:04:05")

@@ -13,7 +13,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file shows the pods of an object. They are read when its page is opened: skiff watches few of them.
+// This file shows the pods of an object, read when the object's page is opened: skiff watches few pods.
 
 const (
 	// podsAge is for how long what was read is shown, to all tabs: a page is made anew each second while runs go on.
@@ -36,7 +36,7 @@ type Pods struct {
 	Problem string    `json:"problem,omitempty"` // why they were not read
 }
 
-// Pod is one of them.
+// Pod is a pod of an object.
 type Pod struct {
 	Name    string    `json:"name"`
 	Of      string    `json:"partOf,omitempty"`
@@ -78,7 +78,7 @@ func (p *Page) pods(ctx context.Context, o Owner) *Pods {
 	return out
 }
 
-// podsOf is what a reader may see of pods. What others say about them may repeat what is in the object.
+// podsOf is the part of pods that a reader may see. Messages of others about pods may repeat the object.
 func (p *Page) podsOf(read controller.Pods, err error) *Pods {
 	out := &Pods{Read: time.Now(), All: len(read.List), More: read.More, List: []Pod{}}
 	if err != nil {

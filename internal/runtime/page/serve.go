@@ -31,7 +31,7 @@ var headers = map[string]string{
 	"Cross-Origin-Resource-Policy": "same-origin",
 }
 
-// panel is one part of the page: its data, and the same in HTML.
+// panel is a part of the page: data, and the same as HTML.
 type panel struct {
 	data func(p *Page, r *http.Request) any
 	html func(w *writer, data any, r *http.Request)
@@ -41,7 +41,7 @@ var panels = map[string]panel{
 	"state": {func(p *Page, _ *http.Request) any { return p.State() }, showState},
 	"owners": {func(p *Page, r *http.Request) any {
 		f := readFilter(r.URL.Query())
-		f.brokenFirst = !wantsJSON(r) // a program gets what it asks for
+		f.brokenFirst = !wantsJSON(r) // a program gets the requested form
 		return p.owners(f)
 	}, showOwners},
 	"timeline": {func(p *Page, r *http.Request) any {
@@ -81,8 +81,8 @@ func (p *Page) Handler() http.Handler {
 	return p.guard(mux)
 }
 
-// guard refuses who may not read the page. A page of another site that has its name point to this machine (DNS
-// rebinding) is recognized by the Host header.
+// guard refuses requests without the right to read the page. A page of another site whose name points to this machine
+// (DNS rebinding) is recognized by the Host header.
 func (p *Page) guard(next http.Handler) http.Handler {
 	policy := policy()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func (p *Page) guard(next http.Handler) http.Handler {
 		case site == "cross-site" && mode != "navigate":
 			http.Error(w, "another site may only link to this page", http.StatusForbidden)
 		case !p.authorized(r):
-			if mode == "" || mode == "navigate" { // the script says itself that it is refused: no dialog over the page
+			if mode == "" || mode == "navigate" { // the script shows the refusal itself: no dialog over the page
 				w.Header().Set("WWW-Authenticate", `Basic realm="skiff"`)
 			}
 			http.Error(w, "the token of the page is needed, as a bearer token or as the password",
@@ -114,7 +114,7 @@ func (p *Page) guard(next http.Handler) http.Handler {
 	})
 }
 
-// known says whether a Host header names this machine: an address, localhost, or a name that was configured.
+// known says whether a Host header names this machine: an address, localhost, or a configured name.
 func (p *Page) known(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -155,7 +155,7 @@ type Timeline struct {
 	Format string        `json:"format"`
 	Object string        `json:"object,omitempty"`
 	Kept   uint64        `json:"runs"`      // that wrote or failed, since the start
-	Quiet  uint64        `json:"quietRuns"` // that found all as it should be
+	Quiet  uint64        `json:"quietRuns"` // runs that found all as declared
 	Failed bool          `json:"failedOnly,omitempty"`
 	Runs   []history.Run `json:"list"`
 
@@ -164,7 +164,7 @@ type Timeline struct {
 	kinds   map[string]string // of resources
 }
 
-// timeline returns the last runs, of one object (KIND/NAMESPACE/NAME) or of all. With fold, those that wrote only a
+// timeline returns the last runs, of an object (KIND/NAMESPACE/NAME) or of all. With fold, runs that wrote only a
 // status are counted.
 func (p *Page) timeline(r *http.Request, object string, fold bool) Timeline {
 	failed := r.URL.Query().Get("failed") != ""
@@ -212,7 +212,7 @@ type QueueAnswer struct {
 	Samples     []history.Sample `json:"samples"`
 }
 
-// Key is one that runs or waits.
+// Key is a key that runs or waits.
 type Key struct {
 	Controller string   `json:"controller"`
 	Key        string   `json:"key"`
@@ -274,7 +274,7 @@ type ObjectAnswer struct {
 	Timeline Timeline  `json:"timeline"`
 }
 
-// object answers about one object. The namespace of a cluster-scoped one is "-".
+// object answers about an object. The namespace of a cluster-scoped object is "-".
 func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	kind, namespace, name := r.PathValue("kind"), r.PathValue("namespace"), r.PathValue("name")
 	if namespace == "-" {

@@ -14,12 +14,12 @@ import (
 // maxPictured is how many runs a picture has: as many as have room for their labels. The table has the others.
 const maxPictured = 6
 
-// picture is what happened for an object lately, as it is drawn and as the table says it.
+// picture is the recent story of an object, for the drawing and for the table.
 type picture struct {
-	runs    []history.Run // the oldest first; of those that failed alike, the last one
+	runs    []history.Run // the oldest first; of equal failures, the last
 	earlier []history.Run // the same, before these
 	all     []history.Run
-	retries map[uint64]retries // by the ID of the run that stands for them
+	retries map[uint64]retries // by the ID of the run that stands for the group
 	kinds   map[string]string  // of resources
 	ready   readiness
 }
@@ -37,7 +37,7 @@ func alike(a, b history.Run) bool {
 		a.Controller == b.Controller && slices.Equal(a.Causes, b.Causes) && slices.EqualFunc(a.Writes, b.Writes, same)
 }
 
-// foldRetries keeps the last one of runs that failed alike.
+// foldRetries keeps the last of runs that failed alike.
 func (p *picture) foldRetries() (out []history.Run) {
 	p.retries = map[uint64]retries{}
 	for i, run := range p.all {
@@ -94,7 +94,7 @@ func newPicture(t Timeline, all []ConditionWord) picture {
 }
 
 // findReady finds between which times the cluster was at work. The condition has whole seconds, so a run that wrote a
-// status within that second is what noted it: the cluster had been ready when that run became due.
+// status within the second has noted the end: the cluster had been ready when the run became due.
 func (p *picture) findReady(ready ConditionWord) {
 	isReady := ready.Status == conditions.True
 	p.ready.why = ready.Reason
@@ -124,14 +124,14 @@ func (p *picture) findReady(ready ConditionWord) {
 	}
 }
 
-// isStatus says that a write was one of a status or an Event: the cluster does nothing about it.
+// isStatus says that a write was of a status or an Event, about which the cluster does nothing.
 func isStatus(w history.Write) bool {
 	return strings.HasSuffix(w.Verb, " status") || strings.HasPrefix(w.Object, "events")
 }
 
 func took(w history.Write) time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
 
-// cause is why a run took place, without the namespace that all of it is in.
+// cause is why a run took place, without the namespace of all runs in the picture.
 func (p picture) cause(run history.Run) string {
 	if len(run.Causes) == 0 {
 		return "unknown"
@@ -143,7 +143,7 @@ func (p picture) cause(run history.Run) string {
 	return why + p.often(run)
 }
 
-// words say what a run was, for those who point at it.
+// words describe a run, for readers who point there.
 func (p picture) words(run history.Run) string {
 	out := fmt.Sprintf("run %d: %s; waited %s, took %s", run.ID, strings.Join(run.Causes, ", "),
 		brief(run.Began.Sub(run.Due)), brief(run.Ended.Sub(run.Began)))

@@ -13,24 +13,24 @@ import (
 	"skiff/internal/runtime/controller"
 )
 
-// This file tells open tabs what has changed: the banner, and which panels to fetch anew.
+// This file tells open tabs the changes: the banner, and which panels to fetch anew.
 
 const (
-	// leastPause is between two looks at what has changed. A tab has what is new within two seconds with it.
+	// leastPause is between two looks for changes, so that a tab shows a change within two seconds.
 	leastPause = time.Second
 	// mostPause bounds it where a look takes long: with 100,000 objects.
 	mostPause = 10 * time.Second
-	// shareOfTime is how many times as long as a look, with the panels that tabs fetched since the last one, the pause
-	// after it is: all of that takes 1 % of the time.
+	// shareOfTime is the pause after a look, in multiples of the look and the panels fetched by tabs since the last
+	// look: all together takes 1 % of the time.
 	shareOfTime = 100
-	// aliveAfter is when an event is sent though nothing has changed. A tab that hears nothing for twice as long says
+	// aliveAfter is when an event is sent though nothing has changed. A tab without an event for twice as long says
 	// that skiff does not answer.
 	aliveAfter = 5 * time.Second
 	// stateAge is how old the state gets while nothing moves: with time alone an object may have waited for too long.
 	stateAge = 10 * time.Second
 	// maxParts is how many panels are kept for other tabs: those of the page without a filter, and a few with one.
 	maxParts = 8
-	// maxStreams is for a team that looks at the same incident; more of them poll.
+	// maxStreams is enough for a team that looks at the same incident; more tabs poll.
 	maxStreams = 20
 	// stallTimeout is for how long a reader may take nothing.
 	stallTimeout = 10 * time.Second
@@ -48,8 +48,8 @@ type News struct {
 	Versions map[string]string `json:"versions"` // of panels: another one, another content
 }
 
-// feed has the news for all open tabs. Each stream asks it on the goroutine of its request; the one that asks first
-// after a pause computes them.
+// feed has the news for all open tabs. Each stream asks for news on the goroutine of the request; the first to ask
+// after a pause computes the news.
 type feed struct {
 	mu      sync.Mutex      // guards all below, and is held while news are computed
 	streams []chan struct{} // of open tabs, the oldest first; closed: that tab has to poll
@@ -117,7 +117,7 @@ func (p *Page) latest() (News, time.Time) {
 	return f.news, f.next
 }
 
-// part is a panel for the script. All tabs ask for it after the same news: it is made for the first one.
+// part is a panel for the script. All tabs ask for the panel after the same news: the first request makes the panel.
 func (p *Page) part(name string, r *http.Request) string {
 	f := &p.feed
 	f.making.Lock()
@@ -144,7 +144,7 @@ func (p *Page) part(name string, r *http.Request) string {
 	return out.String()
 }
 
-// version is one of the content of the state panel: a time that is always the present one is no content.
+// version is the version of the content of the state panel. A time that is always the present is no content.
 func (s State) version() string {
 	s.Time, s.Contact, s.OldestAt, s.OldestOf, s.Queue = time.Time{}, time.Time{}, time.Time{}, "", nil
 	text, err := json.Marshal(s)
@@ -232,7 +232,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// retry is how many milliseconds a browser waits until it connects again; it is told once.
+// retry is how many milliseconds a browser waits until connecting again, sent once.
 func retry(first bool) string {
 	if first {
 		return "retry: 1000\n"

@@ -69,7 +69,7 @@ func causes(run history.Run) markup {
 	return out
 }
 
-// local is a text about a run without the namespace that nearly all in it has, that of its object.
+// local is a text about a run without the namespace of the object, which nearly all texts of the run have.
 func local(run history.Run, s string) string {
 	if run.Namespace == "" {
 		return s
@@ -105,7 +105,7 @@ func result(run history.Run) markup {
 	return out + "<br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
 }
 
-// verbs are what a write does, and what it has done.
+// verbs are the words for a write to come, and for a write done.
 var verbs = map[string][2]string{"create": {"create", "created"}, "patch": {"change", "changed"},
 	"delete": {"delete", "deleted"}, "patch status": {"update", "updated"}}
 

@@ -97,6 +97,24 @@ func TestNothingQuotedAndNoControlCharacterIsInAHiddenText(t *testing.T) {
 	}
 }
 
+func TestEachTextIsBoundedAndPrintable(t *testing.T) {
+	long := strings.Repeat("\x1b[2J", 10<<10)
+	p := Problem{Subject: long, Public: long, Quoted: long, Next: long, Since: now.Add(time.Hour)}
+	for name, text := range map[string]string{"Text": p.Text(now), "Message": p.Message(now), "Note": p.Note(),
+		"Whole": p.Whole()} {
+		if strings.Contains(text, "\x1b") || len(text) > 32<<10 {
+			t.Errorf("%s has %d bytes: %.100q", name, len(text), text)
+		}
+	}
+	if text := (Problem{Public: "x", Since: now.Add(time.Hour)}).Message(now); text != "x for 0s" {
+		t.Errorf("a clock that was set back makes %q", text)
+	}
+	quote := Problem{Quoted: "no such field"}
+	if quote.Whole() != "no such field" || quote.Note() != "no such field" {
+		t.Errorf("where skiff has nothing to say: %q, %q", quote.Whole(), quote.Note())
+	}
+}
+
 func TestWhyARequestFailsIsSplitIntoTheWordsOfSkiffAndThoseOfOthers(t *testing.T) {
 	const hush = "hush"
 	for reason, err := range map[string]error{
@@ -108,6 +126,12 @@ func TestWhyARequestFailsIsSplitIntoTheWordsOfSkiffAndThoseOfOthers(t *testing.T
 		p := OfError(err)
 		if p.Reason != reason || strings.Contains(p.Public+p.Next, hush) || !strings.Contains(p.Quoted, hush) {
 			t.Errorf("%v is %+v, want reason %s and %q in Quoted alone", err, p, reason, hush)
+		}
+	}
+	for code, next := range map[int]string{404: "install its CRD", 403: "grant list and watch"} {
+		p := OfError(&kube.Status{Code: code, Reason: "R", Message: hush})
+		if !strings.Contains(p.Next, next) {
+			t.Errorf("after a %d the next step is %q", code, p.Next)
 		}
 	}
 	if p := OfError(&kube.Status{Code: 401, Reason: "Unauthorized", Message: hush}); p.Reason != "Unauthorized" ||

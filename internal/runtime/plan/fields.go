@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -46,7 +47,7 @@ func (f *fields) created(after kube.Raw) {
 			pods, _ = podsOf(f.child.resource.Kind, answer)
 		}
 		if f.child.resource.Kind != "DaemonSet" {
-			f.line.Note = count(int(pods), "pod")
+			f.line.Note = health.Count(pods, "pod", "pods")
 		}
 	}
 	for _, c := range changesOf(f.schema(), nil, comparable(f.declared, false)) {

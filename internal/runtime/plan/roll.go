@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"skiff/internal/runtime/health"
 )
 
 // podsOf returns how many pods a workload declares; false: it is none.
@@ -57,7 +59,7 @@ func rollOf(kind string, object map[string]any) (pods int, how string) {
 		}
 		how = fmt.Sprintf("RollingUpdate, %d unavailable, %d extra", unavailable, surge)
 	}
-	text := fmt.Sprintf("rolls %s (%s)", count(int(n), "pod"), how)
+	text := fmt.Sprintf("rolls %s (%s)", health.Count(n, "pod", "pods"), how)
 	if paused, _ := spec["paused"].(bool); paused {
 		text += " when it is resumed: spec.paused is true"
 	}
@@ -83,12 +85,4 @@ func resolve(v any, otherwise, n int64, up bool) int64 {
 		return share * n / 100
 	}
 	return 0
-}
-
-// count is a number with a noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

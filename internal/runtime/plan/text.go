@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -37,8 +38,8 @@ func (out *Plan) Text(color bool) string {
 		if out.Objects == 1 {
 			be = "is"
 		}
-		fmt.Fprintf(&text, "No changes: %s of %s %s as declared.\n", count(out.Objects, "object"),
-			count(out.Controllers, "controller"), be)
+		fmt.Fprintf(&text, "No changes: %s of %s %s as declared.\n", health.Count(out.Objects, "object", "objects"),
+			health.Count(out.Controllers, "controller", "controllers"), be)
 	}
 	s := out.Summary()
 	fmt.Fprintf(&text, "Plan: %d to create, %d to change, %d to delete, %d blocked.", s.Create, s.Change, s.Delete,
@@ -50,7 +51,8 @@ func (out *Plan) Text(color bool) string {
 		fmt.Fprintf(&text, " %d pods roll.", s.Pods)
 	}
 	if s.Failed > 0 {
-		fmt.Fprintf(&text, " %d of %s could not be planned.", s.Failed, count(max(out.Objects, s.Failed), "object"))
+		fmt.Fprintf(&text, " %d of %s could not be planned.", s.Failed,
+			health.Count(max(out.Objects, s.Failed), "object", "objects"))
 	}
 	text.WriteByte('\n')
 	return text.String()
@@ -64,7 +66,7 @@ func (l *Line) Text(namespace string, color bool) string {
 		text.WriteString("      " + f.text(l.Op == Create) + "\n")
 	}
 	if l.More > 0 {
-		fmt.Fprintf(&text, "      %s (--full)\n", count(l.More, "more field"))
+		fmt.Fprintf(&text, "      %s (--full)\n", health.Count(l.More, "more field", "more fields"))
 	}
 	if l.Local != "" {
 		text.WriteString("      compared here, without a dry run: " + l.Local + "\n")

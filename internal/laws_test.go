@@ -244,7 +244,7 @@ var prose = map[string]wording{
 	"internal/runtime/patch":                     {7.3, 6},
 	"internal/runtime/plan":                      {9.7, 2},
 	"internal/runtime/podpolicy":                 {6.9, 1},
-	"internal/runtime/process":                   {9.3, 0},
+	"internal/runtime/process":                   {8.9, 0},
 	"internal/runtime/queue":                     {8.8, 0},
 	"internal/testcluster/apiserver":             {7.9, 2},
 	"internal/testcluster/apiserver/admission":   {8.9, 0},

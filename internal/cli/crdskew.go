@@ -2,9 +2,8 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 const (
@@ -76,14 +76,15 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 // anything.
 func containedLacking(ctx context.Context, c *kube.Client, log logr.Logger, before map[string]string) (
 	lacking map[string]string, again bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			log.Error(fmt.Errorf("compare the custom resource definitions: panic: %v", p),
-				"the definitions of the cluster are not compared any more", "stack", string(debug.Stack()))
-			lacking, again = before, false
-		}
-	}()
-	return lackingFields(ctx, c, log, before)
+	err := process.Contain("compare the custom resource definitions", func() error {
+		lacking, again = lackingFields(ctx, c, log, before)
+		return nil
+	})
+	if p := new(process.Panic); errors.As(err, &p) {
+		log.Error(err, "the definitions of the cluster are not compared any more", "stack", string(p.Stack))
+		return before, false
+	}
+	return lacking, again
 }
 
 // lackingFields returns the fields of this version that the definitions in the cluster lack, by the name of the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
+	"skiff/internal/runtime/process"
 )
 
 // findEvery is how often a missing resource is looked for: a definition is there seconds after being installed, and a
@@ -99,15 +99,12 @@ func (s *supervised) waits(why *health.Problem) {
 
 // contained is run; a panic inside stops this controller and no other.
 func (s *supervised) contained(ctx context.Context) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.log.Error(fmt.Errorf("panic: %v", p), "a hook controller panicked and is not running any more",
-				"stack", string(debug.Stack()))
-			s.waits(&health.Problem{Reason: "Panicked", Public: "it has panicked, which is a bug of skiff",
-				Next: "see the log, and report it"})
-		}
-	}()
-	s.run(ctx)
+	err := process.Contain("run the hook controller", func() error { s.run(ctx); return nil })
+	if p := new(process.Panic); errors.As(err, &p) {
+		s.log.Error(err, "a hook controller panicked and is not running any more", "stack", string(p.Stack))
+		s.waits(&health.Problem{Reason: "Panicked", Public: "it has panicked, which is a bug of skiff",
+			Next: "see the log, and report it"})
+	}
 }
 
 // run runs the controller from when its resources exist until ctx ends.

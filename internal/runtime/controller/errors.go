@@ -9,6 +9,7 @@ import (
 
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 	"skiff/internal/runtime/queue"
 )
 
@@ -82,7 +83,7 @@ func classify(err error) class {
 	switch e := err.(type) {
 	case nil, *terminalError:
 		return terminal
-	case *panicError:
+	case *process.Panic:
 		return failing
 	case *timeoutError:
 		// Whose fault it was shows in what it was doing: a server that does not answer is no fault of the key.

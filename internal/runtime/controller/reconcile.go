@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 	"skiff/internal/runtime/queue"
 )
 
@@ -114,7 +114,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 		}
 	}
 	log = log.WithValues("duration_ms", float64(took.Microseconds())/1000, "outcome", next)
-	var p *panicError
+	var p *process.Panic
 	switch {
 	case err == nil && writes.Sent() == 0:
 		log.Info("reconciled")
@@ -125,7 +125,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case notShed(err) == nil:
 		log.V(1).Info("not worked on", "reason", err.Error())
 	case errors.As(err, &p):
-		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.stack))
+		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.Stack))
 	default:
 		s := c.streaks.get(item.Key)
 		known := writes.Sent() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
@@ -216,18 +216,16 @@ func rounded(d time.Duration) string {
 func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item, f Func) (outcome Outcome, err error) {
 	run, cancel := context.WithTimeout(ctx, c.o.ReconcileTimeout)
 	defer cancel()
-	defer func() {
-		if p := recover(); p != nil {
-			c.stats.panics.Add(1)
-			err = &panicError{value: p, stack: debug.Stack()}
-		}
-	}()
 	run = context.WithValue(logr.NewContext(run, log), itemKey{}, &item)
 	run = context.WithValue(run, kindKey{}, c.kind)
 	if before := c.streaks.get(item.Key); before.failures > 0 {
 		run = context.WithValue(run, streakKey{}, before)
 	}
-	outcome, err = f(run, item.Key)
+	err = process.Contain("reconcile", func() (err error) { outcome, err = f(run, item.Key); return err })
+	if errors.As(err, new(*process.Panic)) {
+		c.stats.panics.Add(1)
+		return outcome, err
+	}
 	if err != nil && ctx.Err() == nil && run.Err() != nil {
 		c.stats.timeouts.Add(1)
 		err = &timeoutError{limit: c.o.ReconcileTimeout, err: err}
@@ -237,12 +235,6 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 
 // streakKey is where the context of a run has the failures of its key before it; nothing is there if there were none.
 type streakKey struct{}
-
-// panicError is a panic of a Func.
-type panicError struct {
-	value any
-	stack []byte
-}
 
 // timeoutError is a run that failed after its deadline.
 type timeoutError struct {
@@ -268,14 +260,11 @@ func (c *Controller) contained(ctx context.Context, part string, run func()) {
 }
 
 // runOnce reports whether run returned without a panic.
-func (c *Controller) runOnce(part string, run func()) (survived bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.stats.crashes.Add(1)
-			c.log.Error(fmt.Errorf("%s: panic: %v", part, p), "a part of the controller panicked; it is run again",
-				"stack", string(debug.Stack()))
-		}
-	}()
-	run()
-	return true
+func (c *Controller) runOnce(part string, run func()) bool {
+	err := process.Contain(part, func() error { run(); return nil })
+	if p := new(process.Panic); errors.As(err, &p) {
+		c.stats.crashes.Add(1)
+		c.log.Error(err, "a part of the controller panicked; it is run again", "stack", string(p.Stack))
+	}
+	return err == nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -571,7 +572,7 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 			fmt.Errorf("%w, while waiting to try again after: %w", context.DeadlineExceeded, status(429))}, passing},
 		{context.Canceled, failing},
 		{&timeoutError{time.Second, context.DeadlineExceeded}, failing},
-		{&panicError{value: status(422)}, failing},
+		{&process.Panic{Value: status(422)}, failing},
 		{cache.ErrOutOfScope, failing},
 		// One part that is worth another try makes the whole so.
 		{errors.Join(status(422), status(503)), passing},

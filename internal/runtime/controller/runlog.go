@@ -31,8 +31,6 @@ func (l *runLog) Info(level int, message string, values ...any) {
 	l.LogSink.Info(level, message, l.with(values)...)
 }
 
-func (e *panicError) Error() string { return fmt.Sprintf("reconcile: panic: %v", e.value) }
-
 func (e *timeoutError) Error() string {
 	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
+
+	"skiff/internal/runtime/process"
 
 	"github.com/go-logr/logr"
 )
@@ -165,14 +166,11 @@ func (s *Set) follow(ctx context.Context, run func(context.Context, *member) err
 }
 
 // contain calls run for a member; what fails is in the log at once, as the others go on.
-func (s *Set) contain(m *member, run func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("controller %s: panic: %v", m.Name(), p)
-			s.log.Error(err, "a controller panicked and is not running any more", "stack", string(debug.Stack()))
-		}
-	}()
-	if err = run(); err != nil {
+func (s *Set) contain(m *member, run func() error) error {
+	err := process.Contain("controller "+m.Name(), run)
+	if p := new(process.Panic); errors.As(err, &p) {
+		s.log.Error(err, "a controller panicked and is not running any more", "stack", string(p.Stack))
+	} else if err != nil {
 		s.log.Error(err, "a controller did not stop in order", "controller", m.Name())
 	}
 	return err

@@ -11,15 +11,15 @@ package events
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"os"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // Type is the type of an Event; the API has no others.
@@ -142,14 +142,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// contain makes a panic the error that it returns.
-func (r *Recorder) contain(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.panics.Add(1)
-			err = fmt.Errorf("panic: %v", p)
-			r.log.Error(err, "sending events panicked", "stack", string(debug.Stack()))
-		}
-	}()
-	return f()
+// contain returns the error of f, or a panic as an error, which is counted and logged.
+func (r *Recorder) contain(f func() error) error {
+	err := process.Contain("send events", f)
+	if p := new(process.Panic); errors.As(err, &p) {
+		r.panics.Add(1)
+		r.log.Error(err, "sending events panicked", "stack", string(p.Stack))
+	}
+	return err
 }

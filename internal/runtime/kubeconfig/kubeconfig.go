@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // Flags are the connection flags of the command line, the same on each command with a server. A set field overrides
@@ -70,12 +71,9 @@ func (e Env) warnf(format string, args ...any) {
 // contained calls f, which reads files of other programs on its own goroutine. A panic in f is a warning; the last
 // value stays in use.
 func (e Env) contained(where string, f func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			e.warnf("%s: panic: %v; what was read before is used", where, p)
-		}
-	}()
-	f()
+	if err := process.Contain(where, func() error { f(); return nil }); err != nil {
+		e.warnf("%v; what was read before is used", err)
+	}
 }
 
 // The reasons for which there is no connection to try; Load's error wraps one of them.

@@ -60,7 +60,7 @@ func TestALeaderAndAStandbyKeepTheirTimesWhenTheirClocksJump(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for _, p := range []*process{a, b} {
+		for _, p := range []*candidate{a, b} {
 			p.pipe.Close()
 			p.o.Client.Close()
 		}

@@ -24,7 +24,7 @@ func TestInRandomHistoriesNoTwoProcessesLead(t *testing.T) {
 
 func history(w *world, r *rand.Rand) {
 	names := []string{"a", "b", "c"}
-	all := map[string]*process{}
+	all := map[string]*candidate{}
 	for _, name := range names {
 		all[name] = w.start(name)
 	}

@@ -5,35 +5,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // The reasons for which a lease is lost before another process has taken it.
 var (
 	errTaken     = errors.New("another process holds the lease")
 	errNotWanted = errors.New("the lease names another process as its preferredHolder")
-	errPanic     = errors.New("panic")
 	errGivenUp   = errors.New("this process has given up the lease")
 )
 
-// contained calls f. A panic in it is counted, logged and returned as an errPanic: it costs a leadership, not the
-// process and the other controllers in it.
-func (e *Elector) contained(what string, f func() error) (err error) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		err = fmt.Errorf("%s: %w: %v", what, errPanic, p)
+// contained calls f. A panic is counted, logged and returned as a [process.Panic], and costs a leadership, not the
+// process and the other controllers.
+func (e *Elector) contained(what string, f func() error) error {
+	err := process.Contain(what, f)
+	if p := new(process.Panic); errors.As(err, &p) {
 		e.mu.Lock()
 		e.panics++
 		e.mu.Unlock()
-		e.log.Error(err, "leader election panicked; retrying", "stack", string(debug.Stack()))
-	}()
-	return f()
+		e.log.Error(err, "leader election panicked; retrying", "stack", string(p.Stack))
+	}
+	return err
 }
 
 // hold runs lead and renews the lease until lead has returned. The result says why the lease was lost, nil where lead

@@ -30,6 +30,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // The default durations are those of the Kubernetes components. With them a leader that dies is replaced after 15 s.
@@ -209,12 +210,13 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx, leaseCtx context.Conte
 			return e.release(ctx)
 		}
 		e.log.Info("stopped leading", kube.Warn("reason", lost.Error())...)
-		if errors.Is(lost, errNotWanted) || errors.Is(lost, errPanic) {
+		panicked := errors.As(lost, new(*process.Panic))
+		if panicked || errors.Is(lost, errNotWanted) {
 			if err := e.release(ctx); err != nil {
 				e.log.Info("cannot release the lease", kube.Warn("problem", err.Error())...)
 			}
 		}
-		if errors.Is(lost, errPanic) || errors.Is(lost, errGivenUp) {
+		if panicked || errors.Is(lost, errGivenUp) {
 			pause(ctx, spread(e.o.LeaseDuration)) // the same may happen at once again: others lead first
 		}
 	}

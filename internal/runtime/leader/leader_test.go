@@ -193,7 +193,7 @@ func TestNoTwoProcessesHaveTheSameIdentity(t *testing.T) {
 func TestOneOfManyWinsEachTimeAndTheyDoNotAskAtOnce(t *testing.T) {
 	run(t, func(w *world) {
 		w.create(map[string]any{"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": now()})
-		var all []*process
+		var all []*candidate
 		for i := range 100 {
 			all = append(all, w.start(strings.Repeat("x", i%10)+string(rune('a'+i/10))))
 		}

@@ -7,7 +7,7 @@ import (
 
 // wantStanding compares what a process knows of who leads, the times as ages; a negative age is in the future, and
 // unset stands for the zero time.
-func (p *process) wantStanding(when string, leading bool, holder string, renewed, expires, lost time.Duration) {
+func (p *candidate) wantStanding(when string, leading bool, holder string, renewed, expires, lost time.Duration) {
 	p.w.t.Helper()
 	got := p.Standing()
 	if got.Leading != leading || got.Holder != holder {
@@ -62,7 +62,7 @@ func TestALeaderThatIsCutOffSaysSinceWhenItDoesNotLeadAndNeverThatItLeads(t *tes
 		a.pipe.Blackhole(false)
 		time.Sleep(2 * DefaultLeaseDuration)
 		a.wantStanding("when it is back", false, "b", 0, -DefaultLeaseDuration, unset)
-		for _, p := range []*process{a, b} {
+		for _, p := range []*candidate{a, b} {
 			if err := p.end(); err != nil {
 				t.Error(err)
 			}

@@ -32,8 +32,8 @@ type term struct {
 	from, to time.Time // to is zero while it lasts
 }
 
-// process is one candidate with a connection of its own.
-type process struct {
+// candidate is a process with a connection of its own.
+type candidate struct {
 	*Elector
 	w      *world
 	pipe   *apiserver.Pipe
@@ -57,7 +57,7 @@ func run(t *testing.T, test func(w *world)) {
 	})
 }
 
-func (w *world) new(name string, o Options) *process {
+func (w *world) new(name string, o Options) *candidate {
 	w.t.Helper()
 	pipe := w.api.ListenPipe()
 	client, err := kube.New(kube.Config{Server: apiserver.PipeURL, DialContext: pipe.Dial, UserAgent: name})
@@ -70,22 +70,22 @@ func (w *world) new(name string, o Options) *process {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return &process{Elector: e, w: w, pipe: pipe, ended: make(chan error, 1)}
+	return &candidate{Elector: e, w: w, pipe: pipe, ended: make(chan error, 1)}
 }
 
-func (w *world) start(name string) *process {
+func (w *world) start(name string) *candidate {
 	p := w.new(name, Options{})
 	p.start()
 	return p
 }
 
-func (p *process) start() {
+func (p *candidate) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	go func() { p.ended <- p.Run(ctx, p.lead) }()
 }
 
-func (p *process) lead(ctx, leaseCtx context.Context) {
+func (p *candidate) lead(ctx, leaseCtx context.Context) {
 	p.w.mu.Lock()
 	i := len(p.w.terms)
 	p.w.terms = append(p.w.terms, term{who: p.o.Identity, from: time.Now()})
@@ -104,7 +104,7 @@ func (p *process) lead(ctx, leaseCtx context.Context) {
 }
 
 // end stops a process in good order and waits for it.
-func (p *process) end() error {
+func (p *candidate) end() error {
 	p.stop()
 	err := <-p.ended
 	p.pipe.Close()
@@ -113,7 +113,7 @@ func (p *process) end() error {
 }
 
 // kill cuts a process off, as if it were dead; it still believes what it believed.
-func (p *process) kill() { p.pipe.Blackhole(true) }
+func (p *candidate) kill() { p.pipe.Blackhole(true) }
 
 func (w *world) last() term {
 	w.mu.Lock()

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +34,7 @@ import (
 	"skiff/internal/runtime/leader"
 	"skiff/internal/runtime/metrics"
 	"skiff/internal/runtime/page"
+	"skiff/internal/runtime/process"
 )
 
 // drainTimeout is from the end of the context to the return of Run: the time that Kubernetes gives a pod to end
@@ -190,15 +190,13 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // contain runs a part. A panic that the part itself has not contained becomes an error: the other parts then stop in
 // good order, and the lease is released.
-func (m *Manager) contain(part string, run func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			m.crashes.Add(1)
-			err = fmt.Errorf("%s: panic: %v", part, p)
-			m.o.Log.Error(err, "a part of the process panicked", "stack", string(debug.Stack()))
-		}
-	}()
-	return run()
+func (m *Manager) contain(part string, run func() error) error {
+	err := process.Contain(part, run)
+	if p := new(process.Panic); errors.As(err, &p) {
+		m.crashes.Add(1)
+		m.o.Log.Error(err, "a part of the process panicked", "stack", string(p.Stack))
+	}
+	return err
 }
 
 // record runs the recorders of Events until flush is called. The recorders then send the Events that are left, for at

@@ -2,8 +2,9 @@
 // them, what they print is bounded, and what looks like a secret is taken out of it.
 //
 // Which program runs, with what input and environment, and for how long, is the caller's: credential plugins in
-// package kubeconfig, hooks in package call. It is on no event path. Package exec copies output on goroutines that end
-// with the program.
+// package kubeconfig, hooks in package call. Package exec copies output on goroutines that end with the program.
+//
+// [Contain] makes a panic an error, so that no part of skiff ends the process.
 package process
 
 import (

@@ -28,7 +28,7 @@ var enough = map[string]string{
 	"skiff hooks init":   "x --lang go",
 
 	"skiff hooks run":       "-f testdata/hooks.yaml --server https://127.0.0.1:1",
-	"skiff hooks call":      "-f testdata/hooks.yaml --parent testdata/thing.yaml",
+	"skiff hooks call":      "-f testdata/hooks.yaml --parent testdata/thing.yaml --server https://127.0.0.1:1",
 	"skiff hooks manifests": "--image a --from-cluster --server https://127.0.0.1:1",
 	"skiff hooks role":      "--from-cluster --server https://127.0.0.1:1",
 	"skiff hooks check":     "-f testdata/hooks.yaml --server https://127.0.0.1:1",

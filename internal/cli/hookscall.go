@@ -21,6 +21,7 @@ import (
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/patch"
 )
 
@@ -40,6 +41,9 @@ type hookCall struct {
 	output      string
 	maxAnswer   int
 	showRequest bool
+	connection  kubeconfig.Flags
+	client      *kube.Client // nil: there is no cluster
+	noCluster   error        // why
 }
 
 func newHooksCall() *cobra.Command {
@@ -48,8 +52,9 @@ func newHooksCall() *cobra.Command {
 		Use:   "call -f FILE --parent FILE",
 		Short: "Call a hook with objects from files, and check its answer",
 		Long: `Makes the request that the controller would make for one parent, calls the hook, and checks the answer
-as the controller would. The status and custom children are checked against their definitions in -f, too. No cluster
-is asked. The answer is printed as it counts: with namespaces and owner references filled in, and without what the
+as the controller would. The status and custom children are checked against their definitions in -f, too, and other
+children against what the cluster of the kubeconfig says about their fields, where there is one. Nothing else is asked
+of a cluster. The answer is printed as it counts: with namespaces and owner references filled in, and without what the
 server owns. -o diff prints what would be created, changed and deleted, compared with the children that are given.
 
 A controller with a customize hook has that called first; of --related the request has what its rules select.
@@ -77,6 +82,7 @@ failed, 4 the answer is refused, 2 wrong usage.`,
 	fs.StringVarP(&f.output, "output", "o", f.output, "`format` of the answer: yaml, json or diff")
 	fs.BoolVar(&f.showRequest, "show-request", false, "print the request on stderr, as JSON")
 	fs.IntVar(&f.maxAnswer, "max-answer", f.maxAnswer, "how many `MiB` an answer may have")
+	addConnectionFlags(cmd, &f.connection)
 	return cmd
 }
 
@@ -127,6 +133,12 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := f.connect(cmd); err != nil {
+		return err
+	}
+	if f.client != nil {
+		defer f.client.Close()
+	}
 	f.objects.Definitions = f.files.paths
 	t, err := offline.New(c, f.objects)
 	if err != nil {
@@ -157,14 +169,18 @@ func (f *hookCall) run(cmd *cobra.Command) error {
 		return err
 	}
 	answer, children, err := t.Check(hook, body)
-	if err == nil {
-		err = cmp.Or(t.CheckStatus(hook, answer), t.CheckChildren(hook, children))
-	}
 	if err != nil {
 		return refusedAnswer(cmd, err)
 	}
-	for _, w := range append(answer.Warnings, t.Guessed()...) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %s\n", w)
+	unchecked, err := f.readSchemas(cmd.Context(), t, answer, f.namesCluster(cmd))
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(t.CheckStatus(hook, answer), t.CheckChildren(hook, answer)); err != nil {
+		return refusedAnswer(cmd, err)
+	}
+	for _, w := range slices.Concat(answer.Warnings, t.Guessed(), unchecked) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %s\n", kube.Text(w))
 	}
 	if f.output == "diff" {
 		lines, err := t.Differences(answer, children)

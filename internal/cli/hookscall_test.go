@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"skiff/internal/cli/clitest"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // callFiles is a directory with a controller whose sync hook prints answer, and a parent App web.
@@ -273,10 +275,43 @@ func TestAChildOfTheWrongTypeIsRefusedByItsDefinition(t *testing.T) {
 		`names: {kind: Wolf, plural: wolves}, versions: [{name: v1, schema: {openAPIV3Schema: {type: object, properties:
   {spec: {type: object, required: [teeth, tail], properties:
     {teeth: {type: integer}, tail: {type: string, default: long}}}}}}}]}`, 1))
-	f.call().Want(t, 4, "sync hook: children[1].spec.teeth: the definition wants integer, the answer has the string")
+	f.call().Want(t, 4, "sync hook: Wolf default/a: children[1].spec.teeth: the definition wants integer, the answer "+
+		"has the string")
 	f.write("hook.sh", `echo '{"children":[{"apiVersion":"example.com/v1","kind":"Wolf","metadata":{"name":"a"},
 		"spec":{"teeth":2}}]}'`)
 	f.call().Want(t, ExitDone) // the server fills in the tail
+}
+
+// Rules: HK-112
+func TestAChildOfTheWrongTypeIsRefusedByTheCluster(t *testing.T) {
+	const child = `echo '{"children":[{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},
+		"spec":{"replicas":%s,"template":{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":1}},
+		"ports":[{"containerPort":80,"protocol":null}],"livenessProbe":{"httpGet":{"port":"http"}}}]}}}}]}'`
+	c := newCluster(t, apiserver.Options{})
+	f := newCallFiles(t, fmt.Sprintf(child, `"two"`))
+	controller := strings.Replace(callController, "  - {apiVersion: example.com/v1, resource: catsets}\n", "", 1)
+	f.write("c.yaml", controller)
+	r := f.call()
+	r.Want(t, ExitDone, "skiff: the fields of Deployment are not checked: no cluster", "--kubeconfig")
+	if strings.Count(r.Stderr, "\n") != 1 {
+		t.Errorf("want one line: %s", r.Stderr)
+	}
+	f.call("--server", c.url()).Want(t, 4, "skiff: answer of the sync hook: Deployment default/a: "+
+		"children[0].spec.replicas: the cluster wants integer, the answer has the string \"two\"\n")
+	f.write("hook.sh", fmt.Sprintf(child, "2"))
+	if r := f.call("--server", c.url()); r.Code != ExitDone || r.Stderr != "" {
+		t.Errorf("%+v", r)
+	}
+	f.call("--server", "http://127.0.0.1:1").Want(t, ExitFailed, "read the schemas of children: ")
+
+	f.write("c.yaml", strings.Replace(controller, "resource: services", "resource: secrets", 1))
+	f.write("hook.sh", `echo '{"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},
+		"data":{"a":4711},"type":["hush"]}]}'`)
+	r = f.call("--server", c.url())
+	r.Want(t, 4, "Secret default/a: children[0].data.a: the cluster wants string, the answer has a number")
+	if strings.Contains(r.Stderr, "4711") {
+		t.Errorf("a value of a Secret is shown: %s", r.Stderr)
+	}
 }
 
 func TestTheErrorOfADeadWebhookNamesWhereItsURLStands(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 )
 
@@ -38,7 +39,7 @@ type definition struct {
 		Versions []struct {
 			Name   string `json:"name"`
 			Schema struct {
-				OpenAPIV3Schema *schema `json:"openAPIV3Schema"`
+				OpenAPIV3Schema *discovery.Schema `json:"openAPIV3Schema"`
 			} `json:"schema"`
 		} `json:"versions"`
 	} `json:"spec"`

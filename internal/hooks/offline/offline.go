@@ -35,7 +35,8 @@ type Trial struct {
 
 	spec     *spec.Controller
 	kinds    kinds
-	schemas  map[string]*schema // of definitions, by apiVersion and kind
+	schemas  map[string]*discovery.Schema // of definitions, by apiVersion and kind
+	served   map[string]discovery.Schemas // of a cluster, by apiVersion
 	options  reconcile.Options
 	parent   *reconcile.Object
 	children []*object
@@ -58,7 +59,7 @@ const (
 
 // New reads the files.
 func New(c *spec.Controller, f Files) (*Trial, error) {
-	t := &Trial{spec: c, schemas: map[string]*schema{}}
+	t := &Trial{spec: c, schemas: map[string]*discovery.Schema{}, served: map[string]discovery.Schemas{}}
 	if err := t.define(f.Definitions); err != nil {
 		return nil, err
 	}

@@ -5,25 +5,25 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"skiff/internal/hooks/wire"
-	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 )
 
-// schema is what of a definition's openAPIV3Schema an answer is checked against: types and their values.
-type schema struct {
-	Type        string             `json:"type"`
-	Properties  map[string]*schema `json:"properties"`
-	Items       *schema            `json:"items"`
-	Enum        []any              `json:"enum"`
-	Required    []string           `json:"required"`
-	Default     any                `json:"default"`
-	IntOrString bool               `json:"x-kubernetes-int-or-string"`
-}
-
 // maxShown is how much of a value goes into an error.
 const maxShown = 100
+
+// checker checks values against schemas.
+type checker struct {
+	all  discovery.Schemas // that references lead to
+	from string            // who has the schemas, for errors
+	// whole is set for definitions of the user: their values and required fields count, too. A cluster has defaults
+	// and other writers for fields that a child leaves out or leaves empty.
+	whole  bool
+	secret bool // no value is shown
+}
 
 // CheckStatus refuses a status with wrong types or values. A definition in -f decides; without one any status passes.
 func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
@@ -32,61 +32,67 @@ func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
 	if s == nil || answer.Status == nil {
 		return nil
 	}
-	if err := s.Properties["status"].check("status", answer.Status); err != nil {
+	c := checker{from: "the definition", whole: true}
+	if err := c.check(s.Properties["status"], "status", answer.Status); err != nil {
 		return fmt.Errorf("answer of the %s hook: %w", hook, err)
 	}
 	return nil
 }
 
-// CheckChildren refuses a child whose spec has wrong types or values. Definitions in -f decide; kinds without a
-// definition pass. Defaults of a definition stand in for required fields.
-func (t *Trial) CheckChildren(hook wire.Hook, children []apply.Child) error {
-	list := "children"
-	if !t.spec.IsComposite() {
-		list = "attachments"
-	}
-	for i, c := range children {
-		s := t.schemas[fmt.Sprint(c.Body["apiVersion"], " ", c.Body["kind"])]
-		if s == nil {
-			continue
+// Serve takes the schemas that a cluster has for an apiVersion.
+func (t *Trial) Serve(apiVersion string, all discovery.Schemas) { t.served[apiVersion] = all }
+
+// Undefined returns the kinds of children that no definition in -f is about.
+func (t *Trial) Undefined(answer *wire.Answer) (out []kube.Resource) {
+	for _, c := range answer.Children {
+		r := t.options.Children[c.Kind]
+		if t.schemas[r.APIVersion()+" "+r.Kind] == nil && !slices.Contains(out, r) {
+			out = append(out, r)
 		}
-		at := fmt.Sprintf("%s[%d].spec", list, i)
-		if err := s.Properties["spec"].check(at, c.Body["spec"]); err != nil {
-			return fmt.Errorf("answer of the %s hook: %w", hook, err)
+	}
+	return out
+}
+
+// CheckChildren refuses a child that has values of wrong types. The definition in -f decides, else the schemas that
+// Serve took; other kinds pass. Enums and required fields count in the spec of a definition only, and its defaults
+// stand in for required fields.
+func (t *Trial) CheckChildren(hook wire.Hook, answer *wire.Answer) error {
+	for _, declared := range answer.Children {
+		r := t.options.Children[declared.Kind]
+		var err error
+		if s := t.schemas[r.APIVersion()+" "+r.Kind]; s != nil {
+			c := checker{from: "the definition", whole: true}
+			err = c.check(s.Properties["spec"], declared.Path+".spec", declared.Body["spec"])
+		} else {
+			all := t.served[r.APIVersion()]
+			c := checker{all: all, from: "the cluster", secret: r.Group == "" && r.Kind == "Secret"}
+			err = c.check(all.Kind(r), declared.Path, declared.Body)
+		}
+		if err != nil {
+			return fmt.Errorf("answer of the %s hook: %s %s: %w", hook, r.Kind, declared.Key, err)
 		}
 	}
 	return nil
 }
 
-// check refuses a value of another type than the definition wants.
-func (s *schema) check(path string, v any) error {
-	switch {
-	case s == nil || v == nil: // null means absent
+// check refuses a value of another type than the schema wants.
+func (c *checker) check(s *discovery.Schema, path string, v any) error {
+	s = c.all.Resolve(s)
+	if s == nil || v == nil { // null means absent
 		return nil
-	case s.IntOrString:
-		s = &schema{Type: "integer or string"}
 	}
-	if !s.is(v) {
-		return fmt.Errorf("%s: the definition wants %s, the answer has %s", path, s.Type, shown(v))
+	if types := c.typesOf(s); len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return is(t, v) }) {
+		return fmt.Errorf("%s: %s wants %s, the answer has %s", path, c.from, strings.Join(types, " or "), c.shown(v))
 	}
-	if _, text := v.(string); text && len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-		return fmt.Errorf("%s: the definition wants one of %v, the answer has %s", path, s.Enum, shown(v))
+	if _, text := v.(string); c.whole && text && len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
+		return fmt.Errorf("%s: %s wants one of %v, the answer has %s", path, c.from, s.Enum, c.shown(v))
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for _, name := range s.Required {
-			if field := s.Properties[name]; v[name] == nil && (field == nil || field.Default == nil) {
-				return fmt.Errorf("%s.%s: is missing, and the definition requires it", path, name)
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := s.Properties[name].check(path+"."+kube.Printable(name, maxShown), v[name]); err != nil {
-				return err
-			}
-		}
+		return c.object(s, path, v)
 	case []any:
 		for i, item := range v {
-			if err := s.Items.check(fmt.Sprintf("%s[%d]", path, i), item); err != nil {
+			if err := c.check(s.Items, fmt.Sprintf("%s[%d]", path, i), item); err != nil {
 				return err
 			}
 		}
@@ -94,34 +100,74 @@ func (s *schema) check(path string, v any) error {
 	return nil
 }
 
-// is says whether a value has the type.
-func (s *schema) is(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return s.Type == "" || s.Type == "string" || s.Type == "integer or string"
-	case bool:
-		return s.Type == "" || s.Type == "boolean"
-	case map[string]any:
-		return s.Type == "" || s.Type == "object"
-	case []any:
-		return s.Type == "" || s.Type == "array"
-	case float64:
-		if v != math.Trunc(v) {
-			return s.Type == "" || s.Type == "number"
+// object checks the members of an object.
+func (c *checker) object(s *discovery.Schema, path string, v map[string]any) error {
+	for _, name := range s.Required {
+		if field := s.Properties[name]; c.whole && v[name] == nil && (field == nil || field.Default == nil) {
+			return fmt.Errorf("%s.%s: is missing, and %s requires it", path, name, c.from)
 		}
 	}
-	return slices.Contains([]string{"", "integer", "number", "integer or string"}, s.Type)
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		of := s.Properties[name]
+		if of == nil {
+			of = s.Values.Schema
+		}
+		if err := c.check(of, path+"."+kube.Printable(name, maxShown), v[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typesOf returns the types that a schema allows, none for any.
+func (c *checker) typesOf(s *discovery.Schema) (types []string) {
+	switch {
+	case s.IntOrString:
+		return []string{"integer", "string"}
+	case s.Type != "":
+		return []string{s.Type}
+	}
+	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
+		if one == nil || one.Type == "" {
+			return nil
+		}
+		types = append(types, one.Type)
+	}
+	return types
+}
+
+// is says whether a value has a type.
+func is(t string, v any) bool {
+	switch v := v.(type) {
+	case string:
+		return t == "string"
+	case bool:
+		return t == "boolean"
+	case map[string]any:
+		return t == "object"
+	case []any:
+		return t == "array"
+	case float64:
+		return t == "number" || t == "integer" && v == math.Trunc(v)
+	}
+	return t == "integer" || t == "number"
 }
 
 // shown is a value as it stands in an error.
-func shown(v any) string {
+func (c *checker) shown(v any) string {
 	switch v := v.(type) {
 	case string:
+		if c.secret {
+			return "a string"
+		}
 		return `the string "` + kube.Printable(v, maxShown) + `"`
 	case map[string]any:
 		return "an object"
 	case []any:
 		return "a list"
+	}
+	if c.secret {
+		return "a number or a boolean"
 	}
 	return fmt.Sprint(v)
 }

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
 
 func TestAStatusIsCheckedAgainstTheDefinition(t *testing.T) {
-	var s schema
+	var s discovery.Schema
 	err := kube.Unmarshal([]byte(`{"type":"object","properties":{"ready":{"type":"integer"},"part":{"type":"number"},
 		"port":{"x-kubernetes-int-or-string":true},"free":{"type":"object"},"up":{"type":"boolean"},
 		"list":{"type":"array","items":{"type":"object","required":["type"],"properties":{
@@ -35,7 +36,7 @@ func TestAStatusIsCheckedAgainstTheDefinition(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := s.check("status", v); err != nil {
+		if err := (&checker{from: "the definition", whole: true}).check(&s, "status", v); err != nil {
 			got = err.Error()
 		}
 		if got != want || strings.Contains(got, "\x1b") {

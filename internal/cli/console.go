@@ -123,7 +123,9 @@ func (s *screen) add(e entry) {
 	defer s.mu.Unlock()
 	switch {
 	case e.fromAHook:
-		s.hookSays(e.of.controller + "/" + e.hook + " | " + e.hookLine)
+		for _, line := range e.hookSaid {
+			s.hookSays(e.of.controller + "/" + e.hook + " | " + line)
+		}
 	case e.outcome != "":
 		s.ends(e)
 	case e.level > s.verbosity:

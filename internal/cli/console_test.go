@@ -102,7 +102,7 @@ func TestTheConsoleSaysAFailureOnceAndCountsIt(t *testing.T) {
 	do := func(log logr.Logger) {
 		for i := range 9 {
 			fail(log, fmt.Sprint("web", i%2))
-			log.WithValues("controller", "redis", "hook", "sync").Info("the hook says", "line", "Traceback")
+			log.WithValues("controller", "redis", "hook", "sync").Info("the hook says", "said", "Traceback\nNo luck")
 		}
 		for i := range 2 {
 			_, end := aRun(log, fmt.Sprint("web", i), "done")
@@ -110,7 +110,8 @@ func TestTheConsoleSaysAFailureOnceAndCountsIt(t *testing.T) {
 		}
 	}
 	const first, well = "TIME  redis  shop/web0  no luck  again in 5s\n", "TIME  redis  shop/web%d  works again\n"
-	want := first + "TIME  redis  shop/web0  no luck  x9\nredis/sync | Traceback\n" + fmt.Sprintf(well+well, 0, 1)
+	want := first + "TIME  redis  shop/web0  no luck  x9\nredis/sync | Traceback\nredis/sync | No luck\n" +
+		fmt.Sprintf(well+well, 0, 1)
 	if got := consoleOf(0, false, 0, do); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -119,7 +120,7 @@ func TestTheConsoleSaysAFailureOnceAndCountsIt(t *testing.T) {
 	for i := 2; i <= 9; i++ {
 		want += again + fmt.Sprintln(i)
 	}
-	want += "redis/sync | Traceback\n" + fmt.Sprintf(well+well, 0, 1)
+	want += "redis/sync | Traceback\nredis/sync | No luck\n" + fmt.Sprintf(well+well, 0, 1)
 	if got := consoleOf(0, false, 80, do); got != want {
 		t.Errorf("on a terminal: got  %q\nwant %q", got, want)
 	}
@@ -144,7 +145,7 @@ func TestTheConsolePrintsNoControlCharacters(t *testing.T) {
 		during, end := aRun(log, "a\x1b]52;c;aGk=\a", "done\x9b")
 		during.Info("created", "child", "Service\r\n\x1b[2J")
 		end.Info("reconciled", "writes", 1)
-		log.Info("the hook says", "hook", "sync", "line", "\x1b[2J\u202e")
+		log.Info("the hook says", "hook", "sync", "said", "\x1b[2J\u202e")
 		end.Error(errors.New("\x1b[31mno"), "reconcile failed")
 	})
 	if strings.ContainsAny(got, "\x1b\a\r\u202e\u009b") || strings.Count(got, "\n") != 3 {

@@ -15,7 +15,8 @@ type entry struct {
 	warns            bool
 	of               run
 	what             string // the child, pod or workload that was written
-	hook, hookLine   string
+	hook             string
+	hookSaid         []string // lines
 	cause            string
 	outcome          string // "": not the end of a run
 	took             string
@@ -46,8 +47,8 @@ func (e *entry) set(name string, value any) {
 		e.what += text
 	case "hook":
 		e.hook = text
-	case "line":
-		e.hookLine, e.fromAHook = text, true
+	case "said":
+		e.hookSaid, e.fromAHook = said(value), true
 	case "cause":
 		e.cause = text
 	case "outcome":
@@ -71,6 +72,14 @@ func (e *entry) set(name string, value any) {
 	default:
 		e.others = append(e.others, name+"="+text)
 	}
+}
+
+// said returns the lines that a hook has said.
+func said(value any) (lines []string) {
+	for line := range strings.SplitSeq(consoleText(value), "\n") {
+		lines = append(lines, kube.Printable(line, maxLogged))
+	}
+	return lines
 }
 
 // consoleText returns the text of a value; for an error of a hook, the hook's own message.

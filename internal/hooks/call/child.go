@@ -46,13 +46,18 @@ func (c *child) kill() {
 //
 // An answer counts only if no other request can have led to it. Either it repeats the id of the request, or the
 // process has had no other request, gets none after it, and prints nothing else.
-func (c *child) ask(ctx context.Context, id string, r *request) (*answer, error) {
+func (c *child) ask(ctx context.Context, id string, r *request) (a *answer, err error) {
 	c.buffer = r.appendLine(c.buffer[:0], id)
-	if c.answered > 0 { // a process may have failed before its first request
-		c.said.forget()
-	}
+	c.said.begin(c.answered == 0) // a process may have failed before its first request
+	defer func() {
+		if a != nil && err == nil {
+			c.said.answered(a.refused)
+		} else {
+			c.said.answered(err)
+		}
+	}()
 	stop := context.AfterFunc(ctx, c.kill)
-	_, err := c.stdin.Write(c.buffer)
+	_, err = c.stdin.Write(c.buffer)
 	if cap(c.buffer) > maxBuffer {
 		c.buffer = nil
 	}
@@ -61,7 +66,6 @@ func (c *child) ask(ctx context.Context, id string, r *request) (*answer, error)
 		line, err = c.readLine(r.limit, RoomOf(ctx))
 	}
 	full := errors.As(err, new(noRoom))
-	var a *answer
 	if err == nil {
 		if a, err = c.accept(line, id, r.secrets); err == nil && (r.alone || !a.proven) {
 			err = c.silent()

@@ -249,7 +249,7 @@ func (p *pool) run(files string, epoch int) (*child, error) {
 	p.ended.Go(func() {
 		defer cancel()
 		c.err = process.Wait(cmd)
-		c.said.lines.Flush()
+		c.said.close()
 		close(c.done)
 	})
 	return c, nil

@@ -31,11 +31,12 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	said := o.prepare(cmd, "SKIFF_CAUSE="+c.Cause)
 	stdout := &output{Output: process.Output{Limit: o.max}, room: RoomOf(ctx)}
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(c.Body), stdout
+	said.begin(true)
 	if err := process.Start(cmd); err != nil {
 		return Reply{}, o.notStarted(err)
 	}
 	err := process.Wait(cmd)
-	said.lines.Flush()
+	said.close()
 	switch {
 	case stdout.refused != nil:
 		return Reply{}, stdout.refused

@@ -23,7 +23,6 @@ import (
 
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
-	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/process"
 )
 
@@ -32,7 +31,8 @@ const (
 	killDelay = 2 * time.Second
 	// exitLater is EX_TEMPFAIL of sysexits.h: the program asks to be called again later.
 	exitLater = 75
-	// maxLogged is how many lines of a hook go into the log at once; one more may follow each logEvery.
+	// maxLogged is how many lines of a hook go into the log at once, and no record is cut; one more may follow each
+	// logEvery.
 	maxLogged = 50
 	logEvery  = 200 * time.Millisecond
 )
@@ -53,7 +53,7 @@ type program struct {
 	files   string     // what version returned
 	stats   string     // sizes and times of the files then
 	looked  time.Time  // when it did
-	logged  int        // lines in the log since full
+	logged  int        // lines in the log since full; the last record may have made them more than maxLogged
 	full    time.Time  // when maxLogged lines were free
 	dropped int        // lines that did not go into the log
 }
@@ -92,79 +92,6 @@ func (p *program) prepare(cmd *exec.Cmd, more ...string) *stderr {
 	e.lines = process.Lines{MaxLine: maxSaid, Indented: true, Say: e.say}
 	cmd.Stderr = &e.lines
 	return e
-}
-
-// stderr is what a process says besides its answers.
-type stderr struct {
-	program *program
-	lines   process.Lines
-	mu      sync.Mutex // guards recent
-	recent  []string   // the last lines of the call, at most maxTrace
-}
-
-func (e *stderr) say(line string) {
-	e.mu.Lock()
-	if len(e.recent) == maxTrace {
-		e.recent = slices.Delete(e.recent, 0, 1)
-	}
-	e.recent = append(e.recent, line)
-	e.mu.Unlock()
-	e.program.say(line)
-}
-
-// forget drops the lines of calls before.
-func (e *stderr) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.recent = nil
-}
-
-// lastLine is what the program said last.
-func (e *stderr) lastLine() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.recent) == 0 {
-		return ""
-	}
-	return excerpt(e.recent[len(e.recent)-1], e.program.secrets)
-}
-
-// ended returns the error of a process that has ended with err, or that is given up: what it said that went wrong, and
-// where.
-func (e *stderr) ended(err error) *exitError {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	t := traceOf(e.recent, e.program.spec.Dir)
-	said := excerpt(t.said, e.program.secrets)
-	if t.place != "" {
-		said += " (" + excerpt(t.place, e.program.secrets) + ")"
-	}
-	return &exitError{err, said, t.place}
-}
-
-// say logs a line of a hook, unless there are too many of them: those are only counted.
-func (p *program) say(line string) {
-	p.mu.Lock()
-	now := time.Now()
-	if since := int(now.Sub(p.full) / logEvery); since >= p.logged {
-		p.logged, p.full = 0, now
-	} else {
-		p.full, p.logged = p.full.Add(time.Duration(since)*logEvery), p.logged-since
-	}
-	if p.logged >= maxLogged {
-		p.dropped++
-		p.mu.Unlock()
-		return
-	}
-	p.logged++
-	dropped := p.dropped
-	p.dropped = 0
-	p.mu.Unlock()
-	values := []any{"line", kube.Printable(process.Redact(strings.TrimRight(line, "\r\n\t "), p.secrets), maxSaid)}
-	if dropped > 0 {
-		values = append(values, "dropped", dropped)
-	}
-	p.log.Info("the hook says", values...)
 }
 
 // exitError is the end of a process that did not answer.

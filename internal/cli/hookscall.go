@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -230,19 +229,10 @@ func (f *hookCall) call(cmd *cobra.Command, t *offline.Trial, c *spec.Controller
 		fmt.Fprintf(cmd.ErrOrStderr(), "skiff: %v\n", err)
 		return nil, ExitCode(exitLater)
 	}
-	return reply.Body, f.advise(err, c, hook)
-}
-
-// advise adds to the error of a webhook without a listener where the address comes from.
-func (f *hookCall) advise(err error, c *spec.Controller, hook wire.Hook) error {
-	dial, place := (*net.OpError)(nil), c.Places[string(hook)]
-	switch {
-	case !errors.As(err, &dial) || dial.Op != "dial" || place == "":
-		return err
-	case f.urls.at[c.Name] != nil:
-		return advisedError{fmt.Errorf("%w; start it, or correct --hook-url", err)}
+	if errors.As(err, new(*call.Unreached)) {
+		err = advisedError{err}
 	}
-	return advisedError{fmt.Errorf("%s: %w; start it, or correct the url", place, err)}
+	return reply.Body, err
 }
 
 // answerValue returns a checked answer as it is printed.

@@ -9,6 +9,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,6 +153,7 @@ func Said(err error) string {
 // Caller calls one hook. It is safe for concurrent use.
 type Caller struct {
 	where   string // "hook sync at http://host/path"
+	place   string // where the address of a webhook is written: FILE:LINE, or the object; "": --hook-url
 	timeout time.Duration
 	hook    endpoint
 	close   func() // once
@@ -180,7 +182,11 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 		if err != nil {
 			return nil, fmt.Errorf("hook %s: %w", hook, err)
 		}
-		return newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Timeout, w), nil
+		c := newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Timeout, w)
+		if o.At[controller.Name] == nil {
+			c.place = cmp.Or(controller.Places[string(hook)], controller.Kind+" "+controller.Name)
+		}
+		return c, nil
 	}
 	if h.Exec == nil || len(h.Exec.Command) == 0 {
 		return nil, fmt.Errorf("hook %s: it has neither a webhook nor a command", hook)
@@ -224,8 +230,36 @@ func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	case limited.Err() != nil:
 		err = unavailable{fmt.Errorf("no answer within %s%s", c.timeout, said(err))}
 	}
-	return Reply{}, fmt.Errorf("%s: %w", c.where, err)
+	dial := new(net.OpError)
+	if err = fmt.Errorf("%s: %w", c.where, err); errors.As(err, &dial) && dial.Op == "dial" {
+		err = &Unreached{err, c.place}
+	}
+	return Reply{}, err
 }
+
+// Unreached is the error of a call of a webhook at whose address nothing answers.
+type Unreached struct {
+	Err   error
+	place string
+}
+
+// Error has the place of the address, and the next step.
+func (u *Unreached) Error() string {
+	if u.place == "" {
+		return u.Err.Error() + "; start it, or correct --hook-url"
+	}
+	return u.place + ": " + u.Err.Error() + "; start it, or correct the url"
+}
+
+// Next is the next step with the place of the address.
+func (u *Unreached) Next() string {
+	if u.place == "" {
+		return "start it, or correct --hook-url"
+	}
+	return "start it, or correct the url of " + u.place
+}
+
+func (u *Unreached) Unwrap() error { return u.Err }
 
 // said returns what a program said before its time was over.
 func said(err error) string {

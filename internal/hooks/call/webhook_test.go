@@ -170,7 +170,8 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 	server, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {})
 	server.Close()
 	c, _ := newCaller(t, hook)
-	if err := refused(t, c, "hook sync at "+server.URL+"/sync: ", "connection refused"); !call.IsUnavailable(err) {
+	if err := refused(t, c, "CompositeController web: hook sync at "+server.URL+"/sync: ", "connection refused",
+		"; start it, or correct the url"); !call.IsUnavailable(err) {
 		t.Errorf("%v is no outage", err)
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -139,6 +139,9 @@ func (h *hook) parkedProblemLocked() []health.Problem {
 		Public: fmt.Sprintf("the %s hook has failed for %s%s", h.name,
 			health.Count(len(one.parents), "parent", "parents"), in(parked[0])),
 		Next: "it gets one call at a time until it answers"}
+	if unreached := (*call.Unreached)(nil); errors.As(one.last, &unreached) {
+		p.Quoted, p.Next = unreached.Err.Error(), unreached.Next()+"; "+p.Next
+	}
 	if parked[0] != "" {
 		p.Namespaces = parked
 	}

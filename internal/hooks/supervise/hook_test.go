@@ -23,7 +23,8 @@ import (
 func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	caller, err := call.New(&spec.Controller{Kind: spec.Composite, Name: "web"}, wire.Sync,
+	caller, err := call.New(&spec.Controller{Kind: spec.Composite, Name: "web",
+		Places: map[string]string{"sync": "c.yaml:16"}}, wire.Sync,
 		&spec.Hook{Version: 1, Webhook: &spec.Webhook{URL: gone.URL}}, call.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,11 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	}
 	for i := range 20 {
 		h.end(parent(i), failure, false)
+	}
+	const next = "start it, or correct the url of c.yaml:16; "
+	if p := h.problems(); len(p) != 1 || !strings.HasPrefix(p[0].Next, next) ||
+		strings.Contains(p[0].Quoted, "c.yaml") {
+		t.Errorf("problems %+v", p)
 	}
 	if wait := h.begin(parent(0), time.Now()); wait <= 0 || wait > firstPark {
 		t.Errorf("after one outage the next call waits %s, want at most %s", wait, firstPark)

@@ -127,7 +127,8 @@ func TestTheRoleOfTheControllersOfAClusterIsThatOfTheirFilesAndFindsThem(t *test
 		"system:serviceaccount:default:skiff-hooks")
 	c.grant(string(from))
 	c.define(map[string]any{"status": map[string]any{}})
-	if r := skiff(t, args...); r.Code != ExitDone || !strings.Contains(r.Stdout, "of finding the controllers") {
+	if r := skiff(t, args...); r.Code != ExitDone || !strings.Contains(r.Stdout, "of finding the controllers") ||
+		!strings.Contains(r.Stdout, ": spec.resyncPeriodSeconds: is missing: metacontroller") {
 		t.Errorf("with the role: %+v", r)
 	}
 	deployment := printedObjects(t, c.asAdministrator("hooks", "manifests", "--from-cluster", "--image", "skiff:v1",

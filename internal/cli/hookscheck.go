@@ -38,7 +38,8 @@ func newHooksCheck() *cobra.Command {
 resource in the version that is named, whether parents have a status subresource, whether this user has each right of
 the controllers, and whether the Secrets and ConfigMaps of webhooks have their keys. No hook is called: it checks
 whether a program is there, and whether something listens at the address of a webhook, seen from this machine. It
-changes nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
+changes nothing. Run it as skiff's own user: with its token, with --as, or in its pod. With --from-cluster it prints in
+what skiff differs from metacontroller for these controllers, too.
 
 Missing rights are printed as a role and its binding; -o yaml prints nothing else, for kubectl apply.
 
@@ -81,7 +82,8 @@ file.`,
 			if election {
 				o.Election, o.ElectionNamespace = electionRights, cmp.Or(electionIn, namespace)
 			}
-			c := hooksCheck{client: client, namespaces: o.Namespaces, rightsOnly: output == "yaml"}
+			c := hooksCheck{client: client, namespaces: o.Namespaces, rightsOnly: output == "yaml",
+				moved: files.cluster}
 			return files.exit(c.print(cmd.Context(), cmd.OutOrStdout(), o, controllers), ExitDiffer)
 		},
 	}
@@ -104,6 +106,7 @@ type hooksCheck struct {
 	client     *kube.Client
 	namespaces []string
 	rightsOnly bool // print the missing rights alone
+	moved      bool // the controllers may have been metacontroller's
 	lines      []string
 	missing    bool
 }
@@ -144,6 +147,11 @@ func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
 			return err
 		}
 		c.hooks(ctx, controller)
+		for _, d := range spec.Differences(controller) {
+			if c.moved {
+				c.say(true, "differs     %s: %s: %s", controller.Name, d.Field, d.What)
+			}
+		}
 	}
 	report.OK = report.OK && !c.missing
 	text := strings.Join(c.lines, "") + checkText(report, false)

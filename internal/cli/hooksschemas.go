@@ -15,9 +15,12 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// schemasTimeout bounds all requests to a cluster: the largest schemas take a second on a slow line, and an answer is
-// checked without a cluster, too.
-const schemasTimeout = 10 * time.Second
+// The bounds of all requests to a cluster for schemas: the largest take a second on a slow line. A cluster that no flag
+// names, perhaps behind a VPN that is down, must not make each call of a hook slow.
+const (
+	schemasTimeout = 10 * time.Second
+	unnamedTimeout = 3 * time.Second
+)
 
 // connect finds the cluster. A cluster that no flag names may be missing.
 func (f *hookCall) connect(cmd *cobra.Command) error {
@@ -42,7 +45,11 @@ func (f *hookCall) readSchemas(ctx context.Context, t *offline.Trial, answer *wi
 		return nil, nil
 	}
 	if err = f.noCluster; f.client != nil {
-		ctx, cancel := context.WithTimeout(ctx, schemasTimeout)
+		limit := schemasTimeout
+		if !named {
+			limit = unnamedTimeout
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		err = serve(ctx, f.client, t, undefined)
 	}

@@ -19,6 +19,7 @@ import (
 type env struct{ *operatortest.Env }
 
 var options = operatortest.Options{Resource: resource, Controller: "restart", New: newWith(Floors{}),
+	// Fewer bookmarks are less work.
 	// there are forty watches: fewer bookmarks are less work
 	Server: apiserver.Options{BookmarkInterval: 10 * time.Minute},
 }
@@ -59,6 +60,9 @@ func storyWith(t *testing.T, o operatortest.Options, f func(w *env)) {
 // in the hours of a history, the Leases of three nodes are renewed 700 times.
 var needed = []simulate.Part{simulate.GC, simulate.Deployments, simulate.Pods}
 
+// collected are all resources whose objects own others here, or are owned.
+var collected = []kube.Resource{pods, replicaSets, deployments, statefulSets, daemonSets, resource}
+
 // inCluster puts a simulated cluster into an environment.
 func inCluster(w *operatortest.Env) *env {
 	c := w.Connect("cluster")
@@ -66,7 +70,7 @@ func inCluster(w *operatortest.Env) *env {
 		defer c.Close()
 		without := slices.DeleteFunc(simulate.Parts(),
 			func(p simulate.Part) bool { return slices.Contains(needed, p) })
-		return simulate.New(c, simulate.Options{Without: without}).Run(ctx)
+		return simulate.New(c, simulate.Options{Without: without, Collected: collected}).Run(ctx)
 	})
 	w.WaitIdle()
 	return &env{w}

@@ -106,6 +106,9 @@ func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.
 
 // discover returns the resources that can be collected, each in the version that the server prefers.
 func (s *shared) discover(ctx context.Context) ([]kube.Resource, error) {
+	if s.Collected != nil {
+		return s.Collected, nil
+	}
 	var groups struct {
 		Groups []struct {
 			Versions []struct{ GroupVersion string } // the preferred one first

@@ -85,6 +85,9 @@ type Options struct {
 	Copied Copied
 	// Without are the parts that are switched off.
 	Without []Part
+	// Collected are the resources that the garbage collector looks at: none of their objects may have an owner of
+	// another one. nil: all that the server serves, which are fifty watches.
+	Collected []kube.Resource
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
 }

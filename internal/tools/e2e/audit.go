@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -40,18 +42,24 @@ func (r Request) Write() bool {
 // BySkiff reports whether skiff sent the request, by its User-Agent.
 func BySkiff(r Request) bool { return strings.HasPrefix(r.UserAgent, "skiff/") }
 
+// auditLog holds the requests of a log, so that a test which polls decodes no line twice.
+type auditLog struct {
+	mu     sync.Mutex // guards what follows
+	offset int64      // of the first line that was not read
+	read   []Request
+}
+
 // Requests are the requests received since a time that match, in the order of the log. Each is there once: the two
 // lines of a watch (started, ended) are joined.
 func (c *Cluster) Requests(since time.Time, match func(Request) bool) ([]Request, error) {
-	text, err := os.ReadFile(c.path("audit.log"))
+	all, err := c.audit.all(c.path("audit.log"))
 	if err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
+		return nil, err
 	}
 	var out []Request
 	index := map[string]int{} // audit ID -> place in out
-	for line := range bytes.Lines(text) {
-		r, ok := parseAuditLine(line)
-		if !ok || r.Received.Before(since) || !match(r) {
+	for _, r := range all {
+		if r.Received.Before(since) || !match(r) {
 			continue
 		}
 		if i, seen := index[r.ID]; seen {
@@ -64,7 +72,33 @@ func (c *Cluster) Requests(since time.Time, match func(Request) bool) ([]Request
 	return out, nil
 }
 
-// parseAuditLine decodes one line. A line cut by a kill -9 of the API server, or being written just now, is not ok.
+// all reads the new lines, but for a last one without an end, and returns the requests of the whole log.
+func (l *auditLog) all(path string) ([]Request, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(l.offset, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	l.offset += int64(len(text))
+	for line := range bytes.Lines(text) {
+		if r, ok := parseAuditLine(line); ok {
+			l.read = append(l.read, r)
+		}
+	}
+	return l.read, nil
+}
+
+// parseAuditLine decodes one line. A line cut by a kill -9 of the API server is not ok.
 func parseAuditLine(line []byte) (Request, bool) {
 	var event struct {
 		AuditID                  string

@@ -26,6 +26,7 @@ type Cluster struct {
 	etcdURL   string
 	port      int
 	apiserver *Process
+	audit     auditLog
 
 	loops       []string   // of the controller manager
 	controllers []*Process // the controller manager, the scheduler and kwok

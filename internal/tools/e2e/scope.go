@@ -35,9 +35,8 @@ func NewScope(t testing.TB, c *Cluster, kubectl Kubectl) *Scope {
 		if err := s.deleteCustom(noContext); err != nil {
 			t.Error(err)
 		}
-		if r, err := kubectl.Run(noContext, "", "delete", "namespace", s.NS, "--wait=false"); err != nil ||
-			r.Code != 0 {
-			t.Errorf("delete the namespace: %v %v", err, r)
+		if err := c.Admin.Delete(noContext, "/api/v1/namespaces/"+s.NS); err != nil {
+			t.Errorf("delete the namespace: %v", err)
 		}
 	})
 	return s

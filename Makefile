@@ -181,22 +181,27 @@ bench: ## run the benchmarks
 # error, while a finding is told in lines of its own. An input that runs for ever is no failure to Go at all: no input
 # gets done any more, in the last four lines of progress, which are of about nine seconds: a busy machine may rest for three.
 FUZZ_END := fuzz: elapsed.*|--- FAIL: Fuzz[A-Za-z0-9_]+ \(.*|    context deadline exceeded|FAIL.*|exit status 1|
+# The targets of a package share one program: go test would vet and link it anew for each.
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (10s); with SINCE=COMMIT those whose package has changed since
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal); do \
-		if [ -n "$(SINCE)" ] && git diff --quiet $(SINCE) -- $$(dirname $$file); then continue; fi; \
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; log=$$dir/log; \
+	for file in $$(grep -rl --include='*_test.go' '^func Fuzz' internal); do \
+		package=$$(dirname $$file); \
+		if [ -n "$(SINCE)" ] && git diff --quiet $(SINCE) -- $$package; then continue; fi; \
+		program=$$dir/$$(echo $$package | tr / -); cache=$$($(GO) env GOCACHE)/fuzz/$$(cd $$package && $(GO) list .); \
+		[ -e $$program ] || (cd $$package && $(GO) test -c -vet=off -fuzz . -o $$program .) || exit 1; \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
-			echo "fuzz $$target in $$(dirname $$file)"; \
-			(cd $$(dirname $$file) && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .) \
-				>$$log 2>&1 || { \
+			echo "fuzz $$target in $$package"; \
+			(cd $$package && $$program -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime $(FUZZTIME) \
+				-test.fuzzminimizetime 10x -test.fuzzcachedir "$$cache") >$$log 2>&1 || { \
 				cat $$log; \
 				grep -qx '    context deadline exceeded' $$log && ! grep -qvxE '$(FUZZ_END)' $$log || exit 1; \
 				echo "that was the end of FUZZTIME (golang/go#75804), and no finding"; \
 			}; \
 			grep '^fuzz: elapsed' $$log | tail -n 4 | grep -qE 'execs: .*\([1-9]|coverage: [1-9]' || \
 				{ cat $$log; echo "$$target hangs: in the end no input got done"; exit 1; }; \
-			tail -n 1 $$log; \
+			grep '^fuzz: elapsed' $$log | tail -n 1; \
 		done; \
 	done
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -125,11 +126,21 @@ func (p *tenantProbe) stop() string {
 	p.cancel()
 	p.running.Wait()
 	var all []string
+	mean := map[string]time.Duration{}
 	for plural, took := range p.took {
-		all = append(all, fmt.Sprintf("%s %s of %d", plural, slices.Max(took).Round(time.Millisecond), len(took)))
 		if len(took) < 10 {
 			p.w.Errorf("only %d changes of the victim's %s were made", len(took), plural)
 		}
+		for _, d := range took {
+			mean[plural] += d / time.Duration(len(took))
+		}
+		all = append(all, fmt.Sprintf("%s %s of %d and %s on average", plural,
+			slices.Max(took).Round(time.Millisecond), len(took), mean[plural].Round(time.Millisecond)))
+	}
+	attacked := mean[p.w.a.plural]
+	delete(mean, p.w.a.plural)
+	if most := tenantShare * slices.Max(slices.Collect(maps.Values(mean))); attacked > most && !*attacksFlag {
+		p.w.Errorf("a change of the victim's %s took %s on average, want at most %s", p.w.a.plural, attacked, most)
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

@@ -23,7 +23,19 @@ var parts = flag.Int("parts", 1, "run the suite in so many processes side by sid
 // left with two of them at the end. The figures need not be exact.
 var lasting = map[string]int{
 	"TestAWebServerWhoseDeploymentCannotBeSeenIsUnknown": 140, // it is said after two minutes
-	"TestKubectlExplainsEveryField":                      60,
+	"TestEachMissingVerbIsNamed":                         60,
+	"TestGeneratedDefaultsAreThoseOfTheRealServer":       70,
+	"TestGeneratedUpdatesAreRefusedAsByTheRealServer":    180,
+	"TestHostileServersCostOnlyWhatTheyAttack":           80,
+	"TestKubectlSaysTheSameOfSkiffDevAndOfARealCluster":  70,
+	"TestKubectlSeesTheSameEndsOfObjectsOnSkiffDev":      100,
+	"TestKubectlSeesTheSameWorkloadsOnSkiffDev":          150,
+	"TestOneTenantNeverCostsAnother":                     160,
+	"TestRedis":                                          60,
+	"TestRedisPodsThatEndAtOnce":                         60,
+	"TestRestartTrigger":                                 60,
+	"TestTheHooksOfOneTenantNeverCostAnother":            100,
+	"TestTheRealControllersWorkOnSkiffDev":               80,
 }
 
 // usual is what any other test takes, in seconds.

@@ -29,19 +29,6 @@ type comparison struct {
 	tried, reached, differed int
 }
 
-// Each field of each built-in kind is set alone, with all that is below it left out, and created by a dry run on both
-// servers: the defaults, the form in which values are stored, and the warnings are those of the real one.
-func TestGeneratedDefaultsAreThoseOfTheRealServer(t *testing.T) {
-	g := newGenerated(t)
-	g.eachKind(t, func(c *ofKind) {
-		c.each(func(f field, _ int, object map[string]any, real Answer) {
-			own := c.send(c.fake, "POST", c.path+"?dryRun=All", object)
-			c.report(f, string(must(json.Marshal(object))(c.T)), compareAnswers(c.T, real, own))
-		})
-	})
-	g.done(t, "fields and values")
-}
-
 // eachKind compares one kind beside the other.
 func (g *comparison) eachKind(t *testing.T, compare func(c *ofKind)) {
 	t.Run("kinds", func(t *testing.T) {

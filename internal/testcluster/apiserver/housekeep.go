@@ -50,7 +50,7 @@ var seeds = sync.OnceValue(func() (out []seeded) {
 	return out
 })
 
-// seed creates the objects of a new cluster, all or only those of one kind.
+// seed creates the objects of a new cluster that do not exist, all or only those of one kind.
 func (s *Server) seed(only string) {
 	s.store.Update(func(tx *store.Tx) error {
 		for _, of := range seeds() {
@@ -59,6 +59,11 @@ func (s *Server) seed(only string) {
 			}
 			o, k := obj.Clone(of.object), s.registry.find(of.kind.Group, of.kind.Version, of.kind.Plural)
 			if k == nil { // it came with a later version
+				continue
+			}
+			key := store.Key{Namespace: obj.String(o, "metadata", "namespace"),
+				Name: obj.String(o, "metadata", "name")}
+			if tx.Get(k.TableName(), key) != nil {
 				continue
 			}
 			if of.kind.Kind == "ClusterRole" {
@@ -72,8 +77,7 @@ func (s *Server) seed(only string) {
 			for _, c := range obj.Maps(o, "status", "conditions") {
 				c["lastTransitionTime"] = now()
 			}
-			tx.Put(k.TableName(), store.Key{Namespace: obj.String(o, "metadata", "namespace"),
-				Name: obj.String(o, "metadata", "name")}, o, k.Shape)
+			tx.Put(k.TableName(), key, o, k.Shape)
 		}
 		return nil
 	})

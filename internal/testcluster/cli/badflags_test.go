@@ -23,6 +23,7 @@ var badFlags = map[string][2]string{
 		"--ready-file DIR/words/x: mkdir DIR/words: not a directory: choose a file that can be written"},
 	"--audit-log": {"DIR/words/x", "--audit-log: open DIR/words/x: not a directory: choose a file that can " +
 		"be written, or - for stdout"},
+	"--data":   {"DIR/words", "--data DIR/words: it is a file: choose a directory, which may be new"},
 	"--crds":   {"DIR/none", "--crds: stat DIR/none: no such file or directory"},
 	"--faults": {"DIR/none", "--faults: DIR/none: open DIR/none: no such file or directory"},
 	"--load":   {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},

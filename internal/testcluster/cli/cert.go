@@ -19,6 +19,9 @@ import (
 // certificate returns the server's certificate and the PEM that clients can trust: the file of the certificate, whose
 // last one is that of the authority or the server's own.
 func (o devOptions) certificate() (tls.Certificate, []byte, error) {
+	if o.data != nil {
+		return o.data.certificate()
+	}
 	if o.certFile == "" {
 		return apiserver.NewCertificate()
 	}

@@ -38,6 +38,7 @@ type devOptions struct {
 	api               apiserver.Options // its Token is made if it is not set
 	simulate          simulate.Options
 	copied            *state.State // of another cluster, to begin with; nil: none
+	data              *dataDir     // what is kept of the cluster; nil: nothing
 	log               logr.Logger
 }
 
@@ -75,6 +76,11 @@ type devCluster struct {
 
 // newDevCluster opens the port and writes the kubeconfig. The caller must call run, once.
 func newDevCluster(o devOptions) (*devCluster, error) {
+	if o.data != nil {
+		if err := o.data.setup(&o); err != nil {
+			return nil, err
+		}
+	}
 	if o.api.Token == "" {
 		o.api.Token = rand.Text()
 	}
@@ -98,9 +104,18 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 		if taken := cli.PortTaken(o.listen, err); taken != nil {
 			err = taken
 		}
+		if o.data != nil {
+			return nil, fmt.Errorf("--listen: %w: it is that of the last run, which kubeconfigs name; "+
+				"--listen 127.0.0.1:0 takes a free one", err)
+		}
 		return nil, fmt.Errorf("--listen: %w: choose another port, or 0 for a free one", err)
 	}
 	d.serving = tls
+	if o.data != nil {
+		if err := o.data.remember(tls.URL); err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+	}
 	for n := 1; n <= o.api.Replicas && o.api.Replicas > 1; n++ {
 		alone, err := d.api.ListenReplica(n, cert, ca)
 		if err != nil {
@@ -127,6 +142,9 @@ func newDevCluster(o devOptions) (*devCluster, error) {
 
 // begins gives the server the objects of a copy, before anything runs on it.
 func (d *devCluster) begins() error {
+	if d.o.data != nil {
+		return d.o.data.resume(d.api)
+	}
 	if d.o.copied == nil {
 		return nil
 	}
@@ -240,9 +258,12 @@ func (d *devCluster) run(ctx context.Context, agent string,
 	client, err2 := d.connect(agent)
 	if err = errors.Join(err, err2); err == nil {
 		d.cluster = simulate.New(own, d.o.simulate)
+		saved := d.save()
 		err = cli.During(ctx, d.cluster.Run, func(ctx context.Context) error { return work(ctx, client) })
 		client.Close()
 		own.Close()
+		err = errors.Join(err, d.close(), saved(), d.removeFiles())
+		return err
 	}
 	return errors.Join(err, d.close(), d.removeFiles())
 }

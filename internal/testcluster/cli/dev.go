@@ -53,6 +53,7 @@ needs it. The released skiff-dev does, and so does the one that 'make skiff-dev'
 type devFlags struct {
 	controllers                   cli.ControllerFlags
 	listen, kubeconfig, ready     string
+	data                          string
 	faults, version, gates, audit string
 	bare, rbac                    bool
 	replicas                      int
@@ -69,7 +70,12 @@ func newDev(cel *apiserver.CEL) *cobra.Command {
 		Short: "A Kubernetes test cluster on this machine, with simulated nodes and skiff's controllers",
 		Long: `Runs a Kubernetes API server inside this process, served over HTTPS on the loopback interface, with
 simulated nodes (their pods run no containers), the custom resource definitions and the controllers. It writes a
-kubeconfig for kubectl and skiff. Everything is kept in memory and lost when the process ends.
+kubeconfig for kubectl and skiff. Without --data, everything is lost when the process ends.
+
+With --data, changes are written to the disk after a few seconds, and at the end. The next run with the same directory
+has all objects with their resourceVersions, and the same port, certificate and token: the same kubeconfig works. It
+does not have the history of changes (a watch from before gets 410), snapshots, faults and recorded requests. Events
+expire after an hour, as always.
 
 With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
 envtest), stops when the command exits, and exits with its code. Without one, 'skiff status' shows how the controllers
@@ -105,9 +111,11 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 	fs := cmd.Flags()
 	fs.Lookup("controllers").Usage += ", or none"
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
-	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end "+
-		"(default skiff/dev.kubeconfig in the user's cache directory, or dev-PID.kubeconfig while another skiff-dev "+
-		"uses that; a temporary file with a COMMAND)")
+	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end, "+
+		"but with --data (default kubeconfig in the directory of --data; without that skiff/dev.kubeconfig in the "+
+		"user's cache directory, or dev-PID.kubeconfig while another skiff-dev uses that; a temporary file with a "+
+		"COMMAND)")
+	fs.StringVar(&f.data, "data", "", "`directory` to keep the cluster in, and its kubeconfig; it may be new")
 	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
 		"without skiff's custom resource definitions")
 	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
@@ -129,10 +137,10 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 		"the ready file has an address for each, and a fault can select one")
 	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
 		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
-	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "kubernetes-version", "load", "rbac", "simulate")
+	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "data", "kubernetes-version", "load", "rbac", "simulate")
 	cli.InGroup(cmd, cli.GroupServing, "listen", "kubeconfig-out")
 	cli.NoFlag(cmd, "port", "see --listen 127.0.0.1:PORT")
-	cli.NoFlag(cmd, "persist", "everything is kept in memory; --load FILE creates objects at the start")
+	cli.NoFlag(cmd, "persist", "see --data DIR")
 	cli.NoFlag(cmd, "kubeconfig", "see --kubeconfig-out FILE, which is written")
 	cli.InGroup(cmd, cli.GroupAdvanced, "audit-log", "faults", "feature-gates", "ready-file", "replicas")
 	return cmd
@@ -209,6 +217,11 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return cli.Ended(cmd.Context(), err)
 	}
+	data, err := openData(f, cmd, input)
+	if err != nil {
+		return err
+	}
+	defer data.close()
 	remove, err := f.chooseKubeconfig()
 	if err != nil {
 		return err
@@ -218,7 +231,7 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	o.copied = input.copied
+	o.copied, o.data = input.copied, data
 	closeLog, err := cli.Until(cmd.Context(), func() (func() error, error) { // a FIFO waits for a reader
 		return f.openAudit(&o, cmd.OutOrStdout())
 	})
@@ -277,7 +290,7 @@ func (f *devFlags) prepare(ctx context.Context, d *devCluster, client *kube.Clie
 			return err
 		}
 	}
-	if !slices.Contains(d.o.simulate.Without, simulate.Volumes) && d.o.copied == nil &&
+	if !slices.Contains(d.o.simulate.Without, simulate.Volumes) && d.o.copied == nil && !d.o.data.resumed() &&
 		!slices.ContainsFunc(objects, func(m manifest) bool { return simulate.IsDefaultClass(m.object) }) {
 		if err := d.cluster.CreateDefaultClass(ctx); err != nil {
 			return err

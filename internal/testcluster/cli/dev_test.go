@@ -160,7 +160,7 @@ func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 		}
 	}
 	for title, want := range map[string]string{"Flags": "help version ",
-		"Cluster flags": "bare crds kubernetes-version load rbac simulate ",
+		"Cluster flags": "bare crds data kubernetes-version load rbac simulate ",
 		"Serving flags": "debug-bind-address debug-token-file health-probe-bind-address kubeconfig-out listen " +
 			"metrics-bind-address "} {
 		if groups[title] != want {

@@ -32,15 +32,19 @@ func printDevIntro(out io.Writer, d *devCluster, f *devFlags, page string) {
 	if controllers == "" {
 		controllers = "none"
 	}
+	kept := "ends with this process"
+	if f.data != "" {
+		kept = "kept in " + f.data
+	}
 	fmt.Fprintf(out, `
 live page    %s
-API server   %s  (Kubernetes %s, embedded; ends with this process)
+API server   %s  (Kubernetes %s, embedded; %s)
 controllers  %s
 
 In another terminal:
 
   export KUBECONFIG='%s'
-`, page, d.to.Server, d.o.api.Features.Version(), controllers, f.kubeconfig)
+`, page, d.to.Server, d.o.api.Features.Version(), kept, controllers, f.kubeconfig)
 	if len(f.controllers.Names) < len(cli.ControllerNames()) {
 		fmt.Fprint(out, "  kubectl get all --all-namespaces\n\n")
 		return

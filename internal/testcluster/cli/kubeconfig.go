@@ -16,12 +16,16 @@ import (
 
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/state"
 )
 
 // chooseKubeconfig sets the file of --kubeconfig-out where it is not set. Runs with a command get a file each, so that
 // several can run at the same time; remove removes it.
 func (f *devFlags) chooseKubeconfig() (remove func() error, err error) {
 	remove = func() error { return nil }
+	if f.kubeconfig == "" && f.data != "" {
+		f.kubeconfig = filepath.Join(f.data, kubeconfigFile)
+	}
 	if f.kubeconfig == "" && len(f.command) > 0 {
 		dir, err := os.MkdirTemp("", "skiff-dev-")
 		if err != nil {
@@ -95,16 +99,12 @@ func replaceFile(flag, path string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return refused(err)
 	}
-	f, err := os.CreateTemp(dir, ".skiff-dev-*")
+	err := state.Replace(path, func(f *os.File) error {
+		_, err := f.Write(content)
+		return err
+	})
 	if err != nil {
 		return refused(err)
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(refused(err), os.Remove(f.Name()))
 	}
 	return nil
 }
@@ -118,7 +118,10 @@ func removeFile(path string, content []byte) error {
 }
 
 func (d *devCluster) removeFiles() error {
-	err := removeFile(d.o.kubeconfig, d.file)
+	var err error
+	if d.o.data == nil { // else it is good for the next process, too
+		err = removeFile(d.o.kubeconfig, d.file)
+	}
 	if d.ready != nil {
 		err = errors.Join(err, removeFile(d.o.readyFile, d.ready))
 	}

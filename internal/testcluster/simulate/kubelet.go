@@ -87,9 +87,12 @@ type sandbox struct {
 	tainted   time.Time // since when its node has taints that it tolerates for a time
 }
 
-// beforePodIPs is the address before that of the first pod. The range (10.128.0.0/9) is large enough that a process
+// beforePodIPs is the address before that of the first pod. The range is large enough that a process
 // never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
-var beforePodIPs = netip.MustParseAddr("10.128.0.0")
+var (
+	beforePodIPs = podIPs.Addr()
+	podIPs       = netip.MustParsePrefix("10.128.0.0/9")
+)
 
 func newKubelet(s *shared) runner {
 	k := &kubelet{controllerOf: newController[*kubeletPod](s, podResource, "kubelet"), nodes: mirrorOf[*node](s,
@@ -104,6 +107,7 @@ func newKubelet(s *shared) runner {
 		return nil
 	}
 	k.mirror.OnChange(func(c cache.Change[*kubeletPod]) {
+		k.skipIP(c.Object())
 		if p := c.Object(); c.Type == cache.Gone || p.ended() {
 			k.reserve(p, "")
 		} else if p.Spec.NodeName != "" {
@@ -238,6 +242,9 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	defer c.mu.Unlock()
 	box := c.boxes[p.Key()]
 	if box.uid != p.UID {
+		box = resumed(p, c.PodStartDelay)
+	}
+	if box.uid != p.UID {
 		c.lastIP = c.lastIP.Next()
 		box = sandbox{uid: p.UID, ip: c.lastIP.String(), created: now, ready: now.Add(c.PodStartDelay)}
 	}
@@ -249,4 +256,18 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 		func(container podContainer) bool { return broken(container.Image) })
 	c.boxes[p.Key()] = box
 	return box, nil
+}
+
+// skipIP keeps the address of a pod, which may be of an earlier process, from being given to another one.
+func (c *kubelet) skipIP(p *kubeletPod) {
+	var s ranStatus
+	if readStatus(podResource, p, p.Status, &s) != nil {
+		return
+	}
+	ip, err := netip.ParseAddr(s.PodIP)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && podIPs.Contains(ip) && c.lastIP.Less(ip) {
+		c.lastIP = ip
+	}
 }

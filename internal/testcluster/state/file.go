@@ -24,6 +24,9 @@ type header struct {
 	Server string   `json:"server"` // the version of the cluster
 	Plain  bool     `json:"plain"`  // no value was replaced
 	Notes  []string `json:"notes,omitempty"`
+	// Revision and Objects are of a file of Keep: the revision to go on from, and how many objects the file has.
+	Revision int64 `json:"revision,omitempty"`
+	Objects  int   `json:"objects,omitempty"`
 }
 
 const (
@@ -45,7 +48,8 @@ func (s *State) Save(path string) (bytes int, err error) {
 	}
 	w := bufio.NewWriter(f)
 	version, _ := kube.Version()
-	first, err := json.Marshal(header{format, version, s.Server, s.Plain, s.Notes})
+	first, err := json.Marshal(header{Format: format, Skiff: version, Server: s.Server, Plain: s.Plain,
+		Notes: s.Notes})
 	for _, line := range append([]kube.Raw{first}, s.Objects...) {
 		w.Write(line) // the error is Flush's
 		w.WriteByte('\n')
@@ -67,7 +71,7 @@ func Load(path string) (*State, error) {
 		return nil, err
 	}
 	defer f.Close() // was only read
-	s, err := parse(f)
+	s, _, err := parse(f)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -75,21 +79,20 @@ func Load(path string) (*State, error) {
 }
 
 // parse reads a file, which may be anything.
-func parse(r io.Reader) (*State, error) {
+func parse(r io.Reader) (s *State, first header, err error) {
 	lines := bufio.NewScanner(io.LimitReader(r, MaxBytes+maxLine))
 	lines.Buffer(nil, maxLine)
-	var first header
 	if !lines.Scan() || !Is(lines.Bytes()) || json.Unmarshal(lines.Bytes(), &first) != nil {
 		if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
-			return nil, err
+			return nil, first, err
 		}
-		return nil, errors.New("it is no copy of a cluster: skiff-dev rehearse --save writes one")
+		return nil, first, errors.New("it is no copy of a cluster: skiff-dev rehearse --save writes one")
 	}
 	if first.Format != format {
-		return nil, fmt.Errorf("its format is %s, want %s: take the skiff-dev that wrote it, %s",
+		return nil, first, fmt.Errorf("its format is %s, want %s: take the skiff-dev that wrote it, %s",
 			kube.Text(first.Format), format, kube.Text(first.Skiff))
 	}
-	s := &State{Server: first.Server, Plain: first.Plain, Notes: first.Notes[:min(len(first.Notes), maxNotes)]}
+	s = &State{Server: first.Server, Plain: first.Plain, Notes: first.Notes[:min(len(first.Notes), maxNotes)]}
 	n := 2
 	for ; lines.Scan(); n++ {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -100,18 +103,18 @@ func parse(r io.Reader) (*State, error) {
 			err = s.add(o)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, first, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("line %d: longer than %d MiB", n, maxLine>>20)
+		return nil, first, fmt.Errorf("line %d: longer than %d MiB", n, maxLine>>20)
 	} else if err != nil {
-		return nil, err
+		return nil, first, err
 	}
 	if len(s.Objects) == 0 {
-		return nil, errors.New("it has no object")
+		return nil, first, errors.New("it has no object")
 	}
-	return s, nil
+	return s, first, nil
 }
 
 // decoded reads an object.

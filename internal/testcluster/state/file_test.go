@@ -34,7 +34,7 @@ func TestABrokenFileIsRefusedWithWhatIsWrong(t *testing.T) {
 		"one line":    {strings.Repeat("x", 100<<20), "it is no copy of a cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := parse(strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, _, err := parse(strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 		})
@@ -49,7 +49,7 @@ func TestACopyThatIsTooLargeSaysHowToNarrowIt(t *testing.T) {
 	if err == nil || err.Error() != "the copy is larger than 256 MiB: "+narrow {
 		t.Error(err)
 	}
-	_, err = parse(strings.NewReader(firstLine + strings.Repeat("{}\n", 2_000_000)))
+	_, _, err = parse(strings.NewReader(firstLine + strings.Repeat("{}\n", 2_000_000)))
 	if err == nil || err.Error() != "line 100002: the copy has more than 100000 objects: "+narrow {
 		t.Error(err)
 	}
@@ -143,7 +143,7 @@ func TestAServerTakesNoObjectThatItCouldNotHaveStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := apiserver.New(apiserver.Options{})
 			defer server.Close()
-			s, err := parse(strings.NewReader(firstLine + tt.object))
+			s, _, err := parse(strings.NewReader(firstLine + tt.object))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,10 +167,10 @@ func FuzzFile(f *testing.F) {
 		`{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}}}`))
 	f.Add([]byte("\n\n[]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := parse(bytes.NewReader(text)); err == nil && !Is(text) {
+		if _, _, err := parse(bytes.NewReader(text)); err == nil && !Is(text) {
 			t.Error("a file without a header is read")
 		}
-		s, err := parse(io.MultiReader(strings.NewReader(firstLine), bytes.NewReader(text)))
+		s, _, err := parse(io.MultiReader(strings.NewReader(firstLine), bytes.NewReader(text)))
 		if err != nil {
 			return
 		}

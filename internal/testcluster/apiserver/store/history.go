@@ -178,6 +178,34 @@ func (s *Store) Snapshot() *Snapshot {
 	return out
 }
 
+// NewSnapshot returns an empty snapshot, for Add and then Restore.
+func NewSnapshot(revision int64) *Snapshot {
+	return &Snapshot{revision: revision, tables: map[string]map[Key]*Object{}}
+}
+
+// Add adds an object, and reports whether its key was free.
+func (sn *Snapshot) Add(table string, o *Object) bool {
+	if sn.tables[table] == nil {
+		sn.tables[table] = map[Key]*Object{}
+	}
+	if sn.tables[table][o.Key] != nil {
+		return false
+	}
+	sn.tables[table][o.Key] = o
+	return true
+}
+
+// Revision returns the revision of the moment.
+func (sn *Snapshot) Revision() int64 { return sn.revision }
+
+// Tables returns the names of the tables, sorted.
+func (sn *Snapshot) Tables() []string { return slices.Sorted(maps.Keys(sn.tables)) }
+
+// Objects returns the objects of a table, in key order.
+func (sn *Snapshot) Objects(name string) []*Object {
+	return (&table{objects: sn.tables[name]}).list("")
+}
+
 // Restore returns to a snapshot, like etcd restored from a backup: the revision goes back, too, and there is no
 // history. Later revisions are used again, for other changes. Existing cursors become invalid.
 func (s *Store) Restore(sn *Snapshot) {
@@ -191,6 +219,12 @@ func (s *Store) Restore(sn *Snapshot) {
 		objects := maps.Clone(sn.tables[name])
 		if objects == nil {
 			objects = map[Key]*Object{}
+		}
+		for _, o := range objects {
+			if o.store == nil { // of NewSnapshot: a stored object is decoded only while it is in use
+				o.store = s
+				s.decoded.add(o)
+			}
 		}
 		announce(&t.changed)
 		*t = table{objects: objects, compacted: sn.revision, last: sn.revision}

@@ -94,3 +94,60 @@ func TestTheCommandEndsWhenSkiffDevIsKilled(t *testing.T) {
 		t.Error("skiff-dev was killed and exits with 0")
 	}
 }
+
+func TestAClusterInTheBackgroundIsKeptUntilItIsDeleted(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no flock")
+	}
+	home := t.TempDir()
+	run := func(want string, args ...string) string {
+		t.Helper()
+		cmd := command(t, os.Args[0], args...)
+		cmd.Env = append(cmd.Env, "HOME="+home)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("skiff-dev %s: %v: %s; want %s", args, err, out, want)
+		}
+		return string(out)
+	}
+	t.Cleanup(func() { // also after a failure
+		cmd := command(t, os.Args[0], "stop", "lab", "--delete")
+		cmd.Env = append(cmd.Env, "HOME="+home)
+		_ = cmd.Run()
+	})
+	dir := filepath.Join(home, ".local", "state", "skiff-dev", "lab")
+	run("export KUBECONFIG='"+filepath.Join(dir, "kubeconfig")+"'", "start", "lab", "--bare", "--merge-context")
+	run("# lab is running already", "start", "lab")
+	list := run("lab    running   https://127.0.0.1:", "list")
+	config, err := os.ReadFile(filepath.Join(home, ".kube", "config"))
+	if err != nil || strings.Count(string(config), "skiff-dev-lab") != 5 {
+		t.Errorf("%s, %v", config, err)
+	}
+	run("lab is stopped", "stop", "lab")
+	if _, err := os.Stat(filepath.Join(home, ".kube", "config")); !os.IsNotExist(err) {
+		t.Errorf("the kubeconfig that start made is still there: %v", err)
+	}
+	run("lab    stopped", "list")
+	run("# lab is ready", "start", "lab") // with --bare, and on the same port
+	if again := run("lab    running", "list"); strings.Fields(again)[6] != strings.Fields(list)[6] {
+		t.Errorf("%s\nand before\n%s", again, list)
+	}
+	run("lab is deleted", "stop", "lab", "--delete")
+	run("there are no clusters", "list")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+func TestAClusterThatCannotStartSaysWhyAndLeavesNothingBehind(t *testing.T) {
+	home := t.TempDir()
+	cmd := command(t, os.Args[0], "start", "lab", "--crds", "none")
+	cmd.Env = append(cmd.Env, "HOME="+home)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "none: no such file or directory") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if entries, _ := filepath.Glob(filepath.Join(home, ".local", "state", "skiff-dev", "*")); len(entries) > 0 {
+		t.Error(entries)
+	}
+}

@@ -35,6 +35,11 @@ const (
 	previousFile   = "previous.jsonl" // those with which the last run began
 	identityFile   = "identity.json"  // what clients know of the server
 	kubeconfigFile = "kubeconfig"
+	// Those of 'skiff-dev start'.
+	startFile  = "start.json" // how it was started
+	readyFile  = "ready.json" // is there while it runs, or was killed
+	logFile    = "log"        // of this run, and oldLogFile of the one before
+	oldLogFile = "log.1"
 )
 
 // identity is what clients know of a server, and what it has to be after a restart.
@@ -141,7 +146,7 @@ func foreign(dir string) (string, error) {
 		return "", nil
 	}
 	slices.Sort(names)
-	own := []string{lockFile, stateFile, previousFile, kubeconfigFile, startFile, readyFile, logFile}
+	own := []string{lockFile, stateFile, previousFile, kubeconfigFile, startFile, readyFile, logFile, oldLogFile}
 	for _, name := range names {
 		if !slices.Contains(own, name) && !strings.HasPrefix(name, ".skiff-dev-") {
 			return name, nil
@@ -337,5 +342,3 @@ func (d *devCluster) save() (last func() error) {
 		return d.o.data.keep(d.api, true)
 	}
 }
-
-const startFile, readyFile, logFile = "start.json", "ready.json", "log"

@@ -37,8 +37,8 @@ func Main(ctx context.Context, argv []string, stdout, stderr io.Writer, cel *api
 
 func newRoot(cel *apiserver.CEL) *cobra.Command {
 	root := newDev(cel)
-	root.AddCommand(newHooks(cel), newDemo(), newRehearse(cel), newRequests(), newAssets(), etcdProgram(),
-		apiServerProgram(cel))
+	root.AddCommand(newStart(cel), newStop(), newList(), newHooks(cel), newDemo(), newRehearse(cel), newRequests(),
+		newAssets(), etcdProgram(), apiServerProgram(cel))
 	cli.Complete(root)
 	return root
 }
@@ -81,6 +81,7 @@ With a COMMAND it runs the command once everything is ready, with KUBECONFIG set
 envtest), stops when the command exits, and exits with its code. Without one, 'skiff status' shows how the controllers
 are doing: the probes are served on 127.0.0.1:8081, or on the next port that is free.`,
 		Example: `  skiff-dev
+  skiff-dev start lab                                       # in the background, until skiff-dev stop lab
   skiff-dev demo                                            # a tour of what the controllers do
   skiff-dev requests -f                                     # what it is asked, in another terminal
   skiff-dev --listen 127.0.0.1:6443 --kubeconfig-out ./dev.kubeconfig
@@ -107,15 +108,30 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 	if cel == nil {
 		cmd.Long += withoutCEL
 	}
-	f.controllers.Add(cmd)
+	f.add(cmd)
 	fs := cmd.Flags()
-	fs.Lookup("controllers").Usage += ", or none"
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
 	fs.StringVar(&f.kubeconfig, "kubeconfig-out", "", "`file` to write the kubeconfig to, removed at the end, "+
 		"but with --data (default kubeconfig in the directory of --data; without that skiff/dev.kubeconfig in the "+
 		"user's cache directory, or dev-PID.kubeconfig while another skiff-dev uses that; a temporary file with a "+
 		"COMMAND)")
 	fs.StringVar(&f.data, "data", "", "`directory` to keep the cluster in, and its kubeconfig; it may be new")
+	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
+		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
+	cli.InGroup(cmd, cli.GroupCluster, "data")
+	cli.InGroup(cmd, cli.GroupServing, "kubeconfig-out")
+	cli.InGroup(cmd, cli.GroupAdvanced, "ready-file")
+	cli.NoFlag(cmd, "port", "see --listen 127.0.0.1:PORT")
+	cli.NoFlag(cmd, "persist", "see --data DIR")
+	cli.NoFlag(cmd, "kubeconfig", "see --kubeconfig-out FILE, which is written")
+	return cmd
+}
+
+// add adds the flags that 'skiff-dev start' has, too.
+func (f *devFlags) add(cmd *cobra.Command) {
+	f.controllers.Add(cmd)
+	fs := cmd.Flags()
+	fs.Lookup("controllers").Usage += ", or none"
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` to serve on; port 0 picks a free port")
 	fs.BoolVar(&f.bare, "bare", false, "only the API server: short for --simulate none --controllers none, and "+
 		"without skiff's custom resource definitions")
 	fs.BoolVar(&f.rbac, "rbac", false, "have the stored roles and bindings decide what users may do: impersonated "+
@@ -135,15 +151,9 @@ are doing: the probes are served on 127.0.0.1:8081, or on the next port that is 
 		"kube-apiserver's log at the level Metadata; - is stdout")
 	fs.IntVar(&f.replicas, "replicas", 1, "`number` of API servers to simulate: connections go to them in turn, "+
 		"the ready file has an address for each, and a fault can select one")
-	fs.StringVar(&f.ready, "ready-file", "", "`file` to write when everything is ready, removed at the end: one line "+
-		"of JSON with url, kubeconfig, pid and, with --replicas, replicas")
-	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "data", "kubernetes-version", "load", "rbac", "simulate")
-	cli.InGroup(cmd, cli.GroupServing, "listen", "kubeconfig-out")
-	cli.NoFlag(cmd, "port", "see --listen 127.0.0.1:PORT")
-	cli.NoFlag(cmd, "persist", "see --data DIR")
-	cli.NoFlag(cmd, "kubeconfig", "see --kubeconfig-out FILE, which is written")
-	cli.InGroup(cmd, cli.GroupAdvanced, "audit-log", "faults", "feature-gates", "ready-file", "replicas")
-	return cmd
+	cli.InGroup(cmd, cli.GroupCluster, "bare", "crds", "kubernetes-version", "load", "rbac", "simulate")
+	cli.InGroup(cmd, cli.GroupServing, "listen")
+	cli.InGroup(cmd, cli.GroupAdvanced, "audit-log", "faults", "feature-gates", "replicas")
 }
 
 // Parts of the simulation that the API server does itself: it empties deleted namespaces, and counts what quotas

@@ -26,6 +26,17 @@ func takeLock(f *os.File, patience time.Duration) error {
 	}
 }
 
+// locked reports whether a process has a directory. It is asked of the kernel: the process ID in the file may be of
+// a process that has ended, and of another one since.
+func locked(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(tryLock(f, false), errLocked)
+}
+
 // lockedBy returns the process that has locked a directory; 0: it is not known yet.
 func lockedBy(dir string) int {
 	text, err := kubeconfig.ReadFile(filepath.Join(dir, lockFile))

@@ -40,7 +40,7 @@ func TestDevRunsACommandAndExitsWithItsCode(t *testing.T) {
 		"is a directory: choose a file that can be written")
 	skiffDev(t, "--bare", "--").Want(t, cli.ExitUsage, "no command after --")
 	skiffDev(t, "--bare", "sh").Want(t, cli.ExitUsage, "choose from assets, completion, demo, "+
-		"hooks, rehearse, requests, version (a command to run goes after --)")
+		"hooks, list, rehearse, requests, start, stop, version (a command to run goes after --)")
 	skiffDev(t, "--port", "1").Want(t, cli.ExitUsage, "unknown flag: --port: see --listen 127.0.0.1:PORT")
 }
 

@@ -6,6 +6,9 @@
 // redacted unless the user asks otherwise (redact.go), and it may come from a stranger (file.go). What runs on a copy
 // is package rehearse's.
 //
+// A cluster of skiff-dev that outlives its process has such a file, too: with all objects of its server, unredacted
+// (keep.go).
+//
 // It works on its caller's goroutine, and is on no event path.
 package state
 

@@ -15,8 +15,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// The bounds of all requests to a cluster for schemas: the largest take a second on a slow line. A cluster that no flag
-// names, perhaps behind a VPN that is down, must not make each call of a hook slow.
+// The bounds of all requests to a cluster for schemas: the largest take a second on a slow line. A cluster that no
+// flag names, perhaps behind a VPN that is down, must not make each call of a hook slow.
 const (
 	schemasTimeout = 10 * time.Second
 	unnamedTimeout = 3 * time.Second

@@ -16,9 +16,13 @@ import (
 
 // style is the style of the page: a column of tables, light or dark by the reader's choice. State is a word, and a
 // colour only repeats the word.
+//
+//go:embed page.css
 var style string
 
 // script has a page follow the events; without script the page is loaded anew every ten seconds.
+//
+//go:embed page.js
 var script string
 
 // policy is the Content-Security-Policy: nothing but the style and the script of the page, and its own data.

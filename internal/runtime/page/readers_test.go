@@ -150,7 +150,11 @@ func TestThePageIsOneSmallFileThatKeepsNothingAndLoadsNothing(t *testing.T) {
 
 // Rules: LP-25
 func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
-	for i, scheme := range regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1) {
+	schemes := regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1)
+	if len(schemes) != 2 {
+		t.Fatalf("%d schemes", len(schemes))
+	}
+	for i, scheme := range schemes {
 		colours := map[string]float64{}
 		for _, m := range regexp.MustCompile(`--(\w+):#([0-9a-f]{3,6})`).FindAllStringSubmatch(scheme[1], -1) {
 			colours[m[1]] = luminance(t, m[2])

@@ -31,7 +31,7 @@ var readsText = map[string]string{
 	"internal/testcluster/operatortest.Run":                "a definition's file",
 	"internal/operators/restart.duration":                  "a duration of a custom resource",
 	"internal/operators/webserver.trimmed":                 "the full stop of a condition's message",
-	"internal/runtime/controller.sortOf":                   "debt: a cause's kind",
+	"internal/runtime/controller.sortOf":                   "the end of a cause, which add of the same package writes",
 	"internal/runtime/kubeconfig.urlReason":                "net/url's error, which may quote a password",
 	"internal/runtime/kubeconfig.yamlError":                "yaml.v3's error, which names the line in its text alone",
 	"internal/runtime/page.showObject":                     "the end of a line without a message",

@@ -222,7 +222,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 		run = context.WithValue(run, streakKey{}, before)
 	}
 	err = process.Contain("reconcile", func() (err error) { outcome, err = f(run, item.Key); return err })
-	if errors.As(err, new(*process.Panic)) {
+	if err != nil && errors.As(err, new(*process.Panic)) { // new allocates
 		c.stats.panics.Add(1)
 		return outcome, err
 	}

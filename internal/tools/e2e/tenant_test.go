@@ -27,6 +27,9 @@ const (
 	// tenantShare bounds the mean time of a change of the attacked kind, in those of the kinds that are not attacked,
 	// where others share the cores: 1.1 to 1.4 were seen, and 6 from a queue without turns for namespaces.
 	tenantShare = 3
+	// tenantChanges is how many changes a mean needs: a change of 16 s, seen once on a slow machine, is a third of a
+	// second of such a mean.
+	tenantChanges = 50
 	// tenantRequests is how many requests' time a change may take beyond that: to read and to write what it takes to
 	// make it. An idle server answers within 5 ms; one under attack, on a machine that does other work, takes longer.
 	tenantRequests = 10

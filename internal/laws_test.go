@@ -214,7 +214,7 @@ var prose = map[string]wording{
 	"cmd/skiff":                                  {9.1, 0},
 	"cmd/skiff-dev":                              {10.5, 0},
 	"internal/cli/clitest":                       {10.1, 0},
-	"internal/hooks/call":                        {9.8, 7},
+	"internal/hooks/call":                        {9.6, 7},
 	"internal/hooks/offline":                     {8.0, 2},
 	"internal/hooks/reconcile":                   {9.0, 4},
 	"internal/hooks/scaffold":                    {6.6, 0},

@@ -184,7 +184,7 @@ that is free, unless --health-probe-bind-address is given.`,
 	return cmd
 }
 
-// checkOf is the command that prints the missing rights of a user for these controllers in these namespaces.
+// checkOf is the command that prints a user's missing rights for the chosen controllers and namespaces.
 func checkOf(controllers, namespaces []string, selector string) func(user string) string {
 	scope := " --controllers " + strings.Join(controllers, ",")
 	if len(namespaces) > 0 {

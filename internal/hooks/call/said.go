@@ -16,15 +16,15 @@ const breath = 100 * time.Millisecond
 // onItsWay is how long a line may take through the pipe of a busy machine.
 const onItsWay = 20 * time.Millisecond
 
-// stderr is what a process says besides its answers. The lines of a call are one record of the log, unless there are
-// more than maxTrace; so are lines between two calls that come within a breath.
+// stderr takes the lines that a process prints on stderr. The lines of a call are a record of the log, or several
+// where there are more than maxTrace lines. Lines between two calls are a record where they come within a breath.
 type stderr struct {
 	program *program
 	lines   process.Lines
 
 	mu     sync.Mutex // guards the rest
 	recent []string   // the last lines of the call, at most maxTrace
-	unsaid int        // how many of them are not in the log, the last ones
+	unsaid int        // how many of recent are not in the log, the last ones
 	asked  bool       // a call is under way, and its end logs the lines
 	timer  *time.Timer
 	closed bool
@@ -115,8 +115,8 @@ func (e *stderr) lastLine() string {
 	return excerpt(e.recent[len(e.recent)-1], e.program.secrets)
 }
 
-// ended returns the error of a process that has ended with err, or that is given up: what it said that went wrong, and
-// where.
+// ended returns the error of a process that ended with err or was given up, with the cause and the place from the last
+// lines.
 func (e *stderr) ended(err error) *exitError {
 	e.mu.Lock()
 	defer e.mu.Unlock()

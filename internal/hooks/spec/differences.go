@@ -2,13 +2,12 @@ package spec
 
 import "fmt"
 
-// Difference is a field in which skiff does something else than metacontroller, and how.
+// Difference is a field that skiff treats in another way than metacontroller.
 type Difference struct {
 	Field, What string
 }
 
-// Differences returns where skiff differs from metacontroller for what c says. Fields that both refuse, or that both
-// obey alike, have none.
+// Differences returns the fields of c that skiff treats in another way than metacontroller.
 func Differences(c *Controller) (out []Difference) {
 	add := func(field, what string) { out = append(out, Difference{field, what}) }
 	if c.Resync == 0 {
@@ -46,7 +45,7 @@ func Differences(c *Controller) (out []Difference) {
 	return out
 }
 
-// hookDifferences adds those of hooks.
+// hookDifferences adds the differences of hooks.
 func hookDifferences(c *Controller, add func(field, what string)) {
 	if c.Finalize != nil {
 		add("spec.hooks.finalize", "only this hook's \"finalized\": true counts; metacontroller obeys that of "+

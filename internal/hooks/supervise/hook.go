@@ -61,7 +61,7 @@ type failing struct {
 	parents map[kube.Key]bool // whose calls have failed
 	inARow  int
 	last    error
-	parked  time.Time // since when there is a call at a time; zero: not so
+	parked  time.Time // since when calls are made one at a time; zero: they are not
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
@@ -246,8 +246,8 @@ func (h *hook) changed(version string, apart time.Duration) {
 	}
 }
 
-// begin returns how long the call for a parent has to wait because the hook fails in the parent's namespace; 0: no
-// time. A parent whose calls have not failed waits only for the call under way.
+// begin returns how long the call for a parent has to wait because the hook fails in the parent's namespace; 0: not
+// at all. A parent whose calls have not failed waits only for the call under way.
 func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

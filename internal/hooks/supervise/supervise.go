@@ -1,8 +1,8 @@
 // Package supervise runs hook controllers: the package finds the resources in the rules, waits for missing resources,
 // makes a controller of each parent resource, and watches over the hooks.
 //
-// The job is everything that a controller needs before running, and the state of its hooks: a hook that does not
-// answer is asked less. Package reconcile does the work for a parent. Run has a goroutine for each hook controller,
+// The job is to prepare a controller for running, and to follow the state of hooks: a hook without an answer is asked
+// less. Package reconcile does the work for a parent. Run has a goroutine for each hook controller,
 // which ends with Run; calls of hooks run on the workers of the controllers.
 package supervise
 

@@ -17,7 +17,7 @@ import (
 //
 // With the state there, a Role to list pods and patch targets is enough. And several processes, for example in each
 // pod of a proxy with skiff as a sidecar, work together: the restart of the first target and the new state are one
-// PATCH that only holds for the version read, so that one process restarts the target and the rest find the restart
+// PATCH, valid for the version read alone, so that one process restarts the target and the rest find the restart
 // done. The state is written with a restart, and once before the first restart. A change that a process died before
 // acting on is found again, as a difference from the state at the last restart.
 const StateAnnotation = "skiff.dev/restart-state"

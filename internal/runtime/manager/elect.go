@@ -25,7 +25,7 @@ func (m *Manager) elect(ctx context.Context, last func()) error {
 		var leading sync.WaitGroup
 		for _, c := range m.o.Controllers {
 			if !c.Elected() {
-				continue // all work anyway
+				continue // works without the lead
 			}
 			leading.Go(func() {
 				err := m.contain("controller "+c.Name(), func() error { return c.Lead(working, leaseCtx) })

@@ -219,10 +219,11 @@ func (b background) started() (how started, err error) {
 	if os.IsNotExist(err) {
 		return how, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &how)
-	}
 	if err != nil {
+		return how, fmt.Errorf("start %s: %w: set XDG_STATE_HOME to a directory that this user may read and write",
+			b.name, err)
+	}
+	if err = json.Unmarshal(text, &how); err != nil {
 		err = fmt.Errorf("read %s: %w: remove it and start %s with its flags", b.file(startFile), err, b.name)
 	}
 	return how, err

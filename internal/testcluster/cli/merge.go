@@ -213,6 +213,9 @@ func removeEntry(text string, e entry) (string, error) {
 		}
 		want := append(append([]any{}, list[:i]...), list[i+1:]...)
 		lines, key, value := parts(text, e.list)
+		if value == nil || i >= len(value.Content) { // an alias, or a merged object: not where its elements are
+			return checked(text, "", e.list, want)
+		}
 		from, to := value.Content[i].Line-1, endOf(text, lines, value, i)
 		lines = append(append([]string{}, lines[:from]...), lines[to:]...)
 		if len(want) == 0 && key.Line-1 < from {

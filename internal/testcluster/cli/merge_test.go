@@ -143,3 +143,25 @@ func TestAnEditKeepsPermissionsAndLinksAndHeedsTheLockOfKubectl(t *testing.T) {
 		t.Errorf("a locked file was written: %v", err)
 	}
 }
+
+func TestAContextIsRemovedFromAListThatIsWrittenElsewhere(t *testing.T) {
+	const list = `[{name: skiff-dev-lab, cluster: {server: "https://127.0.0.1:1"}}, {name: office}]`
+	for name, text := range map[string]string{
+		"alias": "extensions: &all " + list + "\nclusters: *all\n",
+		"merge": "base: &base {clusters: " + list + "}\n<<: *base\n",
+		"flow":  "{clusters: " + list + "}\n",
+	} {
+		without, err := removeEntry(text, aContext[0])
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		doc, err := decodeMap(without)
+		if err != nil {
+			t.Fatalf("%s: %v in\n%s", name, err, without)
+		}
+		left, _ := doc["clusters"].([]any)
+		if len(left) != 1 || left[0].(map[string]any)["name"] != "office" {
+			t.Errorf("%s: clusters are %v", name, left)
+		}
+	}
+}

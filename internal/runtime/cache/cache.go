@@ -136,7 +136,7 @@ func (s *Store[T]) join(ctx context.Context) {
 	for _, sc := range s.scopes {
 		s.start(sc)
 	}
-	s.reflectors.Go(func() { s.comeBack(ctx) })
+	s.reflectors.Go(func() { s.readmit(ctx) })
 }
 
 // reflect runs the Reflector of a scope until ctx ends, or sc.end is called.

@@ -122,6 +122,8 @@ type content[T kube.Object] struct {
 	// rewound: rv is of another history than what the mirror holds, where the same version may be another
 	// content.
 	rewound bool
+	// trials are the namespaces that were shed and are to be held again with this content.
+	trials map[string]bool
 }
 
 func newContent[T kube.Object]() content[T] {
@@ -199,7 +201,7 @@ func (c *content[T]) drop(k kube.Key, size int64) (less int64) {
 // pruneLocked makes keys of the objects of namespaces that are shed.
 func (s *Store[T]) pruneLocked(c *content[T]) {
 	for namespace := range c.objects {
-		if !s.wholeLocked(namespace) {
+		if !s.excludedLocked(namespace, c.trials) {
 			continue
 		}
 		for e := range c.objects.entries(namespace) {
@@ -212,7 +214,7 @@ func (s *Store[T]) pruneLocked(c *content[T]) {
 		}
 	}
 	for k := range c.bad {
-		if s.wholeLocked(k.Namespace) {
+		if s.excludedLocked(k.Namespace, c.trials) {
 			delete(c.bad, k)
 		}
 	}

@@ -28,13 +28,11 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	if !r.belongs(k) {
 		return s
 	}
-	old, from := r.store.look(k)
+	old := r.store.look(k)
 	// The mirror shows the collection at s.rv, so what happened before that is in it already. (The second
 	// condition can hold alone where a list carried objects newer than itself.)
 	late := older(ev.ResourceVersion, s.rv) || old.known() && older(ev.ResourceVersion, old.rv())
 	switch {
-	case from != "" && !older(ev.ResourceVersion, s.rv) && notOlder(from, ev.ResourceVersion):
-		return r.advance(s, ev.ResourceVersion, false) // the namespace was read again at a later version: it is in it
 	case ev.Type == kube.Deleted:
 		return r.handleDeletion(ctx, s, ev, old, late)
 	case late:
@@ -75,10 +73,7 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 	if bad.Key.Name != "" && !r.belongs(bad.Key) {
 		return s
 	}
-	old, from := r.store.look(bad.Key)
-	if from != "" && notOlder(from, bad.ResourceVersion) {
-		return r.advance(s, bad.ResourceVersion, false) // as in handle
-	}
+	old := r.store.look(bad.Key)
 	s.rv = newest(s.rv, bad.ResourceVersion)
 	if t == kube.Deleted && bad.Key.Name != "" {
 		s.progressed = s.progressed || old.known()

@@ -45,12 +45,14 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
 	defer watchdog.Stop()
 	s = r.newWatch(s)
+	l := r.newListing(s, slot)
+	defer l.close()
 	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
 		ResourceVersion:   listVersion(s),
 		SendInitialEvents: true,
 		Timeout:           s.lifetime,
 		IdleTimeout:       r.idleTimeout(s),
-		Skim:              r.store.skims,
+		Skim:              r.store.skimsBut(l.trials),
 		MaxObject:         r.store.maxObject(),
 	})
 	if err != nil {
@@ -59,8 +61,6 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	}
 	stream.Known(r.store.lookup)
 	s.stream, s.cancel = stream, cancel
-	l := r.newListing(s, slot)
-	defer l.close()
 	err = l.collect(s.stream, s.opened, watchdog)
 	watchdog.Stop() // the stream goes on for longer
 	if err == nil {
@@ -118,7 +118,7 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	defer slot.release()
 	l := r.newListing(s, slot)
 	defer l.close()
-	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skims,
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skimsBut(l.trials),
 		MaxObject: r.store.maxObject(),
 		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
 			if bad != nil {

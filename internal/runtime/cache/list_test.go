@@ -15,6 +15,7 @@ import (
 
 // refuseStreams makes a server that knows paged lists only.
 func refuseStreams(s *server) *server {
+	s.refusesStreams = true
 	return s.on(streamedList, status(422, "Invalid"))
 }
 

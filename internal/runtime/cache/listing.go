@@ -18,28 +18,40 @@ type listing[T kube.Object] struct {
 	content content[T]
 	unset   bool // of the state: the same version may be of another history
 	slot    *slot
-	sheds   int // Store.sheds when the content was last looked through
+	sheds   int             // Store.sheds when the content was last looked through
+	trials  map[string]bool // of the content
 }
 
 // newListing begins a list; close ends it.
 func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
-	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot}
+	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot, trials: map[string]bool{}}
 	l.begin()
 	return l
 }
 
-// begin begins the list, or begins it anew. What is being read of a single namespace to be held again is given up: the
-// list may bring it at another version.
+// begin begins the list, or begins it anew, with the namespaces that are on trial by now.
 func (l *listing[T]) begin() {
 	l.content = newContent[T]()
+	l.content.trials = l.trials
 	l.store.account.unlist(l.scope.Namespace)
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
+	clear(l.trials)
 	l.scope.listing, l.sheds = true, l.store.sheds
 	for namespace, sh := range l.store.shed {
-		if l.scope.covers(namespace) {
-			sh.staged = nil
+		if sh.back.trial && l.scope.covers(namespace) {
+			l.trials[namespace] = true
 		}
+	}
+}
+
+// skimsBut says of which objects only the metadata is needed, of a list that begins with trials and of what follows on its
+// stream, which must not keep what was listed.
+func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
+	return func(k kube.Key) bool {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.excludedLocked(k.Namespace, trials)
 	}
 }
 
@@ -92,7 +104,7 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	}
 	s := l.store
 	s.mu.RLock()
-	whole, sheds := s.wholeLocked(k.Namespace), s.sheds
+	whole, sheds := s.excludedLocked(k.Namespace, l.content.trials), s.sheds
 	old := s.formLocked(k)
 	s.mu.RUnlock()
 	if sheds != l.sheds {
@@ -138,7 +150,7 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	case !l.belongs(bad.Key):
 	case t == kube.Deleted:
 		l.delete(bad.Key, 0)
-	case !l.store.skims(bad.Key):
+	case !l.store.skimsBut(l.trials)(bad.Key):
 		l.store.account.list(bad.Key.Namespace, bad.Key.Name, l.content.putBad(bad), sizeOfBad(bad))
 		l.store.relieve()
 	}

@@ -11,8 +11,6 @@ type memory struct {
 	mu       sync.Mutex // guards all below, and what is in the accounts
 	taken    int64      // by the accounts
 	accounts []*account // of the mirrors that run: what is not run is not needed
-	back     *account   // the mirror that reads a namespace to hold it again, one at a time; nil: none
-	backOf   string     // that namespace
 }
 
 // account is what one mirror takes.
@@ -30,12 +28,21 @@ type portion struct {
 	held   int64 // by the objects in the mirror
 	listed int64 // by those that a list under way has brought; most of a list is held already
 	keys   int64 // by what is kept of objects that are not held: it cannot be shed
+	trial  bool  // the list under way brings a namespace that was shed: it goes first
 
 	largest      string // the name of the largest object that has come
 	largestBytes int64
 }
 
 func (s *portion) heavy() int64 { return max(s.held, s.listed) }
+
+// before says that a namespace is to be shed before one that takes so much, and may be on trial.
+func (s *portion) before(trial bool, bytes int64) bool {
+	if n := s.heavy(); n == 0 || s.trial == trial {
+		return n > bytes
+	}
+	return s.trial
+}
 
 // victim is the namespace of a mirror that is to be shed, and why.
 type victim struct {
@@ -64,7 +71,7 @@ func (a *account) addLocked(namespace string, held, listed, keys int64) {
 	}
 	before := s.heavy() + s.keys
 	s.held, s.listed, s.keys = s.held+held, s.listed+listed, s.keys+keys
-	if s.held == 0 && s.listed == 0 && s.keys == 0 {
+	if s.held == 0 && s.listed == 0 && s.keys == 0 && !s.trial {
 		delete(a.shares, namespace)
 	}
 	more := s.heavy() + s.keys - before
@@ -129,26 +136,23 @@ func (a *account) mostOfAll() int64 { return a.most + a.most/2 }
 
 // over returns what is to be shed next because a mirror, or all together, take more than they may; false: nothing. In
 // one mirror that is the namespace that takes most of it. In all it is the namespace that takes most of all, in the
-// mirror where it does: what others take must not cost a namespace that takes little. What is being read to be held
-// again goes first.
+// mirror where it does: what others take must not cost a namespace that takes little. A namespace that is listed to be
+// held again goes before the others.
 func (a *account) over() (victim, bool) {
 	m := a.of
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := victim{account: a, most: a.most}
 	switch {
-	case a.bytes > a.most && m.back == a, m.taken > a.mostOfAll() && m.back != nil:
-		v.account, v.namespace = m.back, m.backOf
-		m.back = nil
-		return v, true
 	case a.bytes > a.most:
 		v.namespace, v.bytes = a.heaviestLocked()
 	case m.taken > a.mostOfAll():
 		v.all, v.most = true, a.mostOfAll()
 		v.namespace = m.heaviestLocked()
+		trial := false
 		for _, one := range m.accounts {
-			if s := one.shares[v.namespace]; s != nil && s.heavy() > v.bytes {
-				v.account, v.bytes = one, s.heavy()
+			if s := one.shares[v.namespace]; s != nil && s.before(trial, v.bytes) {
+				v.account, v.bytes, trial = one, s.heavy(), s.trial
 			}
 		}
 	}
@@ -160,9 +164,10 @@ func (a *account) over() (victim, bool) {
 
 // heaviestLocked returns the namespace that takes most of a mirror and can be shed.
 func (a *account) heaviestLocked() (namespace string, bytes int64) {
+	trial := false
 	for ns, s := range a.shares {
-		if n := s.heavy(); n > bytes || n == bytes && n > 0 && ns < namespace {
-			namespace, bytes = ns, n
+		if s.before(trial, bytes) || s.trial == trial && s.heavy() == bytes && bytes > 0 && ns < namespace {
+			namespace, bytes, trial = ns, s.heavy(), s.trial
 		}
 	}
 	return namespace, bytes
@@ -170,50 +175,53 @@ func (a *account) heaviestLocked() (namespace string, bytes int64) {
 
 // heaviestLocked returns the namespace that takes most of all mirrors and can be shed.
 func (m *memory) heaviestLocked() (namespace string) {
-	sums := map[string]int64{}
+	sums := map[string]portion{}
 	for _, a := range m.accounts {
 		for ns, s := range a.shares {
-			sums[ns] += s.heavy()
+			sum := sums[ns]
+			sum.held, sum.trial = sum.held+s.heavy(), sum.trial || s.trial && s.heavy() > 0
+			sums[ns] = sum
 		}
 	}
-	most := int64(0)
-	for ns, n := range sums {
-		if n > most || n == most && ns < namespace {
-			namespace, most = ns, n
+	most := portion{}
+	for ns, sum := range sums {
+		if sum.before(most.trial, most.held) || sum.trial == most.trial && sum.held == most.held && ns < namespace {
+			namespace, most = ns, sum
 		}
 	}
 	return namespace
 }
 
-// fits says whether a namespace that would take so much more can be held again: with room to spare, so that it is not
-// shed again at the next change.
-func (a *account) fits(bytes int64) bool { return bytes <= a.room() }
-
-// room returns what a namespace may take to be held again.
+// room returns what namespaces may take to be held again: with some to spare, so that they are not shed again at the
+// next change.
 func (a *account) room() int64 {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	return min(a.most/10*9-a.bytes, a.mostOfAll()/10*9-a.of.taken)
 }
 
-// begin takes the place of the one mirror that reads a namespace to hold it again.
-func (a *account) begin(namespace string) bool {
+// try marks a namespace as one that is listed to be held again, or takes the mark away.
+func (a *account) try(namespace string, on bool) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
-	if a.of.back != nil {
-		return false
+	s := a.shares[namespace]
+	if s == nil && on {
+		s = &portion{}
+		a.shares[namespace] = s
 	}
-	a.of.back, a.of.backOf = a, namespace
-	return true
+	if s != nil {
+		s.trial = on
+		a.addLocked(namespace, 0, 0, 0) // without the mark, it may be empty
+	}
 }
 
-// end gives that place back. It reports whether the mirror still had it: else the namespace was shed meanwhile.
-func (a *account) end(namespace string) bool {
-	a.of.mu.Lock()
-	defer a.of.mu.Unlock()
-	if a.of.back != a || a.of.backOf != namespace {
-		return false
+// relieve sheds namespaces until all mirrors take no more than they may.
+func (s *Store[T]) relieve() {
+	for {
+		v, over := s.account.over()
+		if !over {
+			return
+		}
+		v.account.shed(v.namespace, v)
 	}
-	a.of.back = nil
-	return true
 }

@@ -53,7 +53,7 @@ type state[T kube.Object] struct {
 
 	// In streaming:
 	stream     *kube.Stream[T]
-	cancel     context.CancelCauseFunc // of the stream's own context, where it has one
+	cancel     context.CancelCauseFunc // of the stream's own context
 	opened     time.Time
 	lifetime   time.Duration // what we asked the server to end it after
 	progressed bool          // it has brought a change
@@ -189,7 +189,10 @@ func (r *Reflector[T]) publish(s state[T]) {
 	}
 	sc.Phase, sc.Err, sc.Parked, sc.away = s.phase, s.err, parked, away
 	if s.phase == streaming {
-		sc.LastContact, sc.Opened = time.Now(), s.opened
+		sc.LastContact, sc.Opened, sc.interrupt = time.Now(), s.opened, s.cancel
+		if r.store.onTrialLocked(sc) { // since the watch was asked for
+			s.cancel(errReadmit)
+		}
 	}
 	r.store.mu.Unlock()
 	if changed {

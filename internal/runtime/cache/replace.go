@@ -15,14 +15,19 @@ func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change
 	defer sc.writing.Unlock()
 	s.handlersMu.RLock()
 	defer s.handlersMu.RUnlock()
-	changes, had := s.swap(sc, c)
+	changes, had, returned := s.swap(sc, c)
 	before(changes, had)
 	s.notify(sc, changes...)
 	s.setSynced(sc, true)
+	for _, namespace := range returned {
+		s.o.Log.Info("a namespace is within its memory budget again", "resource", s.o.Resource.GroupResource(),
+			"namespace", namespace)
+		s.notifyReturn(namespace)
+	}
 }
 
 // swap makes c visible to readers.
-func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) {
+func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int, returned []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	had = s.objects.count(sc.Namespace)
@@ -31,26 +36,28 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int) 
 			had += sh.keys.len()
 		}
 	}
-	changes = s.replaceLocked(sc.Namespace, &c, !sc.Synced)
+	changes, returned = s.replaceLocked(sc.Namespace, &c, !sc.Synced)
 	if c.rewound {
 		sc.rewound = time.Now()
 		sc.Counters.Rewinds++
 	}
 	sc.Counters.Undecodable += len(c.bad)
 	sc.moveTo(c.rv)
-	return changes, had
+	return changes, had, returned
 }
 
 // replaceLocked makes c all that is known of a namespace, of all where it is "". It returns the changes in key order,
-// and of one key the deletion first. Objects enter the indexes in that order, too, because then each is the last one
+// and of one key the deletion first, and the namespaces that are held again. Objects enter the indexes in that order, too, because then each is the last one
 // of its sets. An object that does not change keeps its copy, which readers and indexes have.
-func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T]) {
+func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T],
+	returned []string) {
 	s.pruneLocked(c)
+	returned = s.readmittedLocked(c.trials)
 	for _, k := range s.differLocked(namespace, c) {
 		was, now := s.formLocked(k), c.form(k)
 		s.holdLocked(k, was, now)
 		if c.bad[k] == nil || now.known() { // an object that does not decode any more is not gone
-			changes = append(changes, changesOf(k, was, now, initial)...)
+			changes = append(changes, changesOf(k, was, now, initial || c.trials[k.Namespace])...)
 		}
 	}
 	for k := range s.bad {
@@ -62,7 +69,7 @@ func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) 
 		s.putBadLocked(bad)
 	}
 	s.replaceKeysLocked(namespace, c)
-	return changes
+	return changes, returned
 }
 
 // differLocked returns the keys of the objects of which c has something else than the mirror, in order.
@@ -117,17 +124,16 @@ func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
 			continue
 		}
 		s.account.add(of, 0, -sh.keys.bytes())
-		if !sh.whole && sh.keys.len() > 0 {
-			sh.back.complete = true // if there are no others: see completed
-			s.wakeComeback()
+		had := sh.keys.len() > 0
+		sh.keys = keys{}
+		if had && !c.trials[of] {
+			s.completeLocked(sh) // takeDue looks whether there are new ones
 		}
-		sh.keys, sh.from, sh.staged = keys{}, "", nil
 	}
 	for of, known := range c.keys {
 		if known.len() > 0 {
 			sh := s.shedOfLocked(of)
 			sh.keys = *known
-			sh.noteSize()
 			s.account.add(of, 0, known.bytes())
 		}
 	}

@@ -21,6 +21,8 @@ type scope struct {
 	refused time.Time // when the server last answered a request with an error, or a list was too large
 	away    bool      // it was parked, and no request has succeeded since
 	listing bool      // a list is under way
+	// interrupt ends the watch that is open, for a list; nil: there was none.
+	interrupt func(cause error)
 }
 
 func newScope(namespace string) *scope {
@@ -187,7 +189,8 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	none := newContent[T]()
 	for _, namespace := range gone {
 		s.replaceLocked(namespace, &none, false) // what changes by it no handler hears: the objects are still there
-		s.account.unlist(namespace)              // it may be read to be held again just now
+		s.account.unlist(namespace)
+		s.account.try(namespace, false)
 		delete(s.shed, namespace)
 	}
 	var scopes []*scope

@@ -42,13 +42,10 @@ func AsShed(err error) *ShedError {
 
 // shed is what is known of the objects of a namespace that are not held. Store.mu guards it.
 type shed[T kube.Object] struct {
-	whole  bool   // of the namespace no object is held, but those that are being deleted
-	why    string // with the figures of the moment in which it was shed
-	since  time.Time
-	keys   keys
-	back   comeback
-	staged *staging[T] // the namespace as it is being read to be held again; nil: it is not
-	from   string      // events up to this version are in the content, because it was read again at that; "": none
+	whole bool   // of the namespace no object is held, but those that are being deleted
+	why   string // with the figures of the moment in which it was shed
+	keys  keys
+	back  readmission
 }
 
 // shedOfLocked returns what is known of the objects of a namespace that are not held, to be added to.
@@ -71,8 +68,7 @@ func (s *Store[T]) wholeLocked(namespace string) bool {
 func (s *Store[T]) skims(k kube.Key) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	sh := s.shed[k.Namespace]
-	return sh != nil && sh.whole && sh.staged == nil
+	return s.wholeLocked(k.Namespace)
 }
 
 // maxObject bounds what is held of an object while it is read; 0: nothing does. It is what it may take in the mirror.
@@ -169,7 +165,6 @@ func (s *Store[T]) putKeyLocked(k kube.Key, f *form[T], added bool) {
 	more, stored := sh.keys.put(k.Name, f.key, added)
 	f.held = f.held && stored
 	s.account.add(k.Namespace, 0, more)
-	sh.noteSize()
 }
 
 // shedNamespace drops the objects of a namespace, but for their keys, and notifies the handlers. Any goroutine may
@@ -213,21 +208,17 @@ func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Chang
 func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why string) {
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
-	inVain := sh.staged != nil
-	if sh.staged = nil; sh.whole {
-		if inVain { // else another mirror that is over the budget of all was faster
-			sh.back.readInVain(sh.keys.size, s.account.room())
+	s.account.try(namespace, false)
+	s.sheds++
+	if sh.whole {
+		if sh.back.trial { // else another mirror that is over the budget of all was faster
+			sh.back.postpone(time.Now())
+			s.wakeReadmit()
 		}
 		return nil, ""
 	}
-	s.sheds++
-	sh.whole, sh.since, sh.why = true, time.Now(), s.whyShed(namespace, v)
-	if !sh.back.at.IsZero() && time.Since(sh.back.at) < calmTime {
-		sh.back.shedAgain()
-	} else {
-		sh.back.pause = 0
-	}
-	sh.back.since = sh.since
+	sh.whole, sh.why = true, s.whyShed(namespace, v)
+	sh.back.begin(time.Now())
 	for k := range s.bad {
 		if k.Namespace == namespace {
 			s.dropBadLocked(k)
@@ -246,9 +237,16 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 			changes = append(changes, Change[T]{Type: Shed, Old: was.obj})
 		}
 	}
-	sh.noteSize()
-	s.wakeComeback()
+	s.wakeReadmit()
 	return changes, sh.why
+}
+
+// wakeReadmit has readmit look at what is due.
+func (s *Store[T]) wakeReadmit() {
+	select {
+	case s.shedNews <- struct{}{}:
+	default: // it will
+	}
 }
 
 // maxName bounds the name of an object in a text.

@@ -117,227 +117,10 @@ func TestTheNamespaceThatTakesMostIsShedAndTheOthersGoOn(t *testing.T) {
 		}
 		f.send(event("MODIFIED", podOf("small", "s", 501, 1)), event("MODIFIED", podOf("big", "p001", 502, 2)))
 		m.wantHeard("MODIFIED s") // a change of what is shed is of no interest
+		has(s, f, "502", items...)
 		wait(time.Hour)
-		if lists := len(s.seen(streamedList, pagedList)); lists > 2 {
-			t.Errorf("%d lists in an hour", lists)
-		}
-	})
-}
-
-func TestANamespaceThatFitsAgainComesBack(t *testing.T) {
-	items, events := floodOfPods(100, 2)
-	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		var returned []string
-		m.OnReturn(func(namespace string) { returned = append(returned, namespace) })
-		s.on(pagedList, list("700", podOf("big", "p001", 2, 2), podOf("big", "p002", 700, 2)))
-		for i := range 100 {
-			if i != 1 && i != 2 && i != 3 {
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
-			}
-		}
-		m.heard()
-		lists := len(s.seen(pagedList))
-		wait(fitTime - lookEvery)
-		if _, err := m.List("big"); !isShed(err, OverBudget) {
-			t.Errorf("at once: %v", err)
-		}
-		wait(3 * lookEvery)
-		if got := s.seen(pagedList)[lists:]; len(got) != 1 || got[0].path != "/api/v1/namespaces/big/pods" {
-			t.Fatalf("requests %+v, want one list of the namespace", got)
-		}
-		m.wantHeard("ADDED p001 initial", "ADDED p002 initial", "DELETED p003 unknown")
-		if all, err := m.List("big"); err != nil || len(all) != 2 {
-			t.Errorf("%d pods, %v", len(all), err)
-		}
-		if !slices.Equal(returned, []string{"big"}) {
-			t.Errorf("returned %v", returned)
-		}
-		f.send(event("MODIFIED", podOf("big", "p003", 690, 2)), // from before the list
-			event("MODIFIED", podOf("big", "p001", 701, 2)), event("DELETED", podOf("big", "p002", 702, 2)))
-		m.wantHeard("MODIFIED p001", "DELETED p002")
-	})
-}
-
-// A server that has lied, or was restored from a backup, has other objects after its watch has ended.
-func TestANamespaceWhoseObjectsWereNeverThereComesBackOnceTheWatchHasEnded(t *testing.T) {
-	_, events := floodOfPods(100, 2)
-	synctest.Test(t, func(t *testing.T) {
-		s, f := newServer(t), newFeed(t)
-		s.on(streamedList, frames(thenEnd, endMark("0")),
-			frames(thenEnd, event("ADDED", podOf("big", "real", 600, 1)), endMark("600"))).on(watching, f.reply)
-		s.on(probing, list("99999"))
-		m := startMirror(t, s, Options{MaxBytes: 100 << 10})
-		f.send(append(slices.Clone(events), bookmark("500"))...)
-		if err := third(m.Get(kube.Key{Namespace: "big", Name: "p001"})); !isShed(err, OverBudget) {
-			t.Fatalf("%v, want that the namespace is over the budget", err)
-		}
-		s.on(pagedList, list("600", podOf("big", "real", 600, 1)))
-		wait(3 * time.Second)
-		f.send(thenEnd)
-		wait(time.Minute)
-		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "real"}); !ok || err != nil {
-			t.Errorf("the only pod that is there: %t, %v", ok, err)
-		}
-		if all, err := m.List("big"); err != nil || len(all) != 1 {
-			t.Errorf("%d pods, %v, want the one that is there", len(all), err)
-		}
-	})
-}
-
-func TestWhatChangesWhileANamespaceIsReadAgainIsNotLost(t *testing.T) {
-	items, events := floodOfPods(100, 2)
-	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		slow := make(chan bool)
-		s.on(pagedList, func(w http.ResponseWriter, r *http.Request) {
-			<-slow
-			list("600", podOf("big", "p000", 1, 1), podOf("big", "p001", 2, 1), podOf("big", "p002", 3, 1))(w, r)
-		})
-		for i := 3; i < 100; i++ {
-			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2)))
-		}
-		wait(fitTime + 2*lookEvery)
-		f.send(event("MODIFIED", podOf("big", "p000", 601, 1)), event("DELETED", podOf("big", "p001", 602, 1)),
-			event("ADDED", podOf("big", "new", 603, 1)))
-		m.heard()
-		close(slow)
-		wait(time.Second)
-		got := []string{}
-		all, err := m.List("big")
-		for _, p := range all {
-			got = append(got, p.Name+"="+p.ResourceVersion)
-		}
-		if want := []string{"new=603", "p000=601", "p002=3"}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q, %v, want %q", got, err, want)
-		}
-	})
-}
-
-func TestANamespaceThatComesAndGoesIsNotReadAgainEachTime(t *testing.T) {
-	items, events := floodOfPods(20, 2)
-	withMirrors(t, items, events, Options{MaxBytes: 20 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		lists := len(s.seen(pagedList, streamedList))
-		rv := 1000
-		for range 60 { // each takes 500 ms
-			for i := range 10 {
-				rv++
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
-			}
-			wait(250 * time.Millisecond)
-			for i := range 10 {
-				rv++
-				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
-			}
-			wait(250 * time.Millisecond)
-		}
-		if n := len(s.seen(pagedList, streamedList)) - lists; n > 0 {
-			t.Errorf("%d lists in 30 s", n)
-		}
-	})
-}
-
-// What a namespace that is shed would take does not count the objects that would not be held anyway.
-func TestANamespaceComesBackAlsoWithAnObjectThatIsTooLarge(t *testing.T) {
-	items, events := floodOfPods(100, 2)
-	large := podOf("big", "large", 200, 300)
-	items, events = append(items, large), append(events, event("ADDED", large))
-	o := Options{MaxBytes: 100 << 10, MaxObjectBytes: 64 << 10}
-	withMirrors(t, items, events, o, func(t *testing.T, m *mirror, s *server, f *feed) {
-		if sheds := m.Sheds(); len(sheds) != 1 || !sheds[0].Whole || sheds[0].Bytes < 300<<10 {
-			t.Fatalf("%+v is shed, want the namespace with all that it has", sheds)
-		}
-		s.on(pagedList, list("700", podOf("big", "p001", 2, 2), podOf("big", "large", 501, 300)))
-		f.send(event("MODIFIED", podOf("big", "large", 501, 300))) // of which only the metadata is read
-		for i := range 100 {
-			if i != 1 {
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 502+i, 2)))
-			}
-		}
-		wait(fitTime + 4*lookEvery)
-		if _, ok, err := m.Get(kube.Key{Namespace: "big", Name: "p001"}); !ok || err != nil {
-			t.Errorf("the pod that fits: %t, %v", ok, err)
-		}
-		if err := third(m.Get(kube.Key{Namespace: "big", Name: "large"})); !isShed(err, TooLarge) {
-			t.Errorf("the one that is too large: %v", err)
-		}
-	})
-}
-
-// A tenant who stops has his objects worked on within half a minute, also where they were shed for the tenth time.
-func TestANamespaceThatWasShedManyTimesComesBackWithinHalfAMinute(t *testing.T) {
-	items, events := floodOfPods(100, 2)
-	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		var left []string
-		for i := range 20 {
-			left = append(left, podOf("big", fmt.Sprintf("p%03d", i), i+1, 2))
-		}
-		rv := 1000
-		for round := range 10 {
-			s.on(pagedList, list(fmt.Sprint(rv+200), left...))
-			for i := 20; i < 100; i++ {
-				rv++
-				f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
-			}
-			wait(27 * time.Second)
-			if all, err := m.List("big"); err != nil || len(all) != 20 {
-				t.Fatalf("round %d: %d pods, %v", round, len(all), err)
-			}
-			rv += 200
-			for i := 20; i < 100; i++ {
-				rv++
-				f.send(event("ADDED", podOf("big", fmt.Sprintf("p%03d", i), rv, 2)))
-			}
-			if _, err := m.List("big"); !isShed(err, OverBudget) {
-				t.Fatalf("round %d: %v", round, err)
-			}
-		}
-	})
-}
-
-// Mirrors that fill up at the same moment choose the same namespace of one of them, and each has it shed: only what
-// was read in vain has to wait for longer.
-func TestANamespaceThatSeveralMirrorsShedAtOnceWaitsNoLongerForIt(t *testing.T) {
-	items, events := floodOfPods(0, 0)
-	withMirrors(t, items, events, Options{}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		for range 5 {
-			m.shedNamespace("big", victim{})
-		}
-		s.on(pagedList, list("700", podOf("big", "p001", 2, 2)))
-		if _, err := m.List("big"); !isShed(err, OverBudget) {
-			t.Fatalf("at once: %v", err)
-		}
-		wait(fitTime + 3*lookEvery)
-		if all, err := m.List("big"); err != nil || len(all) != 1 {
-			t.Errorf("%d pods, %v", len(all), err)
-		}
-	})
-}
-
-// The size of a namespace is a guess until it is read. Where that was in vain, it is read less and less often, until
-// it is much smaller.
-func TestANamespaceThatWasReadInVainComesBackWithinHalfAMinuteOnceItIsSmaller(t *testing.T) {
-	items, events := floodOfPods(100, 2)
-	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {
-		var all []string
-		for i := range 100 {
-			all = append(all, podOf("big", fmt.Sprintf("p%03d", i), 501+i, 2))
-			f.send(event("MODIFIED", all[i]))
-		}
-		for i := 60; i < 100; i++ {
-			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 601+i, 2)))
-		}
-		s.on(pagedList, list("701", all[:60]...))
-		lists := len(s.seen(pagedList))
-		wait(10 * time.Minute)
-		if n := len(s.seen(pagedList)) - lists; n < 2 || n > 6 {
-			t.Errorf("read %d times in ten minutes", n)
-		}
-		for i := 20; i < 60; i++ {
-			f.send(event("DELETED", podOf("big", fmt.Sprintf("p%03d", i), 701+i, 2)))
-		}
-		s.on(pagedList, list("801", all[:20]...))
-		wait(25 * time.Second)
-		if got, err := m.List("big"); err != nil || len(got) != 20 {
-			t.Errorf("%d pods, %v", len(got), err)
+		if n := m.state().Counters.Lists["readmitted"]; n > 0 {
+			t.Errorf("%d lists for a namespace that does not fit", n)
 		}
 	})
 }
@@ -359,7 +142,7 @@ func TestWhoListsANamespaceHearsThatNothingOfItIsTooLargeAnyMore(t *testing.T) {
 			t.Error("heard of it while one is too large")
 		}
 		f.send(event("DELETED", podOf("big", "b", 504, 20)))
-		wait(2 * lookEvery)
+		wait(2 * completeAfter)
 		if _, err := m.List("big"); err != nil || returned != 1 {
 			t.Errorf("heard of it %d times, %v", returned, err)
 		}
@@ -368,7 +151,7 @@ func TestWhoListsANamespaceHearsThatNothingOfItIsTooLargeAnyMore(t *testing.T) {
 				event("MODIFIED", podOf("big", "a", 602+2*i, 1)))
 			wait(20 * time.Millisecond)
 		}
-		wait(2 * lookEvery)
+		wait(2 * completeAfter)
 		if returned < 2 || returned > 4 {
 			t.Errorf("heard of it %d times, want once more or a few times for one that comes and goes", returned)
 		}

@@ -38,8 +38,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 					delete(model, k)
 				}
 			case 1:
-				l := &listing[*pod]{Reflector: newReflector(s, sc), slot: place}
-				l.begin()
+				l := newReflector(s, sc).newListing(state[*pod]{}, place)
 				for k := range model {
 					if r.IntN(8) == 0 {
 						delete(model, k)
@@ -54,7 +53,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 				l.close()
 				s.relieve()
 			case 2:
-				readAgain(s, p.Namespace, model, rv)
+				s.try(p.Namespace) // the next list brings it
 			default:
 				if old := model[k]; old != nil && r.IntN(4) > 0 {
 					p.UID = old.UID
@@ -76,31 +75,6 @@ func budgeted() (*Store[*pod], *scope) {
 	sc := s.scopes[0]
 	s.replace(sc, content[*pod]{objects: table[*pod]{}, rv: "2"}, func([]Change[*pod], int) {})
 	return s, sc
-}
-
-// readAgain holds a namespace again that was shed, if it fits.
-func readAgain(s *Store[*pod], namespace string, model map[kube.Key]*pod, rv string) {
-	if !s.account.begin(namespace) {
-		return
-	}
-	defer s.account.end(namespace)
-	sc, st, _ := s.stage(namespace)
-	if st == nil {
-		return
-	}
-	for k, old := range model {
-		listed := *old
-		if k.Namespace == namespace && s.addStaged(namespace, st, s.formOf(&listed, kube.Part{}, false), nil) != nil {
-			break
-		}
-	}
-	if s.account.fits(0) && s.unshed(sc, namespace, st, rv) == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shed[namespace].staged = nil
-	s.account.unlist(namespace)
 }
 
 func randomPod(r *rand.Rand, rv string) *pod {
@@ -170,21 +144,29 @@ func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map
 	}
 }
 
-// Another mirror that is over the budget of all may have chosen the namespace that is being read, and not have shed it
-// yet.
-func TestANamespaceThatIsToBeShedWhileItIsReadIsNotHeld(t *testing.T) {
+// Another mirror that is over the budget of all may choose a namespace that is being listed.
+func TestANamespaceThatAnotherMirrorShedsWhileItIsListedIsNotHeld(t *testing.T) {
 	inOneTurn(t, "no server is in it")
 	s, sc := budgeted()
+	place, _ := newLimiter(1).acquire(t.Context())
+	defer place.release()
 	s.shedNamespace("n0", victim{})
-	if !s.account.begin("n0") {
-		t.Fatal("another namespace is read")
-	}
-	_, st, _ := s.stage("n0")
-	s.account.add("n0", 0, 30<<10)
+	s.try("n0")
+	l := newReflector(s, sc).newListing(state[*pod]{}, place)
+	p := &pod{}
+	p.Namespace, p.Name, p.UID, p.ResourceVersion = "n0", "p", "u", "3"
+	l.add(p, kube.Part{})
+	s.account.add("n1", 19<<10, 0) // more than that of n0, which is on trial
+	s.account.add("n1", 2<<10, 0)
 	if v, over := s.account.over(); !over || v.namespace != "n0" {
 		t.Fatalf("%+v is to be shed, %t", v, over)
 	}
-	if err := s.unshed(sc, "n0", st, "3"); err == nil || !isShed(second(s.List("n0")), OverBudget) {
+	s.account.add("n1", -10<<10, 0)
+	s.shedNamespace("n0", victim{})
+	l.content.rv = "3"
+	s.replace(sc, l.content, func([]Change[*pod], int) {})
+	l.close()
+	if _, err := s.List("n0"); !isShed(err, OverBudget) || s.onTrial(sc) {
 		t.Errorf("it is held: %v", err)
 	}
 }

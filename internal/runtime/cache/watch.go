@@ -49,6 +49,9 @@ func (r *Reflector[T]) idleTimeout(s state[T]) time.Duration {
 
 // resume opens a watch at the resume point.
 func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
+	if r.store.onTrial(r.scope) {
+		return r.relist(s, "readmitted")
+	}
 	s, rewound, err := r.probe(ctx, s)
 	switch {
 	case ctx.Err() != nil:
@@ -59,7 +62,8 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 		return r.failSilent(s, err, resuming) // a watch would fare no better
 	}
 	s = r.newWatch(s)
-	stream, err := kube.Watch[T](ctx, r.store.o.Client, r.query, kube.WatchOptions{
+	watchCtx, cancel := context.WithCancelCause(ctx)
+	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
 		ResourceVersion: s.rv,
 		Timeout:         s.lifetime,
 		IdleTimeout:     r.idleTimeout(s),
@@ -67,10 +71,11 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 		MaxObject:       r.store.maxObject(),
 	})
 	if err != nil {
+		cancel(nil)
 		return r.resumeFailed(ctx, s, err)
 	}
 	stream.Known(r.store.lookup)
-	s.stream, s.phase, s.err = stream, streaming, nil
+	s.stream, s.cancel, s.phase, s.err = stream, cancel, streaming, nil
 	return s
 }
 
@@ -123,6 +128,9 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 		s = r.handle(ctx, s, ev)
 	} else if bad, ok := errors.AsType[*kube.DecodeError](err); ok {
 		s = r.handleBad(ctx, s, ev.Type, bad)
+	} else if r.store.onTrial(r.scope) {
+		r.store.count(r.scope, func(n *Counters) { n.Reconnects["readmitted"]++ })
+		return r.relist(closeStream(s), "readmitted")
 	} else {
 		return r.streamEnded(s, err)
 	}
@@ -141,9 +149,6 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	age := time.Since(s.opened)
 	if age >= healthy || s.progressed {
 		s.failures, s.missing = 0, 0
-	}
-	if age >= shortWatch && age < minWatch {
-		r.store.tryShed(r.scope) // the server may have been replaced
 	}
 	s = closeStream(s)
 	reason := endReason(err, age)
@@ -172,7 +177,7 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 }
 
 // EndReasons are what endReason returns: the keys of Counters.Reconnects.
-var EndReasons = []string{"short", "ended", "idle", "frame too large", "expired", "throttled", "refused", "error",
+var EndReasons = []string{"readmitted", "short", "ended", "idle", "frame too large", "expired", "throttled", "refused", "error",
 	"broken"}
 
 // endReason names the end of a watch. Only "expired", "error" and "frame too large" say that it cannot be

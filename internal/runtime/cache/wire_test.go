@@ -51,6 +51,8 @@ type server struct {
 	mu       sync.Mutex
 	requests []request
 	replies  map[string][]reply // the last of a kind repeats
+
+	refusesStreams bool
 }
 
 // newServer must be called inside a synctest bubble; it ends with the test.

@@ -32,11 +32,7 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 		changes, why = s.shedLocked(k.Namespace, victim{})
 	}
 	was, sh := s.formLocked(k), s.shed[k.Namespace]
-	if sh != nil && sh.staged != nil {
-		sh.staged.broken = sh.staged.broken || part.Skimmed
-		f := s.formOf(obj, part, false)
-		s.account.list(k.Namespace, k.Name, sh.staged.take(f, false), f.bytes)
-	}
+	sh.moves()
 	now := s.formOf(obj, part, sh != nil && sh.whole)
 	if now.shed {
 		s.putKeyLocked(k, &now, t == kube.Added && !was.held)
@@ -59,15 +55,11 @@ func (s *Store[T]) formLocked(k kube.Key) (f form[T]) {
 	return f
 }
 
-// look also returns up to which version the events of the namespace are in the mirror, where that is not the version
-// of the scope; else "".
-func (s *Store[T]) look(k kube.Key) (f form[T], from string) {
+// look returns what is known of an object.
+func (s *Store[T]) look(k kube.Key) form[T] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if sh := s.shed[k.Namespace]; sh != nil {
-		from = sh.from
-	}
-	return s.formLocked(k), from
+	return s.formLocked(k)
 }
 
 // holdLocked makes the objects and indexes those that follow when what is known of an object changes from was to now.
@@ -87,10 +79,7 @@ func (s *Store[T]) holdLocked(k kube.Key, was, now form[T]) {
 func (s *Store[T]) dropKeyLocked(k kube.Key, size int64) {
 	sh := s.shed[k.Namespace]
 	s.account.add(k.Namespace, 0, -sh.keys.delete(k.Name, size))
-	if !sh.whole && sh.keys.len() == 0 {
-		sh.back.complete = true
-		s.wakeComeback()
-	}
+	s.completeLocked(sh)
 }
 
 // remove drops the object under k, whose deletion was read as far as part says, moves the scope to rv and notifies the
@@ -111,9 +100,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) boo
 	defer s.mu.Unlock()
 	was := s.formLocked(k)
 	if sh := s.shed[k.Namespace]; sh != nil {
-		if sh.staged != nil {
-			s.account.list(k.Namespace, k.Name, sh.staged.delete(k, rv), 0)
-		}
+		sh.moves()
 		if was.shed || sh.whole {
 			s.dropKeyLocked(k, int64(part.Size/2))
 		}
@@ -145,9 +132,7 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 		return false
 	}
 	if sh := s.shed[bad.Key.Namespace]; sh != nil && sh.whole {
-		if sh.staged != nil {
-			s.account.list(bad.Key.Namespace, bad.Key.Name, sh.staged.takeBad(bad, false), 0)
-		}
+		sh.moves()
 		return false
 	}
 	_, known := s.bad[bad.Key]

@@ -35,7 +35,7 @@ const (
 	tenantRequests = 10
 	// tenantRestart is how soon a process that starts amid the attack is ready, and tenantRecovery how soon all is
 	// worked on when it is over, beside what the server itself takes for it.
-	tenantRestart, tenantRecovery = 30 * time.Second, 30 * time.Second
+	tenantRestart, tenantRecovery = 30 * time.Second, 2 * time.Minute
 	// tenantHold is how long an attack lasts once it is complete.
 	tenantHold = 10 * time.Second
 )

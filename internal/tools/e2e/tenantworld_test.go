@@ -188,7 +188,7 @@ func (w *tenantWorld) recovers() time.Duration {
 			}
 			return took
 		}
-		if took > 4*tenantRecovery {
+		if took > 2*tenantRecovery {
 			w.Errorf("%d objects are not worked on %s after the attack, want 0 after %s; one of them: %s", left, took,
 				tenantRecovery, one)
 			return took

@@ -1,0 +1,275 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"skiff/internal/runtime/kube"
+)
+
+// This file takes a namespace that was shed into the mirror again: it is measured from time to time, and where it fits,
+// the Reflector lists its scope anew.
+
+const (
+	// firstPause is how long a namespace is out at least. A rollout that replaces large objects, or objects that come
+	// and go, must not have it listed each time; and a tenant who stops is worked on within two minutes.
+	firstPause = time.Minute
+	// maxPause bounds the pause, which doubles while nothing changes in the namespace and it does not fit, and each
+	// time that it was in for less than calmTime.
+	maxPause = 5 * time.Minute
+	// calmTime is how long a namespace has to fit for the next pause to be the first again.
+	calmTime = 10 * time.Minute
+	// completeAfter is how long after the last object that was too large the functions of OnReturn are called: one that
+	// becomes large and small a hundred times a second must not have them called as often.
+	completeAfter = time.Second
+	// measureTimeout bounds one measurement: fifty pages of 500 objects from a server under load.
+	measureTimeout = time.Minute
+)
+
+// errNoRoom says that a namespace does not fit.
+var errNoRoom = errors.New("it does not fit")
+
+// errReadmit is why a watch is ended whose scope is to be listed for the sake of a namespace.
+var errReadmit = errors.New("a namespace is listed that was over its memory budget")
+
+// readmission is the way of a namespace back into the mirror. Store.mu guards it.
+type readmission struct {
+	due   time.Time     // when the namespace is measured next
+	pause time.Duration // between two measurements
+	moved bool          // an event of the namespace has come since the last one
+	trial bool          // the next list of the scope, or the one under way, brings the namespace as a whole
+	at    time.Time     // when it was held again last; zero: never
+	// complete is when the functions of OnReturn are to be called because no object is too large any more; zero: never.
+	complete time.Time
+}
+
+// begin sets the first pause of a namespace that is shed now.
+func (r *readmission) begin(now time.Time) {
+	if r.at.IsZero() || now.Sub(r.at) >= calmTime {
+		r.pause = 0
+	}
+	r.pause = min(max(2*r.pause, firstPause), maxPause)
+	r.due, r.moved, r.trial = now.Add(r.pause), false, false
+}
+
+// postpone sets the next pause of a namespace that does not fit.
+func (r *readmission) postpone(now time.Time) {
+	if !r.moved {
+		r.pause = min(2*r.pause, maxPause)
+	}
+	r.due, r.moved, r.trial = now.Add(r.pause), false, false
+}
+
+// forgettable says that nothing has to be remembered of a namespace that is held.
+func (r *readmission) forgettable(now time.Time) bool {
+	return r.complete.IsZero() && (r.at.IsZero() || now.Sub(r.at) > calmTime)
+}
+
+// moves notes that an event of a namespace has come. A nil sh is a namespace that was never shed.
+func (sh *shed[T]) moves() {
+	if sh != nil {
+		sh.back.moved = true
+	}
+}
+
+// completeLocked notes that no object of a namespace that is held may be too large any more.
+func (s *Store[T]) completeLocked(sh *shed[T]) {
+	if !sh.whole && sh.keys.len() == 0 && sh.back.complete.IsZero() {
+		sh.back.complete = time.Now().Add(completeAfter)
+		s.wakeReadmit()
+	}
+}
+
+// readmit takes namespaces that were shed into the mirror again, until ctx ends.
+func (s *Store[T]) readmit(ctx context.Context) {
+	for ctx.Err() == nil {
+		var due <-chan time.Time // nil: there is nothing to wait for
+		if at, ok := s.nextDue(); ok {
+			due = time.After(time.Until(at))
+		}
+		select {
+		case <-due:
+		case <-s.shedNews:
+			continue
+		case <-ctx.Done():
+			return
+		}
+		if p, stack := contained(func() { s.readmitDue(ctx) }); p != nil {
+			s.o.Log.Error(fmt.Errorf("measure %s: panic: %v", s.o.Resource, p),
+				"measuring a namespace panicked; it is measured again", "stack", stack)
+		}
+	}
+}
+
+// nextDue returns when readmitDue has something to do next; false: not as things are.
+func (s *Store[T]) nextDue() (at time.Time, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, sh := range s.shed {
+		for _, due := range []time.Time{sh.dueLocked(), sh.back.complete} {
+			if !due.IsZero() && (!ok || due.Before(at)) {
+				at, ok = due, true
+			}
+		}
+	}
+	return at, ok
+}
+
+// dueLocked returns when a namespace is to be measured; zero: it is not.
+func (sh *shed[T]) dueLocked() time.Time {
+	if !sh.whole || sh.back.trial {
+		return time.Time{}
+	}
+	return sh.back.due
+}
+
+// readmitDue measures the namespaces whose pause is over, has those listed that fit, and calls the functions of
+// OnReturn for those of which no object is too large any more.
+func (s *Store[T]) readmitDue(ctx context.Context) {
+	completed, due := s.takeDue(time.Now())
+	for _, namespace := range completed {
+		s.notifyReturn(namespace)
+	}
+	room := s.account.room()
+	for _, namespace := range due {
+		bytes, err := s.measure(ctx, namespace, room)
+		if err != nil {
+			s.postpone(namespace)
+			s.o.Log.V(1).Info("a namespace stays shed", "resource", s.o.Resource.GroupResource(),
+				"namespace", namespace, "reason", err.Error())
+			continue
+		}
+		room -= bytes
+		s.try(namespace)
+	}
+}
+
+// takeDue returns the namespaces of which no object is too large any more, and those that are to be measured, in order.
+// It forgets what need not be remembered.
+func (s *Store[T]) takeDue(now time.Time) (completed, due []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for namespace, sh := range s.shed {
+		back := &sh.back
+		switch sc := s.scopeLocked(namespace); {
+		case !back.complete.IsZero() && !back.complete.After(now):
+			back.complete = time.Time{}
+			if !sh.whole && sh.keys.len() == 0 {
+				completed = append(completed, namespace)
+			}
+		case !sh.whole && sh.keys.len() == 0 && back.forgettable(now):
+			delete(s.shed, namespace)
+		case sh.dueLocked().IsZero() || back.due.After(now):
+		case sc == nil || sc.listing || !sc.Synced:
+			back.due = now.Add(firstPause)
+		default:
+			// Until it is measured, so that a measurement that panics is not repeated at once.
+			back.due = now.Add(back.pause)
+			due = append(due, namespace)
+		}
+	}
+	slices.Sort(completed)
+	slices.Sort(due)
+	return completed, due
+}
+
+func (s *Store[T]) postpone(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sh := s.shed[namespace]; sh != nil && sh.whole && !sh.back.trial {
+		sh.back.postpone(time.Now())
+	}
+}
+
+// measure reads a namespace and returns what its objects would take. It keeps none of them. The error is errNoRoom
+// once they take more than room.
+func (s *Store[T]) measure(ctx context.Context, namespace string, room int64) (bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	o := kube.ListOptions{MaxObject: s.maxObject(), Again: func() { bytes = 0 },
+		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
+			if large, part, ok := largeOf[T](bad); ok {
+				f := s.formOf(large, part, false)
+				bytes += f.key.bytes(large.ObjectMeta().Name)
+			} else if bad != nil {
+				bytes += sizeOfBad(bad)
+			} else if f := s.formOf(obj.(T), part, false); f.shed {
+				bytes += f.bytes + f.key.bytes(obj.ObjectMeta().Name)
+			} else {
+				bytes += f.bytes
+			}
+			if bytes > room {
+				return errNoRoom
+			}
+			return nil
+		}}
+	if rv := s.versionOf(namespace); rv != "" {
+		o.ResourceVersion, o.ResourceVersionMatch = rv, "NotOlderThan"
+	}
+	_, err = kube.List[T](ctx, s.o.Client, s.query(namespace), o)
+	return bytes, err
+}
+
+// versionOf returns the version of the collection that the mirror of a namespace shows.
+func (s *Store[T]) versionOf(namespace string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if sc := s.scopeLocked(namespace); sc != nil {
+		return sc.ResourceVersion
+	}
+	return ""
+}
+
+// try has the scope of a namespace that fits listed, with the namespace.
+func (s *Store[T]) try(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc, sh := s.scopeLocked(namespace), s.shed[namespace]
+	if sc == nil || sh == nil || !sh.whole {
+		return
+	}
+	sh.back.trial = true
+	s.account.try(namespace, true)
+	if sc.interrupt != nil {
+		sc.interrupt(errReadmit)
+	}
+}
+
+// onTrial says that the scope is to be listed for the sake of a namespace.
+func (s *Store[T]) onTrial(sc *scope) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.onTrialLocked(sc)
+}
+
+func (s *Store[T]) onTrialLocked(sc *scope) bool {
+	for namespace, sh := range s.shed {
+		if sh.back.trial && sc.covers(namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// excludedLocked says that of a namespace no object is held, nor collected by a list that began with trials.
+func (s *Store[T]) excludedLocked(namespace string, trials map[string]bool) bool {
+	sh := s.shed[namespace]
+	return sh != nil && sh.whole && !(sh.back.trial && trials[namespace])
+}
+
+// readmittedLocked makes the namespaces that a list has brought on trial part of the content again.
+func (s *Store[T]) readmittedLocked(trials map[string]bool) (namespaces []string) {
+	for namespace := range trials {
+		if sh := s.shed[namespace]; sh != nil && sh.whole && sh.back.trial {
+			sh.whole, sh.why = false, ""
+			sh.back.trial, sh.back.at = false, time.Now()
+			s.account.try(namespace, false)
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}

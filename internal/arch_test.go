@@ -46,6 +46,7 @@ var rows = []row{
 	{"runtime/kube", "runtime/nearest", nil, "the wire on net/http alone; says which field a mistyped one is like"},
 	{"runtime/nearest runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
 		"the ground of the runtime: programs of others, and pure functions"},
+	{"runtime/keyed", "runtime/kube", nil, "what a controller remembers of an object, for all that are above"},
 	{"runtime/conditions", "runtime/kube runtime/health runtime/events", nil, "the form on the wire of what is wrong"},
 	{"runtime/health runtime/queue runtime/events runtime/leader runtime/labels " +
 		"runtime/discovery runtime/kubeconfig", "runtime/kube runtime/nearest runtime/process", []string{logr, yaml},

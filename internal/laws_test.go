@@ -231,7 +231,7 @@ var prose = map[string]wording{
 	"internal/runtime/announce":                  {12.0, 1},
 	"internal/runtime/apply":                     {10.2, 13},
 	"internal/runtime/cache":                     {10.2, 20},
-	"internal/runtime/controller":                {9.2, 5},
+	"internal/runtime/controller":                {8.9, 5},
 	"internal/runtime/discovery":                 {8.2, 0},
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},

@@ -109,8 +109,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		o.Changes = func() int64 { return 0 }
 	}
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
-	r := &reconciler{Options: o, events: recorder, statuses: statuses{of: map[kube.Key]written{}},
-		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}, related: newRelated(s)}
+	r := &reconciler{Options: o, events: recorder, related: newRelated(s),
+		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
 	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
 	r.objects = objects
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
@@ -152,17 +152,10 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 		ReconcileTimeout: controller.DefaultReconcileTimeout + o.hooksTimeout(), Elected: s.Elected,
 		InFlight: s.InFlight, History: s.History, Advice: s.Advice, Log: s.Log}, sources...)
 	c.Show(controller.Shows{Children: r.engine.Children, Foreign: !o.Spec.IsComposite(), Works: r.worksFor})
-	c.OnLeave(r.engine.Leave)
+	c.Remembers(r.engine, r.parents, &r.statuses, r.related, r)
 	if r.revisions != nil {
-		c.OnLeave(r.revisions.Leave)
+		c.Remembers(r.revisions)
 	}
-	c.OnLeave(r.parents.Leave)
-	c.OnLeave(r.statuses.leave)
-	c.OnLeave(r.related.leave)
-	if r.Brake != nil {
-		c.OnLeave(func(namespace string) { r.Brake.leave(r.Parent.Resource, namespace) })
-	}
-	c.OnLeave(func(namespace string) { r.Notes.leave(r.Parent.Resource, namespace) })
 	r.related.attach = c.Attach
 	return c
 }
@@ -223,22 +216,22 @@ func (r *reconciler) worksFor(parent kube.Object) bool {
 	return ok && (r.selects(o) || slices.Contains(o.Finalizers, r.finalizer()))
 }
 
-// forget drops what is remembered of a parent.
-func (r *reconciler) forget(key kube.Key) {
-	r.engine.Forget(key)
-	if r.revisions != nil {
-		r.revisions.Forget(key)
-	}
-	r.statuses.forget(key)
+// Forget drops a parent from Brake and Notes, which all controllers of the hook share.
+func (r *reconciler) Forget(key kube.Key) {
 	if r.Brake != nil {
 		r.Brake.forget(brakeKey{r.Parent.Resource, key})
 	}
 	for _, about := range []topic{aboutChildren, aboutFight, aboutContest} {
 		r.Notes.set(noteKey{r.Parent.Resource, key, about}, "")
 	}
-	if r.Spec.Customize != nil {
-		r.related.keep(key)
+}
+
+// Leave drops the parents of a namespace from Brake and Notes.
+func (r *reconciler) Leave(namespace string) {
+	if r.Brake != nil {
+		r.Brake.leave(r.Parent.Resource, namespace)
 	}
+	r.Notes.leave(r.Parent.Resource, namespace)
 }
 
 // smallAnswer is the length of an answer that is decoded without asking for room: it takes a megabyte at most.

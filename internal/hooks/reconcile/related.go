@@ -190,8 +190,11 @@ func (r *related) wait(k *relatedKind, parent kube.Key, waits bool) {
 	}
 }
 
-// leave forgets the parents of a namespace.
-func (r *related) leave(namespace string) {
+// Forget drops all revisions of a parent.
+func (r *related) Forget(parent kube.Key) { r.keep(parent) }
+
+// Leave drops the parents of a namespace.
+func (r *related) Leave(namespace string) {
 	r.mu.Lock()
 	all := slices.Collect(maps.Keys(r.asked))
 	r.mu.Unlock()

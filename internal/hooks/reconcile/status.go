@@ -7,10 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -18,10 +18,9 @@ import (
 // statuses remember what was made of the statuses that hooks have declared. A server drops what a definition does not
 // have, and adds defaults: without this, each sync would write such a status once more.
 type statuses struct {
-	mu sync.Mutex // guards what follows
-	of map[kube.Key]written
+	keyed.Map[written]
 	// early says that the status which was declared last beside new children was the same once the hook had seen
-	// them.
+	// them. Read and written in change.
 	early bool
 }
 
@@ -42,12 +41,6 @@ type written struct {
 	peace                 time.Time // until then children count as contested; zero: they are not
 }
 
-func (s *statuses) get(k kube.Key) written {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[k]
-}
-
 // set notes how the server has stored a status.
 func (s *statuses) set(parent *Object, declared, stored kube.Raw) {
 	s.change(parent, func(w *written) { w.declared, w.stored = string(declared), string(stored) })
@@ -55,14 +48,12 @@ func (s *statuses) set(parent *Object, declared, stored kube.Raw) {
 
 // change changes what is remembered of a parent; of another one of that name, nothing is.
 func (s *statuses) change(parent *Object, change func(w *written)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.of[parent.Key()]
-	if w.uid != parent.UID {
-		w = written{uid: parent.UID}
-	}
-	change(&w)
-	s.of[parent.Key()] = w
+	s.Change(parent.Key(), func(w *written) {
+		if w.uid != parent.UID {
+			*w = written{uid: parent.UID}
+		}
+		change(w)
+	})
 }
 
 // defers takes in a status that is declared, and whether children have been created for the same answer. It says
@@ -91,20 +82,7 @@ func (s *statuses) asks(parent *Object) {
 // asked says that the hook was asked last about this version of a parent: it was known from the answer to a write, and
 // its event brings nothing new.
 func (s *statuses) asked(parent *Object) bool {
-	return s.get(parent.Key()).asked == parent.ResourceVersion
-}
-
-func (s *statuses) forget(k kube.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.of, k)
-}
-
-// leave forgets all of a namespace.
-func (s *statuses) leave(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(k kube.Key, _ written) bool { return k.Namespace == namespace })
+	return s.Get(parent.Key()).asked == parent.ResourceVersion
 }
 
 // declaredStatus returns what a hook has declared as the status of a parent, of a CompositeController with the
@@ -128,7 +106,7 @@ func (r *reconciler) declaredStatus(parent *Object, status map[string]any) (kube
 // writeStatus makes what was declared the whole status of a parent.
 func (r *reconciler) writeStatus(ctx context.Context, parent *Object, declared kube.Raw) error {
 	key := parent.Key()
-	w := r.statuses.get(key)
+	w := r.statuses.Get(key)
 	if w.uid == parent.UID && w.declared == string(declared) && w.stored == string(parent.Status) {
 		return nil
 	}
@@ -159,7 +137,7 @@ func (r *reconciler) decorate(ctx context.Context, parent *Object, answer *wire.
 	labels := differing(parent.Labels, answer.Labels)
 	annotations := differing(parent.Annotations, answer.Annotations)
 	changes := describe(labels) + describe(annotations)
-	same := r.statuses.get(parent.Key()).decorated == changes
+	same := r.statuses.Get(parent.Key()).decorated == changes
 	if changes != "" && !(same && r.undone(parent, "labels or annotations")) {
 		var err error
 		if parent, err = r.parents.Merge(ctx, parent, labels, annotations); err != nil {

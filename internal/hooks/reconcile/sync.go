@@ -41,14 +41,11 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, err
 	}
 	if !ok {
-		r.forget(key)
-		r.parents.Forget(key)
-		return controller.Done, nil
+		return controller.Gone, nil
 	}
 	selected, held := r.selects(parent), holds(parent, r.finalizer())
 	if !selected && !held {
-		r.forget(key)
-		return controller.Done, nil
+		return controller.Gone, nil
 	}
 	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
 		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, parent), nil,
@@ -60,8 +57,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	}
 	if parent, err = r.setFinalizer(ctx, parent); err == nil {
 		if !selected && !holds(parent, r.finalizer()) { // there is no finalize hook any more
-			r.forget(key)
-			return controller.Done, nil
+			return controller.Gone, nil
 		}
 		var wait time.Duration
 		wait, err = r.roomy(ctx, parent, selected)
@@ -141,7 +137,7 @@ func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (
 	if err != nil {
 		return 0, err
 	}
-	room, err := r.Memory.Room(parent.Namespace, r.statuses.get(parent.Key()).memory)
+	room, err := r.Memory.Room(parent.Namespace, r.statuses.Get(parent.Key()).memory)
 	if err != nil {
 		return 0, err
 	}
@@ -237,7 +233,7 @@ func (r *reconciler) squeeze(parent *Object) (version string, err error) {
 	if version = parent.ResourceVersion; parent.Generation > 0 {
 		version = strconv.FormatInt(parent.Generation, 10)
 	}
-	if w := r.statuses.get(parent.Key()); w.uid == parent.UID && w.squeezed == version {
+	if w := r.statuses.Get(parent.Key()); w.uid == parent.UID && w.squeezed == version {
 		return version, shed
 	}
 	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Message, nil)

@@ -53,7 +53,7 @@ func (r *reconciler) reportFailure(ctx context.Context, parent *Object, cause er
 	message, now, changes := conditions.Clip(cause.Error()), time.Now(), r.Changes()
 	if i >= 0 {
 		was, _ := list[i].(map[string]any)
-		w := r.statuses.get(parent.Key())
+		w := r.statuses.Get(parent.Key())
 		recent := w.uid == parent.UID && w.failedIn == changes && now.Sub(w.failed) < failedEvery
 		if was["reason"] == hookFailed && (was["message"] == message || recent) {
 			return nil

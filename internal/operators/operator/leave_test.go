@@ -49,8 +49,10 @@ func TestNamespacesThatLeaveTheSelectionLeaveNothingBehind(t *testing.T) {
 			}
 		}
 		remembered := func() (owners, answers int) {
-			length := func(of any, field string) int { return reflect.ValueOf(of).Elem().FieldByName(field).Len() }
-			return length(r.children, "owners"), length(r.objects, "answers")
+			length := func(of any, field string) int {
+				return reflect.ValueOf(of).Elem().FieldByName(field).FieldByName("of").Len()
+			}
+			return length(r.children, "owners"), length(r.objects.Statuses, "answers")
 		}
 		for batch := range 4 {
 			var names []string

@@ -79,7 +79,7 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 	r.unready.client = s.Client
 	r.objects = NewStatuses[T, Status, P](s.Client, objects, func(key kube.Key) {
 		r.children.Forget(key)
-		r.unready.forget(key)
+		r.unready.looks.Forget(key)
 	})
 	sources[0] = r.objects.Source()
 	return r, sources
@@ -97,9 +97,7 @@ func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 		}
 	}
 	c.Show(shows)
-	c.OnLeave(r.children.Leave)
-	c.OnLeave(r.objects.Leave)
-	c.OnLeave(r.unready.leave)
+	c.Remembers(r.children, r.objects, &r.unready.looks)
 }
 
 type reconciler[T object[Status], Status any, P status[Status]] struct {
@@ -120,12 +118,11 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 	if err != nil {
 		return controller.Done, err
 	}
-	if !ok || cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
+	if !ok {
+		return controller.Gone, nil
+	}
+	if cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
 		r.found(key, nil)
-		r.unready.forget(key)
-		if r.children.Forget(key); !ok {
-			r.objects.Forget(key)
-		}
 		return controller.Done, nil
 	}
 	f := &findings{kind: r.Resource.Kind}

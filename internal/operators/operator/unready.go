@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 )
 
@@ -31,9 +31,7 @@ const (
 // unready knows why the pods of custom resources are not ready that have waited for them for long.
 type unready struct {
 	client *kube.Client
-
-	mu    sync.Mutex // guards looks
-	looks map[kube.Key]look
+	looks  keyed.Map[look]
 }
 
 // look is what was read of the pods of one custom resource.
@@ -54,16 +52,14 @@ func (u *unready) of(ctx context.Context, key kube.Key,
 	now := time.Now()
 	selector, since := waits(now)
 	if selector == "" {
-		u.forget(key)
+		u.looks.Forget(key)
 		return health.Problem{}, 0
 	}
 	if wait := since.Add(quiet).Sub(now); wait > 0 {
 		return health.Problem{}, wait
 	}
-	u.mu.Lock()
-	last, ok := u.looks[key]
-	u.mu.Unlock()
-	if ok && last.since.Equal(since) && now.Before(last.due()) {
+	last := u.looks.Get(key)
+	if last.since.Equal(since) && now.Before(last.due()) {
 		return last.found, last.due().Sub(now)
 	}
 	found, err := u.read(ctx, key.Namespace, selector, now)
@@ -71,12 +67,7 @@ func (u *unready) of(ctx context.Context, key kube.Key,
 		logr.FromContextOrDiscard(ctx).V(1).Info("why pods are not ready is not known", "error", err.Error())
 	}
 	last = look{since: since, at: now, found: found}
-	u.mu.Lock()
-	if u.looks == nil {
-		u.looks = map[kube.Key]look{}
-	}
-	u.looks[key] = last
-	u.mu.Unlock()
+	u.looks.Set(key, last)
 	return found, last.due().Sub(now)
 }
 
@@ -129,22 +120,6 @@ func (u *unready) shown(ctx context.Context, namespace, selector string, now tim
 		out.List = append(out.List, one)
 	}
 	return out, err
-}
-
-func (u *unready) forget(key kube.Key) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.looks, key)
-}
-
-func (u *unready) leave(namespace string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for key := range u.looks {
-		if key.Namespace == namespace {
-			delete(u.looks, key)
-		}
-	}
 }
 
 // unreadyOf returns why pods are not ready: the reason of the newest pod, a text that counts the pods with the same

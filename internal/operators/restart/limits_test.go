@@ -270,21 +270,3 @@ func TestATriggerWhosePodsTakeTooMuchMemorySaysSoAndRestartsNothing(t *testing.T
 		w.WantCondition("rt", "Ready", "True/Armed")
 	})
 }
-
-func TestTriggersOfANamespaceThatLeavesTheSelectionAreForgotten(t *testing.T) {
-	r := &reconciler{}
-	kept := kube.Key{Namespace: "stays", Name: "a"}
-	for _, k := range []kube.Key{kept, {Namespace: "leaves", Name: "a"}, {Namespace: "leaves", Name: "b"}} {
-		r.memories.Store(k, new(memory))
-	}
-	r.leave("leaves")
-	r.memories.Range(func(k, _ any) bool {
-		if k != kept {
-			t.Errorf("%v is remembered", k)
-		}
-		return true
-	})
-	if _, ok := r.memories.Load(kept); !ok {
-		t.Errorf("%v is forgotten", kept)
-	}
-}

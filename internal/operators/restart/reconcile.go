@@ -3,7 +3,6 @@ package restart
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"skiff/internal/operators/operator"
@@ -13,6 +12,7 @@ import (
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
 )
@@ -36,26 +36,15 @@ func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controll
 		find:     newFinder(ts, ps),
 		floors:   floors,
 	}
-	statuses := operator.NewStatuses[*RestartTrigger, Status](s.Client, ts, func(k kube.Key) { r.memories.Delete(k) })
+	statuses := operator.NewStatuses[*RestartTrigger, Status](s.Client, ts, r.memories.Forget)
 	r.triggers = statuses
 	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
 		controller.Watches(ps, r.find.forPod))
 	c.Publish(r.restarts)
 	r.found = c.Report
 	c.Show(controller.Shows{Facts: r.facts, Short: []string{"rt"}})
-	c.OnLeave(statuses.Leave)
-	c.OnLeave(r.leave)
+	c.Remembers(statuses, &r.memories)
 	return c
-}
-
-// leave drops the memory of the triggers of a namespace that is no longer watched.
-func (r *reconciler) leave(namespace string) {
-	r.memories.Range(func(key, _ any) bool {
-		if key.(kube.Key).Namespace == namespace {
-			r.memories.Delete(key)
-		}
-		return true
-	})
 }
 
 type reconciler struct {
@@ -68,14 +57,13 @@ type reconciler struct {
 	floors     Floors
 	found      func(k kube.Key, p *health.Problem) // Report of the controller
 
-	memories sync.Map // kube.Key -> *memory, used by the one reconcile of the trigger
+	memories keyed.Map[*memory] // each used by the one reconcile of the trigger
 }
 
 // triggers are where triggers and their status are kept, as by apply.Statuses.
 type triggers interface {
 	Get(k kube.Key) (*RestartTrigger, bool, error)
 	Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error)
-	Forget(k kube.Key)
 }
 
 // run is a reconcile of a trigger.
@@ -95,15 +83,12 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.Done, err
 	}
 	if !ok || t.Deleting() {
-		r.triggers.Forget(key)
-		r.found(key, nil)
-		r.memories.Delete(key)
-		return controller.Done, nil
+		return controller.Gone, nil
 	}
-	v, _ := r.memories.LoadOrStore(key, new(memory))
-	m := v.(*memory)
-	if m.uid != t.UID { // the first, or created anew
-		*m = memory{uid: t.UID, reads: map[TargetRef]reading{}}
+	m := r.memories.Get(key)
+	if m == nil || m.uid != t.UID { // the first, or created anew
+		m = &memory{uid: t.UID, reads: map[TargetRef]reading{}}
+		r.memories.Set(key, m)
 	}
 	d, err := (&run{reconciler: r, memory: m, t: t, now: time.Now()}).converge(ctx)
 	return controller.Wait(d.wait).Because(d.cause), err

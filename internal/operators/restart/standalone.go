@@ -71,9 +71,6 @@ type standalone struct {
 // Get returns the trigger.
 func (s *standalone) Get(kube.Key) (*RestartTrigger, bool, error) { return s.trigger, true, nil }
 
-// Forget does nothing: the trigger is there as long as the process.
-func (s *standalone) Forget(kube.Key) {}
-
 // Write makes status the trigger's, and stores the state where there is none yet, or where no restart has stored the
 // state already.
 func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error) {

@@ -3,11 +3,11 @@ package apply
 import (
 	"context"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
-	"sync"
+	"sync/atomic"
 
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 )
 
@@ -18,9 +18,7 @@ type Engine struct {
 	options Options
 	kinds   []Kind
 
-	// mu guards owners and the notable of each; what else an entry points at belongs to the reconcile of the owner.
-	mu     sync.Mutex
-	owners map[kube.Key]*owned
+	owners keyed.Map[*owned]
 }
 
 // Options say how the children of an engine are known among other objects.
@@ -71,7 +69,8 @@ func (o Options) labelled(object kube.Object) bool {
 	return o.ManagedBy == "" || v == o.ManagedBy
 }
 
-// owned is what is remembered of the children of one owner.
+// owned is what is remembered of the children of one owner. Only the reconcile of the owner uses an entry, except for
+// notable.
 type owned struct {
 	uid      string
 	children []*memory // of the last Apply: those that were declared, in their order, and then others
@@ -88,37 +87,26 @@ type owned struct {
 	// not hold; 0: none. See applyUncached.
 	tried int64
 
-	notable []notable // of the last Apply, for Children
+	notable atomic.Pointer[[]notable] // of the last Apply, for Children
 }
 
 // New returns an Engine for children of these kinds.
 func New(client *kube.Client, o Options, kinds ...Kind) *Engine {
-	return &Engine{client: client, options: o, kinds: kinds, owners: map[kube.Key]*owned{}}
+	return &Engine{client: client, options: o, kinds: kinds}
 }
 
-// Forget drops what is remembered of an owner's children. Operators call it when the owner is gone, which bounds the
-// memory to the owners that exist.
-func (e *Engine) Forget(owner kube.Key) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.owners, owner)
-}
+// Forget drops what is remembered of an owner's children.
+func (e *Engine) Forget(owner kube.Key) { e.owners.Forget(owner) }
 
-// Leave is Forget for all owners of a namespace that is no longer watched.
-func (e *Engine) Leave(namespace string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.owners, func(owner kube.Key, _ *owned) bool { return owner.Namespace == namespace })
-}
+// Leave is Forget for all owners of a namespace.
+func (e *Engine) Leave(namespace string) { e.owners.Leave(namespace) }
 
 // remembered returns what is remembered of an owner. One that was created anew begins with nothing.
 func (e *Engine) remembered(owner Owner) *owned {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	o := e.owners[owner.Key()]
+	o := e.owners.Get(owner.Key())
 	if o == nil || o.uid != owner.UID {
 		o = &owned{uid: owner.UID}
-		e.owners[owner.Key()] = o
+		e.owners.Set(owner.Key(), o)
 	}
 	return o
 }

@@ -37,9 +37,7 @@ func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string
 		err = nil
 	}
 	if err == nil && len(rest) == 0 && m.Deleting() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.gone[m.Key()] = m.UID // the answer has the version before, which the cache may have reached
+		s.gone.Set(m.Key(), m.UID) // the answer has the version before, which the cache may have reached
 	}
 	return answer, err
 }

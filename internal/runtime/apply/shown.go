@@ -66,9 +66,7 @@ func (a *application) note(all []*child) {
 			found = append(found, n)
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.mem.notable = found
+	a.mem.notable.Store(&found)
 }
 
 func reasonOf(err error) string {
@@ -82,12 +80,10 @@ func reasonOf(err error) string {
 // of their names. It reads mirrors, and may be called from any goroutine.
 func (e *Engine) Children(owner kube.Object) (out []Shown) {
 	m := owner.ObjectMeta()
-	e.mu.Lock()
 	var found []notable
-	if o := e.owners[m.Key()]; o != nil && o.uid == m.UID {
-		found = slices.Clone(o.notable)
+	if o := e.owners.Get(m.Key()); o != nil && o.uid == m.UID && o.notable.Load() != nil {
+		found = slices.Clone(*o.notable.Load())
 	}
-	e.mu.Unlock()
 	for i := range e.kinds {
 		kind := &e.kinds[i]
 		cached, err := kind.mirror.owned(m.Namespace, m.UID)

@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"sync"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 )
 
@@ -23,23 +22,19 @@ type Statuses[T kube.Object] struct {
 	mirror   *cache.Store[T]
 	blank    func() T // a new object, to decode an answer into
 
-	mu      sync.Mutex // guards what follows
-	answers map[kube.Key]written
-	gone    map[kube.Key]string // the uid of an object whose last finalizer we have removed, until the cache knows
+	answers keyed.Map[written]
+	gone    keyed.Map[string] // the uid of an object whose last finalizer we have removed, until the cache knows
 }
 
 // NewStatuses returns the Statuses of the mirrored kind, which has a status subresource; blank returns a new object.
 func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank func() T) *Statuses[T] {
-	return &Statuses[T]{client: client, resource: m.Resource(), mirror: m, blank: blank,
-		answers: map[kube.Key]written{}, gone: map[kube.Key]string{}}
+	return &Statuses[T]{client: client, resource: m.Resource(), mirror: m, blank: blank}
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it,
 // else what the cache has; false if there is none.
 func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
-	s.mu.Lock()
-	answer, gone := s.answers[k], s.gone[k]
-	s.mu.Unlock()
+	answer, gone := s.answers.Get(k), s.gone.Get(k)
 	remembered := answer.object != nil
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*child).known
 	var none T
@@ -51,9 +46,7 @@ func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 		if ok && cached.ObjectMeta().UID == gone {
 			return none, false, nil
 		}
-		s.mu.Lock()
-		delete(s.gone, k)
-		s.mu.Unlock()
+		s.gone.Forget(k)
 	}
 	if trusted == fromAnswer && ok && cached.ObjectMeta().UID == answer.object.ObjectMeta().UID {
 		return answer.object.(T), true, nil
@@ -64,19 +57,13 @@ func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
 	return cached, ok, nil
 }
 
-// Forget drops what is remembered of an object. Operators call it when the object is gone.
-func (s *Statuses[T]) Forget(k kube.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.answers, k)
-}
+// Forget drops the answer about an object; an object that was deleted stays deleted until the cache shows that.
+func (s *Statuses[T]) Forget(k kube.Key) { s.answers.Forget(k) }
 
-// Leave drops what is remembered of the objects of a namespace that is no longer watched.
+// Leave drops all about the objects of a namespace.
 func (s *Statuses[T]) Leave(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.answers, func(k kube.Key, _ written) bool { return k.Namespace == namespace })
-	maps.DeleteFunc(s.gone, func(k kube.Key, _ string) bool { return k.Namespace == namespace })
+	s.answers.Leave(namespace)
+	s.gone.Leave(namespace)
 }
 
 // Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one
@@ -218,9 +205,7 @@ func (s *Statuses[T]) readAgain(ctx context.Context, k kube.Key) {
 func (s *Statuses[T]) remember(answer T) {
 	var w written
 	w.set(answer)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answers[answer.ObjectMeta().Key()] = w
+	s.answers.Set(answer.ObjectMeta().Key(), w)
 }
 
 // Replace makes status, a JSON object, the whole status of an object, by its status subresource if it has one, and

@@ -54,14 +54,18 @@ type Func func(ctx context.Context, key kube.Key) (Outcome, error)
 type Outcome struct {
 	after time.Duration
 	cause string
+	gone  bool
 }
 
 // Done waits for the next change. It is the zero value.
 var Done Outcome
 
+// Gone is Done for a key that has no object, or one that the controller does not work on: all Memories forget the key.
+var Gone = Outcome{gone: true}
+
 // After asks for another run after d, or at the next change if that is earlier. A d that is not positive
 // means at once, so that a time already past is never taken for Done.
-func After(d time.Duration) Outcome { return Outcome{max(d, 1), recheckCause} }
+func After(d time.Duration) Outcome { return Outcome{after: max(d, 1), cause: recheckCause} }
 
 // Wait is After for waits where 0 means that there is nothing to wait for: then it is Done.
 func Wait(d time.Duration) Outcome {
@@ -73,7 +77,7 @@ func Wait(d time.Duration) Outcome {
 
 // Behind asks for another run behind the keys that wait for a worker now, or at once if there are none. A Func that
 // has done what matters asks for it to let others have that first: see Controller.Backlog.
-func Behind(cause string) Outcome { return Outcome{0, cause} }
+func Behind(cause string) Outcome { return Outcome{cause: cause} }
 
 // Because names the cause of the run that o asks for: "debounce over", "waits for deployment/web".
 func (o Outcome) Because(cause string) Outcome {
@@ -124,7 +128,7 @@ type Controller struct {
 	stats    counters
 	counts   []*metrics.Counts // of the operator; do not change after Run has begun
 
-	leaves []func(namespace string) // see OnLeave; the same
+	memories []Memory // do not change after Run has begun
 }
 
 // noKind stands for the kind of objects where a key is no object.
@@ -170,6 +174,7 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 			c.sources = append(c.sources, s.mirror.OnReturn(c.queueReturned))
 		}
 	}
+	c.memories = []Memory{&c.streaks.Map, &c.reports}
 	c.parts.follow(c.mirrors)
 	return c
 }
@@ -177,9 +182,17 @@ func New(name string, f Func, o Options, sources ...Source) *Controller {
 // Elected reports whether the controller works only while it leads.
 func (c *Controller) Elected() bool { return c.o.Elected }
 
-// OnLeave has f called with a namespace that is no longer selected, and once more after each run in it that was under
-// way: what an operator remembers of its objects goes with it. It is called before Run.
-func (c *Controller) OnLeave(f func(namespace string)) { c.leaves = append(c.leaves, f) }
+// Memory holds values of a Func by key, such as a keyed.Map. Both methods may be called from any goroutine.
+type Memory interface {
+	// Forget drops a key, after a run of the key that ended in Gone.
+	Forget(k kube.Key)
+	// Leave drops a namespace that is no longer selected, and does so again after each run in the namespace that was
+	// under way.
+	Leave(namespace string)
+}
+
+// Remembers adds Memories for the controller to empty. It is called before Run.
+func (c *Controller) Remembers(memories ...Memory) { c.memories = append(c.memories, memories...) }
 
 // Backlog returns how many keys wait for a worker.
 func (c *Controller) Backlog() int { return c.queue.Stats().Due }

@@ -3,13 +3,12 @@ package controller
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 )
 
@@ -41,79 +40,59 @@ type streak struct {
 
 // streaks are the keys that fail.
 type streaks struct {
-	mu      sync.Mutex // guards all below
-	of      map[kube.Key]streak
-	scanned time.Time
+	keyed.Map[streak]
+	scanned time.Time // the last search of wake; read and written in View
 }
 
-func (s *streaks) get(k kube.Key) streak {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[k]
-}
+func (s *streaks) get(k kube.Key) streak { return s.Get(k) }
 
-// passOver notes that a change is no reason to run a key that fails; false: it does not fail any more.
-func (s *streaks) passOver(k kube.Key) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one, ok := s.of[k]
-	if ok {
-		one.missed = true
-		s.of[k] = one
-	}
+// passOver notes that a change is no reason to run a failing key; false: the key does not fail any more.
+func (s *streaks) passOver(k kube.Key) bool { return s.miss(k, true) }
+
+// begin notes that a run of a key begins, which sees all changes up to now.
+func (s *streaks) begin(k kube.Key) { s.miss(k, false) }
+
+// miss sets missed in the streak of a key, if there is a streak.
+func (s *streaks) miss(k kube.Key, missed bool) (ok bool) {
+	s.View(func(of map[kube.Key]streak) {
+		var one streak
+		if one, ok = of[k]; ok && one.missed != missed {
+			one.missed = missed
+			of[k] = one
+		}
+	})
 	return ok
-}
-
-// begin takes in that a run of a key begins, which sees all changes up to now.
-func (s *streaks) begin(k kube.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one, ok := s.of[k]; ok && one.missed {
-		one.missed = false
-		s.of[k] = one
-	}
 }
 
 // count returns how many keys fail, and how many of these are tried at the longest interval.
 func (s *streaks) count() (failing, stalled int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, one := range s.of {
-		if one.stalled {
-			stalled++
+	s.View(func(of map[kube.Key]streak) {
+		for _, one := range of {
+			if one.stalled {
+				stalled++
+			}
 		}
-	}
-	return len(s.of), stalled
+		failing = len(of)
+	})
+	return failing, stalled
 }
 
-// forget drops a key, and says whether a change was passed over since its last run began.
-func (s *streaks) forget(k kube.Key) (missed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	missed = s.of[k].missed
-	delete(s.of, k)
+// drop forgets a key, and says whether a change was passed over since the last run of the key began.
+func (s *streaks) drop(k kube.Key) (missed bool) {
+	s.View(func(of map[kube.Key]streak) {
+		missed = of[k].missed
+		delete(of, k)
+	})
 	return missed
-}
-
-// leave drops the keys of a namespace.
-func (s *streaks) leave(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(k kube.Key, _ streak) bool { return k.Namespace == namespace })
 }
 
 // add counts a failure.
 func (s *streaks) add(k kube.Key, n Next, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[kube.Key]streak{}
-	}
-	now := time.Now()
-	one := s.of[k].and(n.class, now)
-	one.last, one.stalled, one.reason = now, n.Stalled, ReasonOf(err)
-	one.text = kube.Printable(kube.Explain(err), maxReason)
-	s.of[k] = one
+	now, reason, text := time.Now(), ReasonOf(err), kube.Printable(kube.Explain(err), maxReason)
+	s.Change(k, func(one *streak) {
+		*one = one.and(n.class, now)
+		one.last, one.stalled, one.reason, one.text = now, n.Stalled, reason, text
+	})
 }
 
 // maxFailing is how many groups of objects that fail are named.
@@ -133,9 +112,12 @@ type alike struct{ namespace, what, reason string }
 // before all others, so that no namespace hides another. A recent failure that is retried with success most often is
 // left out. kind is that of the objects.
 func (s *streaks) problems(controller, kind string) (out []health.Problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	groups := s.groupsLocked()
+	s.View(func(of map[kube.Key]streak) { out = problemsOf(of, controller, kind) })
+	return out
+}
+
+func problemsOf(of map[kube.Key]streak, controller, kind string) (out []health.Problem) {
+	groups := groupsOf(of)
 	for i, g := range groups {
 		if i == maxFailing {
 			more := 0
@@ -145,7 +127,7 @@ func (s *streaks) problems(controller, kind string) (out []health.Problem) {
 			return append(out, health.Problem{Controller: controller, Reason: "More",
 				Public: fmt.Sprintf("failing: %d more", more)})
 		}
-		one := s.of[g.keys[0]]
+		one := of[g.keys[0]]
 		p := one.problem()
 		p.Controller, p.Since = controller, one.first
 		p.Public = fmt.Sprintf("%s, %s", g.keys[0], times(one.failures))
@@ -161,11 +143,11 @@ func (s *streaks) problems(controller, kind string) (out []health.Problem) {
 	return out
 }
 
-// groupsLocked returns what is worth reporting, in that order.
-func (s *streaks) groupsLocked() []*failures {
+// groupsOf returns what is worth reporting, in that order.
+func groupsOf(of map[kube.Key]streak) []*failures {
 	by := map[alike]*failures{}
 	var groups []*failures
-	for k, one := range s.of {
+	for k, one := range of {
 		if one.class == passing && one.failures < newsAfter {
 			continue
 		}
@@ -238,21 +220,21 @@ func (s streak) and(c class, now time.Time) streak {
 
 // wake returns the keys that waited for what works now: the server, and requests in the namespaces that in names.
 func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if len(s.of) == 0 || now.Sub(s.scanned) < wakeScan {
-		return nil
-	}
-	s.scanned = now
-	for k, one := range s.of {
-		waits := one.class == passing || one.class == forbidden && in(k.Namespace)
-		if waits && now.Sub(one.woken) >= wakeEvery {
-			one.woken = now
-			s.of[k] = one
-			keys = append(keys, k)
+	s.View(func(of map[kube.Key]streak) {
+		now := time.Now()
+		if len(of) == 0 || now.Sub(s.scanned) < wakeScan {
+			return
 		}
-	}
+		s.scanned = now
+		for k, one := range of {
+			waits := one.class == passing || one.class == forbidden && in(k.Namespace)
+			if waits && now.Sub(one.woken) >= wakeEvery {
+				one.woken = now
+				of[k] = one
+				keys = append(keys, k)
+			}
+		}
+	})
 	return keys
 }
 
@@ -265,13 +247,13 @@ func (c *Controller) requestsWork(in func(namespace string) bool) {
 
 // forget clears the failures of a key.
 func (c *Controller) forget(k kube.Key) {
-	c.streaks.forget(k)
+	c.streaks.Forget(k)
 	c.queue.Forget(k)
 }
 
 // succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
 func (c *Controller) succeeded(k kube.Key) {
-	missed := c.streaks.forget(k)
+	missed := c.streaks.drop(k)
 	c.queue.Forget(k)
 	if missed {
 		c.queue.Add(k, missedCause)

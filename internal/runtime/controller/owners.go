@@ -203,7 +203,11 @@ func (r *reports) get(k kube.Key) health.Problem {
 	return r.of[k.Namespace][k.Name]
 }
 
-func (r *reports) leave(namespace string) {
+// Forget drops the Problem of one object.
+func (r *reports) Forget(k kube.Key) { r.set(k, nil) }
+
+// Leave drops the Problems of a namespace.
+func (r *reports) Leave(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, namespace)

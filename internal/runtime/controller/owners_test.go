@@ -25,7 +25,7 @@ func TestReportsAreBoundedForEachNamespace(t *testing.T) {
 		t.Errorf("kept %s with %d bytes, quoted %q", got.Reason, len(got.Public), got.Quoted)
 	}
 	r.set(kube.Key{Namespace: "other", Name: "a"}, nil)
-	r.leave("many")
+	r.Leave("many")
 	if len(r.of) != 0 {
 		t.Errorf("%d namespaces are left", len(r.of))
 	}

@@ -167,11 +167,9 @@ func (c *Controller) followSelection() {
 
 // leave drops what is remembered of a namespace that is no longer selected.
 func (c *Controller) leave(namespace string) {
-	c.streaks.leave(namespace)
-	c.reports.leave(namespace)
 	c.paces.leave(namespace)
-	for _, f := range c.leaves {
-		f(namespace)
+	for _, m := range c.memories {
+		m.Leave(namespace)
 	}
 }
 

@@ -154,6 +154,13 @@ func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool
 func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
 	k := item.Key
 	switch {
+	case err == nil && outcome.gone:
+		c.stats.done.Add(1)
+		for _, m := range c.memories {
+			m.Forget(k)
+		}
+		c.succeeded(k)
+		return "done"
 	case err == nil && outcome == Done:
 		c.stats.done.Add(1)
 		c.succeeded(k)

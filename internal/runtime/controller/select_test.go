@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -89,6 +90,44 @@ func TestTheSelectionWorksWithoutLeadershipAndNamesAMissingRight(t *testing.T) {
 	})
 }
 
+// teller is a Memory that says what it is told.
+type teller func(what string)
+
+func (f teller) Forget(k kube.Key)      { f("forget " + k.String()) }
+func (f teller) Leave(namespace string) { f("left " + namespace) }
+
+func TestAKeyIsForgottenAfterARunThatEndsInGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		maps := w.store("")
+		var mu sync.Mutex // guards said
+		var said []string
+		say := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, what)
+		}
+		c := New("test", func(_ context.Context, k kube.Key) (Outcome, error) {
+			say("run " + k.Name)
+			if _, ok, err := maps.Get(k); err != nil || ok {
+				return Done, err
+			}
+			return Gone, nil
+		}, Options{}, For(maps))
+		c.Remembers(teller(say))
+		defer w.run(c)()
+		w.put("x", "", "one", nil)
+		time.Sleep(time.Second)
+		c.Report(key("x"), &health.Problem{Reason: "Odd"})
+		w.delete("x")
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		expect(t, "what was said", strings.Join(said, ", "), "run x, run x, forget "+key("x").String())
+		expect(t, "Problem of x", c.reports.get(key("x")).Reason, "")
+	})
+}
+
 func TestANamespaceThatLeavesIsForgottenAgainAfterARunThatWasUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -108,7 +147,7 @@ func TestANamespaceThatLeavesIsForgottenAgainAfterARunThatWasUnderWay(t *testing
 			say("ran")
 			return Done, nil
 		}, For(Mirror[*configMap](s, configMaps, "")))
-		c.OnLeave(func(namespace string) { say("left " + namespace) })
+		c.Remembers(teller(say))
 		defer w.run(SelectNamespaces(s))()
 		defer w.run(c)()
 		w.label("a", nil)

@@ -243,13 +243,12 @@ func (c *Controller) View(limit int) (pending []queue.Pending, waiting int, fail
 }
 
 // all returns what fails, in key order.
-func (s *streaks) all() []Failing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]Failing, 0, len(s.of))
-	for _, k := range slices.SortedFunc(maps.Keys(s.of), kube.Key.Compare) {
-		out = append(out, Failing{k, s.of[k].failures, s.of[k].problem()})
-	}
+func (s *streaks) all() (out []Failing) {
+	s.View(func(of map[kube.Key]streak) {
+		for _, k := range slices.SortedFunc(maps.Keys(of), kube.Key.Compare) {
+			out = append(out, Failing{k, of[k].failures, of[k].problem()})
+		}
+	})
 	return out
 }
 

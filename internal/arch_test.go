@@ -43,15 +43,17 @@ var rows = []row{
 	{"/cmd/skiff", "cli", nil, "calls package cli, nothing else: it links nothing of the test cluster"},
 	{"/cmd/skiff-dev", "testcluster/cli cli", nil, "calls the package cli of the test cluster, nothing else"},
 
-	{"runtime/kube", "runtime/nearest", nil, "the wire on net/http alone; says which field a mistyped one is like"},
-	{"runtime/nearest runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
+	{"runtime/kube", "runtime/nearest runtime/backoff", nil,
+		"the wire on net/http alone; says which field a mistyped one is like"},
+	{"runtime/backoff runtime/nearest runtime/patch runtime/metrics runtime/podpolicy runtime/process", "", nil,
 		"the ground of the runtime: programs of others, and pure functions"},
 	{"runtime/keyed", "runtime/kube", nil, "what a controller remembers of an object, for all that are above"},
 	{"runtime/conditions", "runtime/kube runtime/health runtime/events", nil, "the form on the wire of what is wrong"},
 	{"runtime/health runtime/queue runtime/events runtime/leader runtime/labels " +
-		"runtime/discovery runtime/kubeconfig", "runtime/kube runtime/nearest runtime/process", []string{logr, yaml},
+		"runtime/discovery runtime/kubeconfig", "runtime/kube runtime/nearest runtime/process runtime/backoff",
+		[]string{logr, yaml},
 		"each knows the wire and not the others: a queue does not know what its keys name"},
-	{"runtime/cache", "runtime/labels runtime/kube runtime/health", []string{logr},
+	{"runtime/cache", "runtime/labels runtime/kube runtime/health runtime/backoff", []string{logr},
 		"mirrors objects; does not know who reads them"},
 	{runtime, runtime, []string{logr}, "imports no other wing: it runs any controllers"},
 

@@ -13,17 +13,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/process"
 )
 
-const (
-	// A worker whose process has failed starts the next one after firstPause, and twice as long each time until a call
-	// succeeds: a program that cannot start costs the machine little, and one that is repaired is back in a minute.
-	firstPause = time.Second
-	lastPause  = time.Minute
-)
+// starts are the pauses before a worker whose process has failed starts the next process, until a call succeeds: a
+// program that cannot start costs the machine little, and a repaired program is back in a minute.
+var starts = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // pool has the processes of a program that answers one line after another.
 type pool struct {
@@ -221,7 +219,7 @@ func (p *pool) fail(w *worker, err error) {
 	if IsMixed(err) { // what one parent has a hook print is no matter of others: they get a process at once
 		return
 	}
-	w.pause = min(max(firstPause, 2*w.pause), lastPause)
+	w.pause = starts.Next(w.pause)
 	w.next, w.reason = time.Now().Add(w.pause), err
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/events"
 )
 
@@ -13,9 +14,10 @@ const (
 	// does, which wants something else for the same parent.
 	fightUndone = 5
 	fightWindow = time.Minute
-	// firstTruce and lastTruce are the pauses between the writes that follow, doubling.
-	firstTruce, lastTruce = time.Minute, 16 * time.Minute
 )
+
+// truces are the pauses between the writes that follow.
+var truces = backoff.Backoff{Min: time.Minute, Max: 16 * time.Minute}
 
 // fight is about the writes to a parent that another writer undoes, as two controllers do that work for the same
 // parent and want another status, or other labels.
@@ -37,7 +39,7 @@ func (f *fight) resume(now time.Time) bool {
 	if !f.wrote { // it was refused, which no other writer has to do with
 		return true
 	}
-	if now.Sub(f.last) > 2*lastTruce { // the other one had stopped
+	if now.Sub(f.last) > 2*truces.Max { // the other one had stopped
 		*f = fight{wrote: true}
 	}
 	f.last = now
@@ -53,7 +55,7 @@ func (f *fight) resume(now time.Time) bool {
 			return true
 		}
 	}
-	f.truce, f.tried = min(max(2*f.truce, firstTruce), lastTruce), false
+	f.truce, f.tried = truces.Next(f.truce), false
 	f.until = now.Add(f.truce)
 	return false
 }

@@ -15,6 +15,7 @@ import (
 
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/wire"
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
@@ -32,11 +33,10 @@ const (
 	maxFailing = 1000
 	// busy is the wait for the call that is under way while a hook is parked.
 	busy = 200 * time.Millisecond
-	// firstPark and maxPark are the pauses between those calls, doubling: a hook that comes back is noticed within a
-	// minute.
-	firstPark = time.Second
-	maxPark   = time.Minute
 )
+
+// parks are the pauses between the calls of a parked hook: a hook that comes back is noticed within a minute.
+var parks = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // hook is a hook of a controller, with its recent calls.
 type hook struct {
@@ -330,6 +330,6 @@ func (h *hook) failLocked(parent kube.Key, err error) {
 	case time.Now().Before(f.next): // a call from before the pause says nothing new
 		return
 	}
-	f.pause = min(max(2*f.pause, firstPark), maxPark)
+	f.pause = parks.Next(f.pause)
 	f.next = time.Now().Add(f.pause)
 }

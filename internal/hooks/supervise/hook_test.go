@@ -49,8 +49,8 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 		strings.Contains(p[0].Quoted, "c.yaml") {
 		t.Errorf("problems %+v", p)
 	}
-	if wait := h.begin(parent(0), time.Now()); wait <= 0 || wait > firstPark {
-		t.Errorf("after one outage the next call waits %s, want at most %s", wait, firstPark)
+	if wait := h.begin(parent(0), time.Now()); wait <= 0 || wait > parks.Min {
+		t.Errorf("after one outage the next call waits %s, want at most %s", wait, parks.Min)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestAParentThatWaitsBecauseOfOtherLinesSaysNothingOfAHookThatIsDown(t *test
 	h := &hook{name: wire.Sync, changes: new(atomic.Int64), tell: func(events.Type, string, string) {},
 		runAll: func(string, string) { ran++ },
 		failing: map[string]*failing{"shop": {parents: map[kube.Key]bool{{Namespace: "shop", Name: "b"}: true},
-			inARow: parkAfter, parked: time.Now(), pause: maxPark, next: time.Now().Add(maxPark)}}}
+			inARow: parkAfter, parked: time.Now(), pause: parks.Max, next: time.Now().Add(parks.Max)}}}
 	_, mixed := callLines(t, `echo '{"level":"info"}'; echo '{"children":[]}'`)
 	h.noteMixed(parent("a"), mixed)
 	if _, err := h.call(t.Context(), parent("a"), []byte(`{}`)); !errors.As(err, new(*call.Later)) {

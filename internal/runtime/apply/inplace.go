@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -150,7 +151,7 @@ func (c *child) apply(ctx context.Context) error {
 		// What this was decided on is obsolete. Its successor comes as an event; should it not, or change as
 		// well, the waits get longer.
 		c.mem.written.clear()
-		t.lost = min(max(2*t.lost, soon), maxTrust)
+		t.lost = backoff.Backoff{Min: soon, Max: maxTrust}.Next(t.lost)
 		c.conclude(Conflict, t.lost, "changed while it was being applied")
 		return nil
 	case c.kind.scarce.exhausted(err), c.kind.scarce.taken(err):

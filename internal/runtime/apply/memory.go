@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/kube"
 )
 
@@ -86,6 +87,8 @@ const (
 	maxTrust = time.Minute
 )
 
+var trusts = backoff.Backoff{Min: firstTrust, Max: maxTrust}
+
 // source is which copy of an object is the newest one that is known.
 type source int
 
@@ -113,7 +116,7 @@ func (w *written) trusted(reached func(namespace, rv string, written time.Time) 
 func (w *written) set(object kube.Object) {
 	trust := firstTrust
 	if w.object != nil && !time.Now().Before(w.until) {
-		trust = min(2*w.trust, maxTrust)
+		trust = trusts.Next(w.trust)
 	}
 	*w = written{object: object, until: time.Now().Add(trust), trust: trust}
 }
@@ -253,7 +256,7 @@ func (c *contest) add(hash string, p patience) {
 	case !c.full(p):
 		c.since, c.window, c.count = time.Now(), p.window, 0
 	default:
-		c.since, c.window, c.count = time.Now(), min(2*c.window, p.longest), 0
+		c.since, c.window, c.count = time.Now(), backoff.Backoff{Min: p.window, Max: p.longest}.Next(c.window), 0
 	}
 	c.count++
 }
@@ -271,10 +274,7 @@ type Refusal struct {
 
 // A refused request is sent again after a second at the earliest, then after two, four, and once per minute in the
 // end.
-const (
-	firstRefusal = time.Second
-	maxRefusal   = time.Minute
-)
+var refusals = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // Standing returns the refusal that a request would meet again, nil if it is worth a try.
 func (r *Refusal) Standing(of string) error {
@@ -286,10 +286,10 @@ func (r *Refusal) Standing(of string) error {
 
 // Note remembers a refusal.
 func (r *Refusal) Note(of string, err error) {
-	wait := firstRefusal
-	if r.of == of {
-		wait = min(max(2*r.wait, firstRefusal), maxRefusal)
+	if r.of != of {
+		r.wait = 0
 	}
+	wait := refusals.Next(r.wait)
 	*r = Refusal{of: of, err: err, until: time.Now().Add(wait), wait: wait}
 }
 

@@ -103,7 +103,7 @@ func TestARollTriesTheTemplateOnceBeforeItTakesAPod(t *testing.T) {
 		b.want("refused", b.apply(b.pods("2", 2)...), no+" POST")
 		b.want("refused, which is remembered", b.apply(b.pods("2", 2)...), no)
 		allow()
-		time.Sleep(maxRefusal)
+		time.Sleep(refusals.Max)
 		b.want("tried, then taken", b.apply(b.pods("2", 2)...), "unchanged rolled POST DELETE")
 		b.want("the next", b.apply(b.pods("2", 2)...), "unchanged created POST")
 		b.want("it is not ready", b.apply(b.pods("2", 2)...), "unchanged unchanged")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/health"
 )
 
@@ -95,11 +96,9 @@ type crashLoop struct {
 }
 
 // The figures of a kubelet's CrashLoopBackOff. They bound a child that ends at once to some 300 replacements a day.
-const (
-	firstPause = 10 * time.Second
-	maxPause   = 5 * time.Minute
-	goodFor    = 10 * time.Minute // without an end: all is forgotten
-)
+var crashes = backoff.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}
+
+const goodFor = 10 * time.Minute // without an end: all is forgotten
 
 // note counts the end of a child once.
 func (c *crashLoop) note(uid, revision, how string, now time.Time) {
@@ -108,7 +107,7 @@ func (c *crashLoop) note(uid, revision, how string, now time.Time) {
 	}
 	pause := time.Duration(0)
 	if c.active(revision, now) {
-		pause = min(max(2*c.pause, firstPause), maxPause)
+		pause = crashes.Next(c.pause)
 	}
 	*c = crashLoop{revision: revision, uid: uid, how: how, pause: pause, until: now.Add(pause)}
 }

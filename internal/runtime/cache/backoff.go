@@ -3,11 +3,11 @@ package cache
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
@@ -23,9 +23,6 @@ const (
 	// ends each watch at once would be asked more than a thousand times a second.
 	shortWatch = time.Second
 
-	// A missing right or CRD is asked for every 5 to 10 s without growth, so that its appearance is noticed
-	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
-	minMissing = 5 * time.Second
 	maxMissing = 10 * time.Second
 	// quickMissing is how many times it is asked for with the ordinary pauses before that: a server that has
 	// just started answers 403 and 404 until it has loaded its own rules and CRDs (seen on v1.36, a second).
@@ -33,10 +30,16 @@ const (
 	// answeredFailures is what remains of the failures counted without an answer once there is one: they were about
 	// the connection, and the first answers are retried quickly again.
 	answeredFailures = 2
+)
+
+var (
+	retries = backoff.Backoff{Min: minBackoff, Max: maxBackoff, Jitter: 1}
+	// A missing right or CRD is asked for every 5 to 10 s without growth, so that its appearance is noticed
+	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
+	whileMissing = backoff.Backoff{Min: maxMissing, Max: maxMissing, Jitter: 0.5}
 	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
-	// new server or new options.
-	minRejected = time.Minute
-	maxRejected = 2 * time.Minute
+	// new server or new options: every minute or two.
+	whileRejected = backoff.Backoff{Min: 2 * time.Minute, Max: 2 * time.Minute, Jitter: 0.5}
 )
 
 // fail ends a step with a pause before the next phase.
@@ -51,7 +54,7 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 		s.pause, s.missing = pauseAfter(err, s.failures), 0
 		s.failures++
 	case s.missing < quickMissing: // not counted as a failure of the server
-		s.pause = rand.N(minBackoff << s.missing)
+		s.pause = retries.After(s.missing)
 		s.missing++
 	default:
 		s.pause = pauseAfter(err, s.failures)
@@ -69,17 +72,16 @@ func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
 
 // pauseAfter returns how long to wait after err, the failures having gone before it.
 func pauseAfter(err error, failures int) time.Duration {
-	ceiling := min(minBackoff<<min(failures, 10), maxBackoff)
-	pause := rand.N(ceiling)
+	pause := retries.After(failures)
 	switch {
 	case missing(err):
-		pause = minMissing + rand.N(maxMissing-minMissing)
+		pause = whileMissing.After(0)
 	case kube.IsRefused(err) && failures > 0:
-		pause = minRejected + rand.N(maxRejected-minRejected)
+		pause = whileRejected.After(0)
 	}
 	if after := kube.RetryAfter(err); after > 0 {
 		// At least as long as asked, and not all at once.
-		pause = max(pause, after+rand.N(minBackoff))
+		pause = max(pause, after+retries.After(0))
 	}
 	return pause
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/process"
@@ -249,14 +250,14 @@ type timeoutError struct {
 	err   error
 }
 
-// maxRestartPause bounds the pause before a part of a controller that panicked is run again.
-const maxRestartPause = 30 * time.Second
+// restarts are the pauses before a part of a controller that panicked is run again.
+var restarts = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
 
 // contained runs a part of the controller until it returns. A panic in it is counted and logged, and the part is run
 // again after a pause that doubles: no mistake of ours ends the process, and with it the other controllers.
 func (c *Controller) contained(ctx context.Context, part string, run func()) {
-	for pause := time.Second; !c.runOnce(part, run); pause = min(2*pause, maxRestartPause) {
-		timer := time.NewTimer(pause)
+	for crashes := 0; !c.runOnce(part, run); crashes++ {
+		timer := time.NewTimer(restarts.After(crashes))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/kube"
 )
 
@@ -21,9 +22,6 @@ const (
 	// two minutes, as client-go. Between them it waits behind the others.
 	maxTries   = 12
 	retryAfter = 10 * time.Second
-	// After a failed write nothing is sent for firstBrake, twice as long after each further one, up to retryAfter:
-	// one event that cannot be sent hardly delays the others, and a server that is away is asked six times a minute.
-	firstBrake = 100 * time.Millisecond
 	// burst and refill limit the different events of one object: 25 at once, then one per five minutes, the
 	// numbers of client-go's spam filter. Warnings may take as many as reserved beyond these: where two controllers
 	// delete each other's children, the one Event that says so must not be dropped for all that tell of the deletions.
@@ -37,6 +35,10 @@ const (
 	// no series, and their limits begin anew; none is lost for that. 4,096 is the size of client-go's caches.
 	maxObjects = 4096
 )
+
+// brakes are the pauses of all writes after one that failed: one event that cannot be sent hardly delays the others,
+// and a server that is away is asked six times a minute.
+var brakes = backoff.Backoff{Min: 100 * time.Millisecond, Max: retryAfter}
 
 // sender is the state of Run's goroutine; only that touches it.
 type sender struct {
@@ -163,7 +165,7 @@ func (s *sender) write(ctx context.Context, run *series) {
 		return
 	}
 	now := time.Now()
-	s.brake = now.Add(min(firstBrake<<min(s.failed, 10), retryAfter))
+	s.brake = now.Add(brakes.After(s.failed))
 	s.failed++
 	run.retry = now.Add(retryAfter)
 	s.waiting = append(s.waiting, run)

@@ -7,29 +7,29 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"skiff/internal/runtime/backoff"
 )
 
 // maxTries bounds how often one call asks again because the server said "later" (429, or 5xx with a
 // Retry-After). Ten is client-go's number.
 const maxTries = 10
 
-// maxWait bounds how long one call sleeps before it asks again. Where the server asks for a longer wait, or for one
-// beyond the deadline, the caller gets the error instead: a worker has other keys to work on, and RetryAfter says
-// when to come back.
+// maxWait bounds the sleep of one call before a retry. If the server requests a longer wait, or a wait beyond the
+// deadline, the caller gets the error: a worker has other keys to work on, and RetryAfter has the time.
 const maxWait = time.Minute
 
-// request is one call before it becomes HTTP requests.
+// request is a call before the split into HTTP requests.
 type request struct {
 	verb        string // for error texts: "get", "list", "watch", "create" ...
-	what        string // what it is done to, for error texts: "pods default/web"
+	what        string // the object of the call, for error texts: "pods default/web"
 	method      string
-	resource    Resource // with subresource, what it needs a right on; the zero value: none that a Role could name
+	resource    Resource // with subresource, the subject of the needed right; zero: no right that a Role could grant
 	subresource string
 	path        string
 	query       url.Values
@@ -37,17 +37,17 @@ type request struct {
 	contentType string
 	accept      string
 	long        bool // a list or watch: own connections, no deadline of ours, no retries but after a 401
-	answered    int  // the code of the answer to the last try of it, 0 before
-	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a write that worked
+	answered    int  // code of the answer to the last try; 0: no try yet
+	object      bool // only JSON is an answer; a proxy's page with code 200 must not pass for a successful write
 }
 
 func (r *request) write() bool { return r.method != http.MethodGet }
 
-// wrap says what was being done when err came.
+// wrap adds the call to err.
 func (r *request) wrap(err error) error { return fmt.Errorf("%s %s: %w", r.verb, r.what, err) }
 
-// call sends r and gives the body of a successful answer to use, which must not keep it. It is the way of all short
-// requests: the whole exchange is bounded by the client's timeout, and the answer is small enough to be held.
+// call sends r and passes the body of a successful answer to use, which must not keep the body. All short requests go
+// through call: the client's timeout bounds the whole exchange, and the answer is small enough for memory.
 func (c *Client) call(ctx context.Context, r request, use func(body []byte) error) error {
 	buffer := answers.Get().(*shortAnswer)
 	defer c.putAnswer(buffer)
@@ -73,7 +73,7 @@ func (c *Client) call(ctx context.Context, r request, use func(body []byte) erro
 	}
 }
 
-// callBytes is call for an answer that is kept.
+// callBytes is call for an answer to be kept.
 func (c *Client) callBytes(ctx context.Context, r request) (body []byte, err error) {
 	err = c.call(ctx, r, func(b []byte) error {
 		body = bytes.Clone(b)
@@ -82,9 +82,9 @@ func (c *Client) callBytes(ctx context.Context, r request) (body []byte, err err
 	return body, err
 }
 
-// retryIn returns how long to wait before the same request is sent again, 0 for never: only where the server
-// reports that it did not do the work and names a time (API priority and fairness, a server that starts or stops).
-// A tenth at most is added, so that many callers do not come back at once.
+// retryIn returns the wait before the same request is sent again, 0 for never: only if the server did not do the work
+// and names a time (API priority and fairness, a server that starts or stops). At most a tenth is added, so that many
+// callers do not come back at once.
 func retryIn(err error) time.Duration {
 	s := AsStatus(err)
 	if s == nil || s.Code != http.StatusTooManyRequests && s.Code < 500 {
@@ -94,7 +94,7 @@ func retryIn(err error) time.Duration {
 	if after == 0 {
 		return 0
 	}
-	return after + rand.N(after/10+1)
+	return backoff.Spread(after, 0.1)
 }
 
 func (c *Client) callOnce(ctx context.Context, r *request, buffer *shortAnswer) ([]byte, error) {
@@ -136,14 +136,14 @@ func (c *Client) callOnce(ctx context.Context, r *request, buffer *shortAnswer) 
 	return body, nil
 }
 
-// noAnswer is the error of a request that began then and got no answer.
+// noAnswer is the error of a request that began then and has no answer.
 func (c *Client) noAnswer(began time.Time, err error) error {
 	return &NoAnswerError{Err: err, alone: c.Contact().Served.After(began)}
 }
 
-// send is the one funnel to net/http. It returns an answer with a 2xx code, whose body the caller closes, or
-// an error: a Status for any other code, a NoAnswerError where there was no answer. A 401 makes it forget the
-// token and try once more with a fresh one.
+// send is the one funnel to net/http. The result is an answer with a 2xx code, whose body the caller closes, or an
+// error: a Status for any other code, a NoAnswerError without an answer. After a 401 the token is dropped and the
+// request is tried once more with a fresh token.
 func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if err := errors.Join(c.covered(r), c.dryOnly(r)); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, error) {
 	began := time.Now()
 	var sent atomic.Bool
-	// Once the headers are out, the server may have acted; before that it cannot have.
+	// After the headers are out, the server may have acted; before, the server cannot.
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
 	w := c.contact.begin(r)
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, trace), r)
@@ -262,8 +262,7 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 
 var acceptJSON = []string{"application/json"}
 
-// stripURL takes the *url.Error off err: our own wrapping says what was done, and a query holds nothing that
-// helps.
+// stripURL removes the *url.Error from err: our own wrapping names the call, and a query holds nothing useful.
 func stripURL(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -272,7 +271,7 @@ func stripURL(err error) error {
 	return err
 }
 
-// readError prefers the cause of an ended context to the words that net/http has for it.
+// readError prefers the cause of an ended context to the error of net/http.
 func readError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

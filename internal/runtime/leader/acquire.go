@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/kube"
 )
 
@@ -93,9 +94,7 @@ func (e *Elector) await(ctx context.Context) bool {
 }
 
 // spread makes d longer by up to the jitter.
-func spread(d time.Duration) time.Duration {
-	return d + rand.N(time.Duration(jitter*float64(d))+1)
-}
+func spread(d time.Duration) time.Duration { return backoff.Spread(d, jitter) }
 
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -3,7 +3,6 @@ package queue
 import (
 	"container/heap"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,20 +19,19 @@ const (
 	high             // changed
 )
 
-// entry is the state of one key. There can be a hundred thousand: its fields are in an order in which it takes 128
-// bytes.
+// entry is the state of one key. There can be a hundred thousand: the order of the fields keeps an entry at 128 bytes.
 type entry struct {
 	key kube.Key
 
 	// The pending run, while dirty.
-	due    time.Time // when it may start, or could have
+	due    time.Time // earliest start
 	causes []string
 
-	// Where it is queued: in a lane, among the delayed, or nowhere while processing.
+	// The place in the queue: in a lane, among the delayed, or nowhere while processing.
 	in         *line
-	prev, next *entry // neighbours in that line
+	prev, next *entry // neighbours in the line
 	order      uint64 // of being delayed
-	delay      int32  // index in delayed plus one; 0 = not delayed
+	delay      int32  // index in delayed plus 1; 0: not delayed
 
 	more     int32 // causes of the pending run beyond those in causes
 	failures int32 // in a row
@@ -41,10 +39,10 @@ type entry struct {
 	dirty      bool
 	lane       lane // of the pending run
 	processing bool // handed out by Get, not yet Done
-	runLane    lane // the lane of that run
+	runLane    lane // of the run in progress
 }
 
-// requestLocked makes k dirty, or changes the run that is pending.
+// requestLocked makes k dirty, or changes the pending run.
 func (q *Queue) requestLocked(k kube.Key, cause string, d time.Duration, l lane) {
 	if q.stopped {
 		return
@@ -69,7 +67,7 @@ func (q *Queue) requestLocked(k kube.Key, cause string, d time.Duration, l lane)
 	q.placeLocked(e, now)
 }
 
-// entryLocked returns the entry of k, which it makes if there is none.
+// entryLocked returns the entry of k, a new entry if there is none.
 func (q *Queue) entryLocked(k kube.Key) *entry {
 	e := q.entries[k]
 	if e == nil {
@@ -80,8 +78,8 @@ func (q *Queue) entryLocked(k kube.Key) *entry {
 	return e
 }
 
-// ownLaneLocked returns the lane for a run that k's own run asks for: the same one, so that the retries of
-// an initial list do not overtake changes. Outside of a run there is no such lane, and high is right.
+// ownLaneLocked returns the lane for a run requested by the run of k: the same lane, so that retries of an initial
+// list do not overtake changes. Outside of a run the lane is high.
 func (q *Queue) ownLaneLocked(k kube.Key) lane {
 	if e := q.entries[k]; e != nil && e.processing {
 		return e.runLane
@@ -89,10 +87,10 @@ func (q *Queue) ownLaneLocked(k kube.Key) lane {
 	return high
 }
 
-// placeLocked puts a dirty entry where its due time and lane say, and takes it away from where it was.
+// placeLocked moves a dirty entry to the place given by due time and lane.
 func (q *Queue) placeLocked(e *entry, now time.Time) {
 	switch {
-	case e.processing: // Done will place it
+	case e.processing: // Done places the entry
 	case e.due.After(now):
 		if e.delay > 0 {
 			heap.Fix(&q.delayed, int(e.delay)-1)
@@ -111,7 +109,7 @@ func (q *Queue) placeLocked(e *entry, now time.Time) {
 	}
 }
 
-// enqueueLocked puts e at the end of its lane, unless it is in that lane already.
+// enqueueLocked puts e at the end of its lane. An entry already in the lane keeps its place.
 func (q *Queue) enqueueLocked(e *entry) {
 	to := &q.lanes[e.lane]
 	if e.in != nil {
@@ -124,8 +122,8 @@ func (q *Queue) enqueueLocked(e *entry) {
 	q.wakeLocked()
 }
 
-// releaseLocked lets go of an entry that holds nothing any more. Go maps never shrink, so after a burst (an
-// initial list, an outage) the map is made anew: 100,000 keys would hold some 5 MB for good.
+// releaseLocked drops an entry without any state. Go maps never shrink, so after a burst (an initial list, an outage)
+// the map is made anew: 100,000 keys would hold some 5 MB for good.
 func (q *Queue) releaseLocked(e *entry) {
 	if e.dirty || e.processing || e.failures > 0 {
 		return
@@ -160,7 +158,7 @@ func (q *Queue) armLocked() {
 	q.timer.Reset(time.Until(at))
 }
 
-// promote moves the keys whose delay has ended to their lanes. It runs when the timer fires.
+// promote is called by the timer and moves the keys whose delay has ended to their lanes.
 func (q *Queue) promote() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -204,8 +202,8 @@ func (h *delayHeap) Pop() any {
 	return e
 }
 
-// maxCauses bounds the causes kept for one run: more than is useful in a log line, and an object whose
-// thousand children change at once must not cost a thousand strings.
+// maxCauses bounds the causes kept for one run: more than a log line needs, and few enough when a thousand children of
+// an object change at once.
 const maxCauses = 8
 
 // addCause records a reason for the pending run.
@@ -227,23 +225,4 @@ func (i Item) Cause() string {
 		text += " and " + strconv.Itoa(i.More) + " more"
 	}
 	return text
-}
-
-// backoff returns the delay after one more failure than failures: baseDelay doubled with each, at most maxDelay, and
-// of that a random part between half and all, so that keys that failed together are tried apart.
-func backoff(failures int) time.Duration {
-	d := maxDelay
-	// baseDelay<<failures > maxDelay without the overflow; a shift by 63 and more gives 0.
-	if baseDelay <= maxDelay>>failures {
-		d = baseDelay << failures
-	}
-	return d - rand.N(d/2+1)
-}
-
-// spread returns d plus up to half of it.
-func spread(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return d + rand.N(d/2+1)
 }

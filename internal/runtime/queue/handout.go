@@ -8,8 +8,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Get waits for a key that is due and hands it out; the caller must call Done for it in any case. It
-// returns false when ctx ends or the queue is shut down.
+// Get waits for a due key and hands it out; the caller must call Done in any case. The result is false when ctx ends
+// or the queue is shut down.
 func (q *Queue) Get(ctx context.Context) (Item, bool) {
 	for ctx.Err() == nil {
 		item, ok, stopped := q.take()
@@ -21,14 +21,14 @@ func (q *Queue) Get(ctx context.Context) (Item, bool) {
 		case <-ctx.Done():
 		}
 	}
-	// This Get may have received the value of wake and now leaves without taking a key: pass it on.
+	// The value of wake may have gone to a Get that leaves without a key: pass the value on.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wakeLocked()
 	return Item{}, false
 }
 
-// Done ends the run of k that Get began. If k became dirty meanwhile, it is queued now.
+// Done ends the run of k. If k became dirty meanwhile, k is queued now.
 func (q *Queue) Done(k kube.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +39,7 @@ func (q *Queue) Done(k kube.Key) {
 	e.processing = false
 	q.endedLocked(e)
 	if q.each > 0 && q.lanes[low].len+q.lanes[high].len > 0 {
-		q.wakeLocked() // another key of its namespace may be handed out now
+		q.wakeLocked() // another key of the namespace may be handed out now
 	}
 	if e.dirty {
 		q.placeLocked(e, time.Now())
@@ -60,7 +60,7 @@ func (q *Queue) Processing() []kube.Key {
 	return keys
 }
 
-// take hands out the next key if one is due.
+// take hands out the next key if a key is due.
 func (q *Queue) take() (item Item, ok, stopped bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,8 +85,8 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 	return item, true, false
 }
 
-// nextLocked takes the next key out of its lane. A low key ages by one with each high key that overtakes it;
-// at maxOvertakes its turn has come.
+// nextLocked takes the next key out of a lane. A low key ages by one with each high key that overtakes; at
+// maxOvertakes the low lane has its turn.
 func (q *Queue) nextLocked() *entry {
 	lane := high
 	switch {
@@ -103,7 +103,7 @@ func (q *Queue) nextLocked() *entry {
 	return q.lanes[1-lane].pop(q.fullLocked)
 }
 
-// fullLocked says that as many keys of a namespace are handed out as may be.
+// fullLocked reports whether a namespace has as many keys handed out as allowed.
 func (q *Queue) fullLocked(namespace string) bool {
 	if q.each == 0 || len(q.running) < q.each {
 		return false
@@ -117,7 +117,7 @@ func (q *Queue) fullLocked(namespace string) bool {
 	return n >= q.each
 }
 
-// wakeLocked wakes one waiting Get, or the next one to come.
+// wakeLocked wakes a waiting Get, or the next Get.
 func (q *Queue) wakeLocked() {
 	if q.stopped {
 		return // closed: every Get returns
@@ -128,13 +128,13 @@ func (q *Queue) wakeLocked() {
 	}
 }
 
-// begun is a key that is handed out.
+// begun is a key handed out.
 type begun struct {
 	of    *entry
 	began time.Time
 }
 
-// endedLocked takes a key out of those that are handed out.
+// endedLocked removes a key from the running keys.
 func (q *Queue) endedLocked(e *entry) {
 	last := len(q.running) - 1
 	for i := range q.running {

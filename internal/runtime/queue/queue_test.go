@@ -111,7 +111,7 @@ func TestBackoffDoublesFromFiveMillisecondsToItsCapWithoutOverflow(t *testing.T)
 	full := 5 * time.Millisecond
 	for failures := range 200 {
 		for range 20 {
-			d := backoff(failures)
+			d := retries.After(failures)
 			if d < full/2 || d > full {
 				t.Fatalf("after %d failures: %v is not between half and all of %v", failures, d, full)
 			}

@@ -8,20 +8,20 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Pending is a key that a queue holds, for those who want to know why it does not run, or what runs.
+// Pending is a key held by a queue, as shown to people.
 type Pending struct {
 	Key      kube.Key
 	Running  bool      // handed out
-	Since    time.Time // when its run began, while it is running
-	Waiting  bool      // a run of it is pending, also while it is running
-	Due      time.Time // when that run may start
-	Causes   []string  // of that run, at most maxCauses
+	Since    time.Time // start of the run, while running
+	Waiting  bool      // a run is pending, also while running
+	Due      time.Time // of the pending run
+	Causes   []string  // of the pending run, at most maxCauses
 	More     int       // causes beyond those
 	Failures int       // in a row
 }
 
-// View returns at most limit of the keys that run or wait: those that run, then those that are due first. all is how
-// many there are.
+// View returns at most limit keys that run or wait: first the running keys, then by due time. all is the number of
+// such keys.
 func (q *Queue) View(limit int) (first []Pending, all int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,16 +65,16 @@ func (e *entry) view() Pending {
 		Failures: int(e.failures)}
 }
 
-// Stats are what a queue holds now, and what it has counted since it was made.
+// Stats are the state and the counters of a queue.
 type Stats struct {
-	Due       int           // keys that wait for a worker
-	Low       int           // those of them in the low lane: found by an initial list
-	Delayed   int           // keys that wait for the end of a delay
-	Running   int           // keys that are handed out
-	Added     uint64        // pending runs that were begun: an Add for a key that waits already is not counted
-	Postponed uint64        // runs that were asked for after a delay: retries, and rechecks
+	Due       int // waiting for a worker
+	Low       int // the part of Due in the low lane: found by an initial list
+	Delayed   int // waiting for the end of a delay
+	Running   int
+	Added     uint64        // new pending runs: an Add for a key already waiting is not counted
+	Postponed uint64        // runs requested after a delay: retries and rechecks
 	RunTime   time.Duration // of the runs under way, together
-	Longest   time.Duration // of the longest of these
+	Longest   time.Duration // of the longest run in progress
 }
 
 // Stats returns the present counts.

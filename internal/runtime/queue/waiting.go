@@ -1,20 +1,20 @@
 package queue
 
-// keepLines is how many empty lines a lane keeps at least: one of each namespace that is busy now and then.
+// keepLines is how many empty lines a lane keeps at least, for namespaces that are busy now and then.
 const keepLines = 64
 
-// waiting holds the due keys of a lane: a line of them for each namespace, and a ring of the lines that are not
-// empty, of which each gives one key in its turn.
+// waiting holds the due keys of a lane: a line for each namespace, and a ring of the lines that are not empty. Each
+// line in the ring gives one key in turn.
 type waiting struct {
 	lines map[string]*line // by namespace; empty ones are kept for a while, as most soon have a key again
-	front *line            // the line that gives the next key; nil if all are empty
-	last  *line            // the line that a key was put into last: most often the next key belongs there, too
+	front *line            // gives the next key; nil if all are empty
+	last  *line            // took the last key, and most often takes the next key, too
 	used  int              // lines that are not empty
 	len   int              // keys
 }
 
-// line holds the due keys of one namespace, first come first served. It is linked, so that a key is taken cheaply out
-// of the middle when it is raised to the other lane.
+// line holds the due keys of one namespace, first come first served. Links make the removal of a key from the middle
+// cheap, when the key is raised to the other lane.
 type line struct {
 	namespace  string
 	lane       lane
@@ -40,8 +40,7 @@ func (w *waiting) push(e *entry) {
 	w.len++
 }
 
-// pop takes the next key out, nil if there is none of a namespace that is not full, and moves the front to the next
-// line.
+// pop takes the next key of a namespace that is not full, and moves the front to the next line; nil: none.
 func (w *waiting) pop(full func(namespace string) bool) *entry {
 	l := w.front
 	for range w.used {
@@ -113,7 +112,7 @@ func (w *waiting) leave(l *line) {
 	l.prev, l.next = nil, nil
 }
 
-// sweep drops the empty lines when they are many, so that namespaces that are gone cost nothing.
+// sweep drops the empty lines when there are many, so that deleted namespaces cost nothing.
 func (w *waiting) sweep() {
 	if len(w.lines) < keepLines || len(w.lines) < 2*w.used {
 		return

@@ -235,7 +235,6 @@ var prose = map[string]wording{
 	"internal/runtime/discovery":                 {8.2, 0},
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},
-	"internal/runtime/kube":                      {8.5, 14},
 	"internal/runtime/kubeconfig":                {5.0, 0},
 	"internal/runtime/labels":                    {8.7, 0},
 	"internal/runtime/leader":                    {8.8, 1},

@@ -21,22 +21,22 @@ const maxAnswer = 16 << 20
 const maxObject = 8 << 20
 
 const (
-	// largeAnswer is how long an answer is that is read beside all others: twenty times that of a usual object. One
-	// that goes on is read when no other such one is in memory. A server that sends 8 MiB to each worker at once, or a
-	// tenant with many large objects, would need more than the process may take.
+	// largeAnswer is the longest answer read beside all others: twenty times a usual object. Longer answers are read
+	// one at a time: a server that sends 8 MiB to each worker at once, or a tenant with many large objects, would
+	// exceed the memory of the process.
 	largeAnswer = 256 << 10
-	// longAnswer is how long an answer may be before all the memory that it may need is taken at once: a buffer that
-	// doubles its size would hold half as much again as it has read. Few objects are as long.
+	// longAnswer is the length from which all the memory for an answer is allocated at once: a buffer that doubles
+	// holds half as much again as read. Few objects are as long.
 	longAnswer = 2 << 20
 )
 
 // shortAnswer is a buffer for an answer that is in memory as a whole.
 type shortAnswer struct {
 	bytes.Buffer
-	large bool // it is the one that is longer than largeAnswer
+	large bool // longer than largeAnswer, and the only such buffer
 }
 
-// readShort reads an answer into a buffer. One that is large keeps others waiting until endLarge.
+// readShort reads an answer into a buffer. A large answer keeps other large answers waiting until endLarge.
 func (c *Client) readShort(ctx context.Context, resp *http.Response, into *shortAnswer, most int64) ([]byte, error) {
 	if resp.ContentLength > most {
 		return nil, errLongAnswer
@@ -66,7 +66,7 @@ func (c *Client) readShort(ctx context.Context, resp *http.Response, into *short
 	return into.Bytes(), err
 }
 
-// endLarge lets the next large answer be read, if a was one: nothing of it is used any more. It may be called again.
+// endLarge lets the next large answer be read, after the last use of a large a. Further calls do nothing.
 func (c *Client) endLarge(a *shortAnswer) {
 	if a.large {
 		a.large = false
@@ -79,7 +79,7 @@ var errBusy = errors.New("skiff reads one large answer at a time, and another on
 
 var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB, or %d MiB for a write", maxAnswer>>20, maxObject>>20)
 
-// answers holds buffers that answers are read into: what is decoded from them is a copy.
+// answers is the pool of buffers for answers. Decoded values are copies.
 var answers = sync.Pool{New: func() any { return new(shortAnswer) }}
 
 // putAnswer keeps the buffer of a usual object.
@@ -89,16 +89,16 @@ func (c *Client) putAnswer(a *shortAnswer) {
 	}
 }
 
-// drain empties and closes a small body, so that its connection can be used again.
+// drain empties and closes a small body, so that the connection can be used again.
 func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, maxErrorBody) // a failure here is one of the connection, not of the request
+	_, _ = io.CopyN(io.Discard, body, maxErrorBody) // a failure here concerns the connection, not the request
 	_ = body.Close()
 }
 
 // protobufType is the media type of objects in protobuf.
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// protoPlan makes r ask for protobuf where its objects can be read from that, and returns how.
+// protoPlan makes r ask for protobuf if the objects can be decoded, and returns the plan.
 func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
 	if c.onlyJSON {
 		return nil
@@ -110,8 +110,8 @@ func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *prot
 	return plan
 }
 
-// inProtobuf says whether an answer is in protobuf, where that was asked for, or in JSON: the server, or a proxy, has
-// the choice. Any other fails as in jsonBody.
+// inProtobuf reports whether the answer to a request for protobuf is protobuf, or JSON: the server, or a proxy, has
+// the choice. Any other type fails as in jsonBody.
 func inProtobuf(resp *http.Response, asked bool) (protobuf bool, err error) {
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && asked && mediaType == protobufType {
@@ -138,8 +138,8 @@ func unreadable(resp *http.Response) error {
 		Message: foreignMessage(resp, body) + ": want application/json; check the server address"}
 }
 
-// maxWarnings and maxWarning bound the memory of texts and their length. An API server sends at most 4 KiB of
-// warnings with an answer, and cuts them to 256 bytes each where they are more.
+// maxWarnings and maxWarning bound the number and the length of remembered warnings. An API server sends at most 4 KiB
+// of warnings with an answer, and cuts longer lists to 256 bytes each.
 const (
 	maxWarnings = 1000
 	maxWarning  = 1 << 10
@@ -176,7 +176,7 @@ func (w *warnings) first(text string) bool {
 	return true
 }
 
-// warningTexts returns the texts of a header `299 - "text", 299 - "text"`; what is malformed is left out.
+// warningTexts returns the texts of a header `299 - "text", 299 - "text"`, except malformed parts.
 func warningTexts(line string) []string {
 	var out []string
 	for {
@@ -200,18 +200,18 @@ func warningTexts(line string) []string {
 	}
 }
 
-// Exchange is one HTTP request and how it was answered, for those that count requests.
+// Exchange is an HTTP request with its outcome, for counters of requests.
 type Exchange struct {
 	Host     string
 	Method   string
-	Resource Resource      // the zero value where it is about none, such as discovery
+	Resource Resource      // zero for requests without a resource, such as discovery
 	Code     int           // 0: there was no answer
-	Conflict bool          // 409, because the object has changed since it was read
-	Retried  int           // the code of the answer after which this request was sent again; 0: it is the first one
+	Conflict bool          // 409 because of a changed object
+	Retried  int           // code of the answer before this retry; 0: first try
 	Took     time.Duration // until the header of the answer
 }
 
-// report gives an exchange that began at a time and ended with err to OnExchange.
+// report passes a finished exchange to OnExchange.
 func (c *Client) report(r *request, began time.Time, code int, err error) {
 	if c.onExchange == nil {
 		return

@@ -1,14 +1,12 @@
-// Package kube is the wire: resources and their URLs, one request funnel over net/http, list and watch
-// streams, and the API Status as the error type.
+// Package kube is the wire: resources and their URLs, one request funnel over net/http, list and watch streams, and
+// the API Status as the error type.
 //
-// It decodes list and watch bodies as a stream, straight into the struct that the caller declares; what is
-// not declared is skipped and never allocated. Its job ends there: it keeps no state between calls but
-// connections, it does not resume, back off or cache (see package cache), and it does not know where the
-// server is or who we are (see package kubeconfig).
+// List and watch bodies are decoded as a stream, straight into the struct declared by the caller; undeclared fields
+// are skipped and never allocated. The package keeps no state between calls except connections. Package cache resumes,
+// backs off and stores objects; package kubeconfig knows the server's address and credential.
 //
-// It starts no goroutine that outlives a call: Stream.Next runs on the goroutine of its caller,
-// the Reflector. On the way of an event it is Watch, which opens the stream, and (*Stream).Next,
-// which reads one frame.
+// No goroutine outlives a call: Stream.Next runs on the goroutine of the caller, the Reflector. On the path of an
+// event Watch opens the stream, and (*Stream).Next reads one frame.
 package kube
 
 import (
@@ -27,45 +25,45 @@ import (
 	"time"
 )
 
-// Config says where a server is and as whom to talk to it. Package kubeconfig makes one from flags, files or
-// a pod's service account.
+// Config is the address of a server, and the credential. Package kubeconfig makes a Config from flags, files or the
+// service account of a pod.
 type Config struct {
 	Server      string      // https://host:port, with or without a path below which the API is
 	Context     string      // of the kubeconfig, by which people know the cluster; "": none
 	TLS         *tls.Config // nil: the system's roots, no client certificate
 	Credentials Credentials // nil: no Authorization header
-	Credential  Credential  // what is said of the credential when the server refuses it
+	Credential  Credential  // text about a refused credential
 	UserAgent   string      // "": UserAgent()
 	Impersonate Impersonation
 
-	// OnlyJSON reads lists and watches in JSON, also those of kinds that can be read in protobuf.
+	// OnlyJSON reads all lists and watches in JSON, even where protobuf is possible.
 	OnlyJSON bool
-	// Timeout bounds one short request, all but lists and watches, with its answer. 0: DefaultTimeout.
+	// Timeout bounds a short request with its answer; lists and watches are not short. 0: DefaultTimeout.
 	Timeout time.Duration
 	// Proxy chooses a proxy for a request. nil: HTTPS_PROXY, HTTP_PROXY and NO_PROXY decide.
 	Proxy func(*http.Request) (*url.URL, error)
 	// DialContext opens connections. nil: Dialer(). Tests give a net.Pipe.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// OnExchange is called after each HTTP request, by the goroutine that made it. It must be quick.
+	// OnExchange is called after each HTTP request, on the goroutine of the request, and must be quick.
 	OnExchange func(Exchange)
-	// OnWarning is called once for each different text that the server sends in a Warning header.
+	// OnWarning is called once for each different text in the Warning headers of the server.
 	OnWarning func(text string)
 }
 
 // Credentials give the Authorization header of a request. Implementations are safe for concurrent use and never
 // show a secret in an error.
 type Credentials interface {
-	// Authorization returns the header to send now ("Bearer ...", "" for none), or an error that says why it cannot.
+	// Authorization returns the header to send now ("Bearer ...", "" for none), or an error with the reason.
 	Authorization(ctx context.Context) (string, error)
-	// Invalidate drops a credential that was read before t: the server answered 401 to it. One that has been
-	// replaced since then stays, so that many 401s at once cause one new read.
+	// Invalidate drops a credential read before t, after a 401. A newer credential stays, so that many 401s at once
+	// cause one new read.
 	Invalidate(t time.Time)
 }
 
-// Credential names what the server is asked with, for people.
+// Credential names the credential, for people.
 type Credential struct {
 	Name string // "the token in /run/token"; "": the credential
-	Next string // what to do when the server refuses it, and when that has an effect
+	Next string // next step after a 401, and the time until an effect
 }
 
 // Impersonation asks the server to act as someone else (the Impersonate- headers).
@@ -76,26 +74,26 @@ type Impersonation struct {
 	Extra  map[string][]string
 }
 
-// DefaultTimeout bounds a short request: a server that accepts a connection and never answers must not hold
-// a worker for ever. 30 s is what API servers grant admission webhooks at most.
+// DefaultTimeout bounds a short request: a server that accepts a connection and never answers must not hold a worker
+// for ever. API servers grant admission webhooks 30 s at most.
 const DefaultTimeout = 30 * time.Second
 
-// Client talks to one server. It is safe for concurrent use. Each short request has a connection for itself, so that
-// neither a watch that is read slowly nor a request that gets no answer holds up a write behind it.
+// Client talks to one server. A Client is safe for concurrent use. Each short request has a connection of its own, so
+// that neither a slow watch nor a request without an answer holds up a write.
 type Client struct {
 	base        url.URL // scheme, host and path prefix without a trailing slash
 	credentials Credentials
 	header      http.Header // sent with every request: user agent, impersonation
 	timeout     time.Duration
-	late        error // why a request ended that took longer
+	late        error // cause of a timeout
 	credential  Credential
 	onlyJSON    bool
 	onExchange  func(Exchange)
 	granted     []map[grant]bool // each must cover a request; none: all may be sent
 	guards      []func() error   // each must let a write through
-	dry         *DryRun          // nil: writes change what they are about
+	dry         *DryRun          // nil: writes are no dry runs
 
-	// What follows is shared with the clients that Limit, Guard and DryRun make of this one.
+	// The following fields are shared with the clients made by Limit, Guard and DryRun.
 
 	own, shared *transport    // over HTTP/1.1, and over HTTP/2; see sendOwn
 	onlyHTTP2   *atomic.Bool  // the server has refused HTTP/1.1
@@ -105,11 +103,11 @@ type Client struct {
 	warnings    *warnings
 }
 
-// New returns a client of cfg.Server. It opens no connection.
+// New returns a client of cfg.Server and opens no connection.
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.Server)
 	if err != nil {
-		// Without the address: it may hold a password, and what cannot be parsed cannot be redacted.
+		// The address is left out: an unparsable address cannot be redacted, and may hold a password.
 		return nil, fmt.Errorf("parse server address: %w", stripURL(err))
 	}
 	if base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
@@ -142,17 +140,17 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Server returns the address that the client talks to.
+// Server returns the address of the server.
 func (c *Client) Server() string { return c.base.String() }
 
-// Close closes idle connections. Requests under way are not touched; their contexts end them.
+// Close closes idle connections. Requests in progress end with their contexts.
 func (c *Client) Close() {
 	for _, t := range []*transport{c.own, c.shared} {
 		t.closeIdle()
 	}
 }
 
-// fixedHeader returns the headers that are the same for all requests.
+// fixedHeader returns the headers of every request.
 func fixedHeader(cfg Config) (http.Header, error) {
 	h := http.Header{}
 	h.Set("User-Agent", cfg.UserAgent)
@@ -181,12 +179,11 @@ func fixedHeader(cfg Config) (http.Header, error) {
 	return h, nil
 }
 
-// version and commit are stamped by the linker (see the Makefile). A binary made by plain `go build` or
-// `go install` takes them from its build information.
+// version and commit are stamped by the linker (see the Makefile). A binary of a plain `go build` or `go install` has
+// them in its build information.
 var version, commit string
 
-// Version returns the version of this build and the commit that it was made from, "devel" and "unknown"
-// where the build does not know.
+// Version returns version and commit of this build, "devel" and "unknown" if the build does not know.
 func Version() (string, string) {
 	v, c := version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -209,7 +206,7 @@ func Version() (string, string) {
 	return v, c[:min(len(c), 12)]
 }
 
-// UserAgent returns what skiff calls itself to a server: audit logs and API priority and fairness go by it.
+// UserAgent returns the name of skiff in requests: audit logs and API priority and fairness use the name.
 func UserAgent() string {
 	v, c := Version()
 	return "skiff/" + v + " (" + runtime.GOOS + "/" + runtime.GOARCH + ") " + c

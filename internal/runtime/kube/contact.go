@@ -10,42 +10,42 @@ import (
 	"time"
 )
 
-// Contact is what a client knows of the answers of its server.
+// Contact is the state of the contact with a server.
 type Contact struct {
 	Heard  time.Time // when the last byte of an answer came; zero: never
-	Served time.Time // when the last answer came that only a working server with its storage can give; zero: never
+	Served time.Time // time of the last answer that needed the storage of the server; zero: never
 	Since  time.Time // since when requests have waited for such an answer; zero: none waits
 
 	// The rest is empty while no request waits.
-	Waiting      string // the request that waits for longest, or failed first: "patch leases default/skiff"
+	Waiting      string // the request with the longest wait, or the first failure: "patch leases default/skiff"
 	Err          error  // how the last request without an answer ended; nil: none has ended
-	NoCredential bool   // what the requests wait for is a credential
+	NoCredential bool   // the requests wait for a credential
 }
 
-// cancelledEarly is how long a request may have waited that its caller cancels, for it to say nothing of the server.
-// One that has waited longer would most likely have gone on waiting.
+// cancelledEarly is the longest wait of a cancelled request that tells nothing about the server. A request that waited
+// longer would probably have gone on waiting.
 const cancelledEarly = 5 * time.Second
 
-// contact keeps the Contact of a client. Two kinds of signs are told apart, because an API server whose etcd hangs
-// still opens watches and sends bookmarks: it does that from memory.
+// contact keeps the Contact of a client. Two kinds of signs are distinguished: an API server whose etcd hangs still
+// opens watches and sends bookmarks, from memory.
 type contact struct {
 	mu     sync.Mutex // guards the rest
 	heard  time.Time
 	served time.Time
 	waits  map[*wait]struct{} // requests under way
-	logged bool               // since served, a line of the log at level WARN has said that there is no answer
-	failed *wait              // the first that ended without an answer since served; nil: none
+	logged bool               // the outage since served has been logged at level WARN
+	failed *wait              // the first failure since served; nil: none
 	err    error              // how the last of those ended
 }
 
-// wait is a request that has no answer yet.
+// wait is a request without an answer so far.
 type wait struct {
 	began      time.Time
 	verb, what string // of the request
-	credential bool   // it has not been sent, because it has no credential
+	credential bool   // not sent yet, for lack of a credential
 }
 
-// begin notes that a request waits, for its credential at first.
+// begin notes a new request, which waits for the credential first.
 func (c *contact) begin(r *request) *wait {
 	w := &wait{began: time.Now(), verb: r.verb, what: r.what, credential: true}
 	c.mu.Lock()
@@ -57,21 +57,21 @@ func (c *contact) begin(r *request) *wait {
 	return w
 }
 
-// sending notes that a request has its credential.
+// sending notes the credential of a request.
 func (c *contact) sending(w *wait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.credential = false
 }
 
-// drop forgets a request that was not sent, for a reason that is not the server's.
+// drop forgets a request that was not sent because of the client.
 func (c *contact) drop(w *wait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waits, w)
 }
 
-// fail notes that a request got no answer.
+// fail notes a request without an answer.
 func (c *contact) fail(w *wait, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *contact) fail(w *wait, err error) {
 	c.failed.credential = w.credential
 }
 
-// answer notes that the header of an answer has come; see serves.
+// answer notes the header of an answer; see serves.
 func (c *contact) answer(w *wait, serves bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,9 +97,8 @@ func (c *contact) answer(w *wait, serves bool) {
 	}
 }
 
-// refuse notes an answer that a server gives before it looks: whom it does not know (401), who has no right (403) and
-// who has to wait (429), it says from memory. That ends the waiting of the same request, and a 401 that of all others,
-// which would get it too.
+// refuse notes an answer given from memory: an unknown user (401), a missing right (403), too many requests (429).
+// Only the wait of the same request ends; a 401 ends all waits, because every request would get the same answer.
 func (c *contact) refuse(w *wait, code int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +109,7 @@ func (c *contact) refuse(w *wait, code int) {
 	}
 }
 
-// event notes that a change of an object has come on a watch.
+// event notes the change of an object on a watch.
 func (c *contact) event() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,12 +120,12 @@ func (c *contact) serveLocked() {
 	c.served, c.logged, c.failed, c.err = time.Now(), false, nil, nil
 }
 
-// serves says whether an answer shows that the server works with its storage: that of a short request about a resource
+// serves reports whether an answer shows a server with working storage: the answer to a short request about a resource
 // does. The header of a list or watch, and a page such as /version, come from memory.
 func serves(r *request) bool { return !r.long && r.resource != (Resource{}) }
 
-// outage says whether an error answer stands for a server that is not there, or waits in vain itself: the page of a
-// load balancer, a 504, or a 500 that passes on what etcd says when it has no leader or cannot be reached.
+// outage reports whether an error answer stands for a missing or a waiting server: the page of a load balancer, a 504,
+// or a 500 that passes on an error of etcd without a leader or out of reach.
 func outage(s *Status) bool {
 	switch s.Code {
 	case http.StatusGatewayTimeout:
@@ -138,7 +137,7 @@ func outage(s *Status) bool {
 	return s.foreign && s.Code >= 500
 }
 
-// refusal says whether an error answer is one that needs no storage; see refuse.
+// refusal reports whether an error answer needs no storage; see refuse.
 func refusal(s *Status) bool {
 	return s.Code == http.StatusUnauthorized || s.Code == http.StatusForbidden || s.Code == http.StatusTooManyRequests
 }
@@ -168,7 +167,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// reader passes an answer through and notes when its bytes come.
+// reader passes an answer through and notes the arrival of bytes.
 func (c *contact) reader(r io.Reader) io.Reader { return &heardReader{r, c} }
 
 type heardReader struct {
@@ -186,11 +185,11 @@ func (r *heardReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Contact returns the state of the contact with the server. Clients that Guard and Limit derive share it.
+// Contact returns the state of the contact with the server. Clients made by Guard and Limit share the state.
 func (c *Client) Contact() Contact { return c.contact.state() }
 
-// FirstToLog says whether its caller is the first to log, at level WARN, that there is no answer, since the last one
-// came. An outage is one such line; what other parts have to say of it is logged at level INFO.
+// FirstToLog reports whether the caller is the first since the last answer to log an outage, at level WARN. Each
+// outage is one such line; other parts log at level INFO.
 func (c *Client) FirstToLog() bool {
 	c.contact.mu.Lock()
 	defer c.contact.mu.Unlock()
@@ -199,12 +198,12 @@ func (c *Client) FirstToLog() bool {
 	return first
 }
 
-// Ping asks for one object of a collection, only for an answer of any kind: Contact has what came of it. It reads from
-// the storage of the server, needs no right that a list does not need, and keeps nothing of the answer.
+// Ping requests one object of a collection, only for an answer of any kind: the outcome is in Contact. The request
+// reads from the storage of the server, needs only the right to list, and the answer is dropped.
 func (c *Client) Ping(ctx context.Context, q Query) {
 	r, err := q.one()
 	if err != nil {
-		return // the query of a mirror is valid: it has been listed
+		return // the query of a mirror is valid, as an earlier list shows
 	}
 	if resp, err := c.send(ctx, &r); err == nil {
 		drain(resp.Body)

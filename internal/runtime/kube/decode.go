@@ -10,13 +10,12 @@ import (
 	"sync"
 )
 
-// This file is the seam behind which JSON is decoded: a stream goes in, objects of type T come out. Only it, scan.go,
-// skip.go and plan.go know how. Most of a list is not declared by any reader, and encoding/json would
-// spend its time on that; so a scanner passes over it, and encoding/json decodes only what is declared and out of the
-// ordinary. Measured by BenchmarkDecodePods. Of a repeated name the last value counts, and what is not UTF-8 is
-// replaced.
+// JSON is decoded behind this file: a stream goes in, objects of type T come out. The parts are in scan.go, skip.go
+// and plan.go. No reader declares most of a list, and encoding/json would spend its time on the rest; so a scanner
+// passes over undeclared values, and encoding/json decodes only declared values out of the ordinary
+// (BenchmarkDecodePods). The last value of a repeated name counts, and invalid UTF-8 is replaced.
 
-// Unmarshal decodes an object that has come from a server, or an object or array in one, into what into points at.
+// Unmarshal decodes an object from a server, or a part of such an object, into the target of into.
 func Unmarshal(text []byte, into any) error {
 	return scan(text, func(s *scanner) error { return decodeInto(s, into) })
 }
@@ -59,9 +58,8 @@ func scan(text []byte, f func(s *scanner) error) error {
 // scanners are for Unmarshal: their text is in their buffers from the start.
 var scanners = sync.Pool{New: func() any { return newScanner(nil) }}
 
-// DecodeError is one object that does not fit the struct it should be decoded into: a string where a number
-// is declared, no name, nothing at all. The stream that it came in goes on behind it. Key and ResourceVersion
-// are set as far as the object's metadata could be read.
+// DecodeError is an object that does not fit its struct: a string where a number is declared, no name, nothing at all.
+// The stream goes on behind the object. Key and ResourceVersion are set as far as the metadata could be read.
 type DecodeError struct {
 	Key             Key
 	UID             string
@@ -70,12 +68,12 @@ type DecodeError struct {
 
 	// Where Err is ErrTooLarge:
 	Size  int64          // how many bytes would have been kept
-	Head  *MetaAnnotated // what was decoded of its metadata, nil if that was not reached
-	Whole bool           // Head is all that its reader has declared of that
+	Head  *MetaAnnotated // the decoded metadata; nil: not reached
+	Whole bool           // Head has all declared metadata
 }
 
-// ErrTooLarge says that more would have to be kept of an object than MaxObject of a ListOptions or WatchOptions
-// allows. Not more than that was held of it at any time.
+// ErrTooLarge is the error of an object larger than the MaxObject of ListOptions or WatchOptions. No more than
+// MaxObject was in memory at any time.
 var ErrTooLarge = errors.New("the object is larger than one object may be")
 
 func (e *DecodeError) Error() string {
@@ -86,8 +84,8 @@ func (e *DecodeError) Error() string {
 }
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// object decodes the value that is next into a new T. A value that does not fit comes back as a DecodeError
-// with the stream behind it; any other error has broken the stream.
+// object decodes the next value into a new T. A value that does not fit comes back as a DecodeError with the stream
+// behind the value; any other error has broken the stream.
 func object[T Object](s *scanner) (T, error) {
 	var obj T
 	if c, err := s.peek(); err != nil {
@@ -107,7 +105,7 @@ func object[T Object](s *scanner) (T, error) {
 	return checked(obj, s.kind, s.want, err)
 }
 
-// tooLarge is the error for an object of which all was decoded that may be kept; whole says that its metadata was.
+// tooLarge is the error of an object decoded up to the limit; whole: with all metadata.
 func tooLarge[T Object](obj T, size int64, whole bool) error {
 	e := &DecodeError{Size: size, Whole: whole, Err: ErrTooLarge}
 	m := metaOf(obj)
@@ -118,14 +116,14 @@ func tooLarge[T Object](obj T, size int64, whole bool) error {
 	return e
 }
 
-// about names the object that e is about, as far as it could be read.
+// about sets the name of the object in e, as far as known.
 func (e *DecodeError) about(m *Meta) {
 	if m != nil {
 		e.Key, e.UID, e.ResourceVersion = m.Key(), m.UID, m.ResourceVersion
 	}
 }
 
-// checked returns an object that has been decoded with err. What does not fit, or was not asked for, becomes a
+// checked returns an object decoded with err. An object that does not fit, or was not requested, becomes a
 // DecodeError.
 func checked[T Object](obj T, kind string, want expected, err error) (T, error) {
 	if err == nil {
@@ -144,7 +142,7 @@ func checked[T Object](obj T, kind string, want expected, err error) (T, error) 
 	return obj, err
 }
 
-// expected is what a decoded object has to be, as far as it says so; nothing where these are empty.
+// expected holds the identity of a decoded object; empty fields are not compared.
 type expected struct {
 	kind, namespace, name string
 	skim                  func(Key) bool    // see Part.Skimmed; nil: never
@@ -153,14 +151,14 @@ type expected struct {
 
 // Part says how much of an object was read, and how much there was.
 type Part struct {
-	Size    int  // of the object as it came, in bytes
-	Large   bool // it is larger than MaxObject of ListOptions: a caller's mark, for what it makes of the DecodeError
-	Whole   bool // with Large: all its metadata was read
-	Skimmed bool // its reader wanted no more than its metadata: all else of it was passed over, and not decoded
+	Size    int  // of the encoded object, in bytes
+	Large   bool // larger than MaxObject of ListOptions: set by callers, for readers of the DecodeError
+	Whole   bool // with Large: the metadata is complete
+	Skimmed bool // the reader wanted the metadata alone: all else was skipped
 }
 
-// unwanted says why an object of a kind, "" for one that does not say, cannot be one that was asked for: a reader
-// would find it under a wrong key.
+// unwanted returns the reason why an object of a kind, "" for an unknown kind, cannot be a requested object: a reader
+// would find the object under a wrong key.
 func (e expected) unwanted(kind string, m *Meta) error {
 	switch {
 	case m.Name == "":
@@ -179,7 +177,7 @@ func (e expected) unwanted(kind string, m *Meta) error {
 	return nil
 }
 
-// in returns what the object of an event has to be: one that has left the selector may come with its new labels.
+// in returns the expectation for the object of an event: an object that left the selector may have its new labels.
 func (e expected) in(t EventType) expected {
 	if t == Deleted {
 		e.selects = nil
@@ -190,15 +188,15 @@ func (e expected) in(t EventType) expected {
 // metaOf returns the metadata of a possibly half decoded object, nil where not even the object was made.
 func metaOf[T Object](obj T) (m *Meta) {
 	defer func() {
-		if recover() != nil { // a nil pointer in T: the promoted method cannot be called on it
+		if recover() != nil { // a nil pointer in T: the promoted method would panic
 			m = nil
 		}
 	}()
 	return obj.ObjectMeta()
 }
 
-// Skipped is the type of a member that is known and of no interest, declared only so that a field with
-// `json:",embed"`, which takes what is not declared, does not get it.
+// Skipped is the type of a known member without interest, declared only to keep the member out of a field with
+// `json:",embed"`, which takes all undeclared members.
 type Skipped struct{}
 
 // UnmarshalJSON passes over the value.

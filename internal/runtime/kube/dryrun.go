@@ -8,17 +8,15 @@ import (
 	"net/url"
 )
 
-// DryRun says what becomes of the writes of a client made by [Client.DryRun]. Its functions are called from any
-// goroutine.
+// DryRun has the callbacks of a client made by [Client.DryRun]. They are called from any goroutine.
 type DryRun struct {
-	// Told is called with each write when its answer is there, but for those that were dry runs anyway.
+	// Told is called with each write once the answer has come, except for writes that were dry runs anyway.
 	Told func(Write)
-	// StandIn returns the object that stands for the stored one, nil where there is none. No request is sent about it.
+	// StandIn returns the object that replaces the stored one, or nil. No request is sent for a stand-in.
 	StandIn func(r Resource, k Key) Raw
-	// Instead returns the merge patch that is sent in the place of an apply; false: the apply is.
+	// Instead returns the merge patch to send in place of an apply; false: send the apply.
 	Instead func(w *Write) (Raw, bool)
-	// Answer returns what stands for the answer to a write that the server has refused, or that is about a stand-in;
-	// false: there is nothing.
+	// Answer returns a replacement for the answer to a refused write, or to a write of a stand-in; false: none.
 	Answer func(w *Write) (Raw, bool)
 }
 
@@ -30,22 +28,22 @@ type Write struct {
 	Subresource string
 	Type        PatchType // of a patch
 	Manager     string    // the field manager
-	Body        Raw       // what was sent
-	Before      Raw       // the object as it was read just before; nil: there was none, or it is a create
+	Body        Raw       // the body sent
+	Before      Raw       // the object read just before; nil: none, or a create
 	After       Raw       // the answer; of a deletion, nil
-	Err         error     // the server refused it, or was not asked because it is about a stand-in
-	Local       bool      // After is no answer of the server, but what DryRun.Answer made of Err
+	Err         error     // the refusal of the server, or the error for a stand-in
+	Local       bool      // After comes from DryRun.Answer and not from the server
 }
 
 // errStandIn is why no request is sent about a stand-in.
 var errStandIn = errors.New("the object is only proposed")
 
-// IsStandIn says that a write was not sent because its object is a stand-in.
+// IsStandIn reports whether a write was not sent because the object is a stand-in.
 func IsStandIn(err error) bool { return errors.Is(err, errStandIn) }
 
-// DryRun returns a client that changes nothing: it sends each write with dryRun=All, and all else of it as it is, and
-// no watch. A reader of watches waits until its context ends. It shares the connections of c; what c is limited to,
-// and what guards it, stays.
+// DryRun returns a client that changes nothing: each write is sent with dryRun=All, reads are sent unchanged, and
+// watches are not sent. A reader of a watch waits until the context ends. The new client shares the connections,
+// limits and guards of c.
 func (c *Client) DryRun(d DryRun) *Client {
 	dry := *c
 	dry.dry = &d
@@ -55,7 +53,7 @@ func (c *Client) DryRun(d DryRun) *Client {
 // dryRunAll is the value of the parameter.
 const dryRunAll = "All"
 
-// tryObject sends the request of a dry client about one object, and has it told.
+// tryObject sends the request of a dry client about one object, and calls Told.
 func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, into any) error {
 	standIn := c.dry.StandIn(r, k)
 	if !req.write() {
@@ -71,7 +69,7 @@ func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, 
 		Manager: req.query.Get("fieldManager"), Body: req.body, Before: standIn}
 	if w.Before == nil && req.method != http.MethodPost {
 		reader := *c
-		reader.granted = nil // it reads for the report, not for the controller
+		reader.granted = nil // a read for the report, not for the controller
 		if err := reader.Get(ctx, r, k, &w.Before); err != nil && !IsNotFound(err) {
 			return err
 		}
@@ -119,7 +117,7 @@ func (c *Client) instead(w *Write) (Raw, bool) {
 	return c.dry.Instead(w)
 }
 
-// rawOrNil returns what to decode an answer into; nil for a nil pointer, which would be a value that is not nil.
+// rawOrNil returns the target for an answer, nil for a nil pointer, which would be an interface other than nil.
 func rawOrNil(raw *Raw) any {
 	if raw == nil {
 		return nil
@@ -127,7 +125,8 @@ func rawOrNil(raw *Raw) any {
 	return raw
 }
 
-// tryStream is what a dry client does in the place of a watch. A server that does not stream lists says no to one.
+// tryStream replaces a watch of a dry client: a streaming list is refused, as by a server without streaming lists, and
+// a watch waits for the end of ctx.
 func (c *Client) tryStream(ctx context.Context, r *request) error {
 	if r.query.Get("sendInitialEvents") != "" {
 		no := &Status{Status: "Failure", Code: http.StatusBadRequest, Message: "a dry run lists in pages"}
@@ -137,7 +136,7 @@ func (c *Client) tryStream(ctx context.Context, r *request) error {
 	return context.Cause(ctx)
 }
 
-// dryOnly fails for a request that would change something although the client is for dry runs.
+// dryOnly fails for a request of a dry client with an effect.
 func (c *Client) dryOnly(r *request) error {
 	if c.dry != nil && r.write() && r.query.Get("dryRun") != dryRunAll {
 		return errors.New("not sent: it is no dry run")

@@ -15,9 +15,9 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 	if err := s.enterObject(); err != nil {
 		return ev, err
 	}
-	var early []byte // an object that came ahead of its type; no server we know sends it so
+	var early []byte // an object ahead of its type; no known server sends such a frame
 	var typed, seen bool
-	var failed error // a DecodeError or Status: reported when the frame has been read to its end
+	var failed error // a DecodeError or Status: reported at the end of the frame
 	for first := true; ; first = false {
 		name, ok, err := s.member(first)
 		if err != nil {
@@ -67,18 +67,17 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 	return ev, nil
 }
 
-// errUnnamed ends a watch. Were the frame passed over, the version before would pass for the newest one.
+// errUnnamed ends a watch. After a skipped frame the version before would pass for the newest.
 type errUnnamed struct{}
 
 func (errUnnamed) Error() string {
 	return "a watch frame has its object ahead of its type, and the object is too large to be held until that is known"
 }
 
-// Is says that the stream cannot go on from here, as behind a frame that is too long.
+// Is matches ErrFrameTooLarge: in both cases the stream cannot go on from here.
 func (errUnnamed) Is(target error) bool { return target == ErrFrameTooLarge }
 
-// decodeEvent reads the object of an event whose type is known. failed concerns this frame alone; err the
-// stream.
+// decodeEvent reads the object of an event of known type. failed concerns the frame; err the stream.
 func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	switch ev.Type {
 	case Added, Modified, Deleted:
@@ -108,8 +107,8 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 	return nil, s.skip()
 }
 
-// bookmark makes the event a bookmark that has been decoded with err. One that does not decode ends the watch: it
-// might have been the end of the initial events.
+// bookmark sets the bookmark decoded with err. A bookmark that does not decode ends the watch, because the end of the
+// initial events could be lost.
 func (ev *Event[T]) bookmark(b *bookmark, err error) error {
 	if err != nil {
 		return broken("bookmark", err)

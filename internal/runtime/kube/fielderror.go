@@ -11,14 +11,14 @@ import (
 	"skiff/internal/runtime/nearest"
 )
 
-// FieldError is a field that a server has refused because its schema does not have it, or has another type.
+// FieldError is a field refused by a server: unknown to the schema, or of another type.
 type FieldError struct {
 	Path    string // spec.template.spec.containers[webserver].ports[0].containerPort
 	Problem string
-	Unknown bool // the schema does not have it
+	Unknown bool // unknown to the schema
 }
 
-// String says the field and what is wrong with it. A field of a built-in kind that an unknown one is like is named.
+// String returns the field and the fault, for an unknown field of a built-in kind with the most similar known field.
 func (e FieldError) String() string {
 	if e.Unknown {
 		return e.Instead(nil)
@@ -26,7 +26,7 @@ func (e FieldError) String() string {
 	return e.Path + ": " + e.Problem
 }
 
-// Instead says that a field is unknown, and which of the fields that there are it is like; nil: of all that are known.
+// Instead returns the text about an unknown field with the most similar of the given fields; nil: of all known fields.
 func (e FieldError) Instead(names []string) string {
 	if len(names) == 0 {
 		names = fieldNames()
@@ -47,7 +47,7 @@ var fieldNamesText string
 // fieldNames are those of the built-in kinds that controllers make.
 var fieldNames = sync.OnceValue(func() []string { return strings.Fields(fieldNamesText) })
 
-// FieldErrors returns the fields that a server has refused, none where err is about something else.
+// FieldErrors returns the fields refused by a server, none for any other error.
 func FieldErrors(err error) []FieldError {
 	if s := AsStatus(err); s != nil {
 		return s.fieldErrors()
@@ -75,7 +75,7 @@ var (
 		`\.([A-Za-z]\S{0,500}): (field not declared in schema|expected (\w+).*, got (\w+))`)
 	// bodyField is a field in the words of a custom resource's schema.
 	bodyField = regexp.MustCompile(`(\S{1,500}) in body must be of type (\w+): "(\w+)"$`)
-	// keyed is a list item that the server names by its key.
+	// keyed is a list item named by its key.
 	keyed = regexp.MustCompile(`\[name="([^"]*)"\]`)
 )
 
@@ -86,7 +86,7 @@ func (s *Status) fieldErrors() []FieldError {
 	return s.fields
 }
 
-// fieldErrors reads what a server says about fields in the words of its libraries. body is what it was sent.
+// fieldErrors reads the server's message about fields, in the words of its libraries. body is the request.
 func fieldErrors(s *Status, body []byte) (found []FieldError) {
 	var sent any
 	if len(body) > 0 && json.Unmarshal(body, &sent) != nil {
@@ -125,7 +125,7 @@ func fieldErrors(s *Status, body []byte) (found []FieldError) {
 	return found
 }
 
-// typeCauses are the causes of a custom resource that is refused, where one is about a type; else nil.
+// typeCauses are the causes of a refused custom resource if a cause is about a type; else nil.
 func typeCauses(s *Status, sent any) (found []FieldError) {
 	misfits := false
 	for _, c := range s.Details.Causes {
@@ -155,7 +155,7 @@ func typeCauses(s *Status, sent any) (found []FieldError) {
 var kindWords = map[string]string{"string": "text", "bool": "true or false", "boolean": "true or false",
 	"array": "a list", "list": "a list", "object": "an object", "map": "an object", "struct": "an object"}
 
-// typeWords makes one word of the names that libraries have for a type.
+// typeWords maps the type names of libraries to plain words.
 func typeWords(name string) string {
 	switch {
 	case kindWords[name] != "":
@@ -173,8 +173,8 @@ func typeWords(name string) string {
 var secretField = regexp.MustCompile(`(?i)(^|\.)(env|args|command|data|stringData|binaryData|annotations|headers?)\b|` +
 	`pass|secret|token|key|cred`)
 
-// wanted says which type a field has, and what was given instead. A text is quoted where a number was wanted, but not
-// where it may be a secret.
+// wanted returns the type of a field, and the given value. A text is quoted where a number was wanted, unless the text
+// may be a secret.
 func wanted(want, got, path string, sent any) string {
 	want, got = typeWords(want), typeWords(got)
 	text, isText := valueAt(path, sent).(string)
@@ -184,7 +184,7 @@ func wanted(want, got, path string, sent any) string {
 	return "want " + want + ", got " + got
 }
 
-// pathStep is one step of a path: a field, or an item by its index or its name.
+// pathStep is a step of a path: a field, or an item by index or name.
 var pathStep = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
 // valueAt returns the value at a path, nil if there is none.
@@ -240,8 +240,7 @@ func byName(path string, sent any) string {
 	return out
 }
 
-// placeOf finds the value of a kind below fields, through all lists on the way, and returns its path; "" if there is
-// none.
+// placeOf returns the path of the first value of a kind below fields, through all lists on the way; "": none.
 func placeOf(fields []string, v any, kind, path string) string {
 	if list, ok := v.([]any); ok && !(len(fields) == 0 && kind == "a list") {
 		for i, item := range list {

@@ -6,46 +6,45 @@ import (
 )
 
 const (
-	// firstBuffer is what a quiet watch needs; a stream that fills its buffer in one read gets a larger one, up to
-	// bulkBuffer: larger reads of a long list mean fewer of them, and over HTTP/2 each one costs a window update.
+	// firstBuffer is enough for a quiet watch. A stream that fills the buffer in one read gets a larger buffer, up to
+	// bulkBuffer: fewer and larger reads of a long list, each of which costs a window update over HTTP/2.
 	firstBuffer = 4 << 10
 	bulkBuffer  = 64 << 10
-	// maxFrame caps one watch event or one list item. etcd holds 1.5 MiB by default; in JSON and with
-	// managedFields an object grows a few times. client-go has the same cap.
+	// maxFrame caps a watch event or list item. etcd holds 1.5 MiB by default; in JSON and with managedFields an
+	// object grows a few times. client-go has the same cap.
 	maxFrame = 16 << 20
-	// keptFrames is how many frames in a row have to get by without the memory that a large one took, before it is
-	// given back: objects of 100 KB that come one after the other need not be allocated for one by one.
+	// keptFrames is the number of small frames in a row after which the memory of a large frame is released: a series
+	// of objects of 100 KB needs no allocation for each.
 	keptFrames = 8
-	// shortValue is how long a value is that is kept also of an object that is too large, up to nameRoom for all of
-	// them: a name has 253 bytes, and with its quotes one of these has to fit. Such an object is known by its name,
-	// uid and version.
+	// shortValue is the length up to which a value is kept also in an oversized object, up to nameRoom for all values:
+	// enough for a name of 253 bytes with quotes. An oversized object is known by name, uid and version.
 	shortValue, nameRoom = 256, 4 << 10
 	// maxEmptyReads is how often a reader may bring nothing and no error; bufio's number.
 	maxEmptyReads = 100
 )
 
-// ErrFrameTooLarge says that one event or item was longer than 16 MiB; the stream cannot go on behind it.
+// ErrFrameTooLarge is the error of an event or item longer than 16 MiB; the stream cannot go on.
 var ErrFrameTooLarge = errors.New("one object is longer than 16 MiB")
 
-// input buffers a stream of frames, which are watch events or list items. It grows with what has arrived, never by a
-// length that the stream announces.
+// input buffers a stream of frames, which are watch events or list items. The buffer grows with received bytes, never
+// by an announced length.
 type input struct {
 	r     io.Reader
-	err   error // of r, once it has failed
+	err   error // the error of r
 	buf   []byte
 	pos   int // buf[pos:end] is still to come
 	end   int //
-	start int // start of the value that is being read in one piece, -1 for none; fill keeps it
+	start int // start of the value being read in one piece, kept by fill; -1: none
 
-	// What may be kept of an object bounds also what is buffered for it: see admits.
-	most   int // how many bytes of one object may be kept; 0: any
-	kept   int // of the present one
-	beyond int // what would have been kept of it, were there no bound
+	// The limit of kept bytes bounds also the buffered bytes: see admits.
+	most   int // limit of kept bytes of an object; 0: none
+	kept   int // of the present object
+	beyond int // bytes that a present object without limit would keep
 
 	passed int64 // bytes of the stream ahead of buf
 	frame  int64 // where the present frame began
 	large  bool  // the frame needed a large buffer or many brackets
-	small  int   // frames since one did
+	small  int   // frames since the last large frame
 }
 
 func newInput(r io.Reader) input { return input{r: r, start: -1} }
@@ -53,9 +52,9 @@ func newInput(r io.Reader) input { return input{r: r, start: -1} }
 // offset returns how many bytes of the stream have been read.
 func (b *input) offset() int64 { return b.passed + int64(b.pos) }
 
-// shrink gives back what a large frame has left behind: a watch lives for minutes, and one object of 3 MiB must not
-// cost 4 MiB for all that time. It is called between two frames; more says that the reader holds further memory,
-// and the result whether it is to be given back too.
+// shrink releases the memory of a large frame: a watch lives for minutes, and an object of 3 MiB must not cost 4 MiB
+// all the time. Readers call shrink between two frames; more: the reader holds further memory, and the result tells
+// whether to release the memory.
 func (b *input) shrink(more bool) bool {
 	if len(b.buf) <= bulkBuffer && !more {
 		return false
@@ -75,13 +74,13 @@ func (b *input) shrink(more bool) bool {
 	return true
 }
 
-// fill reads more. An end of the stream is io.ErrUnexpectedEOF: it is called where more has to follow.
+// fill reads more. The end of the stream is io.ErrUnexpectedEOF, because a value is incomplete.
 func (b *input) fill() error {
 	if b.passed+int64(b.end)-b.frame >= maxFrame {
 		return ErrFrameTooLarge
 	}
 	if b.start >= 0 && b.most > 0 && b.end-b.start > max(b.most-b.kept, shortValue) {
-		b.start = -1 // it cannot be kept: pass over the rest of it
+		b.start = -1 // the value cannot be kept: skip the rest
 	}
 	if b.err == nil {
 		b.makeRoom()
@@ -106,8 +105,7 @@ func (b *input) fill() error {
 	return b.err
 }
 
-// admits counts n bytes that are to be kept of the present object. False: with them it would be more than may be and
-// room beyond that.
+// admits counts n kept bytes of the present object. False: the object would exceed its limit and the spare room.
 func (b *input) admits(n, room int) bool {
 	if b.most == 0 || b.kept+n <= b.most+room {
 		b.kept += n
@@ -117,8 +115,7 @@ func (b *input) admits(n, room int) bool {
 	return false
 }
 
-// makeRoom moves what is still needed to the front of the buffer, and enlarges one that the last read has
-// filled.
+// makeRoom moves unread bytes to the front of the buffer, and enlarges a buffer filled by the last read.
 func (b *input) makeRoom() {
 	full := b.end == len(b.buf)
 	from := b.pos

@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// Query says which objects to list or watch. The server does the narrowing, so that what is not asked for
-// never reaches us.
+// Query selects the objects of a list or watch. The server does the narrowing, so that other objects never reach the
+// client.
 type Query struct {
 	Resource      Resource
 	Namespace     string // "": all
-	LabelSelector string // as kubectl -l takes it: "app=web,tier in (a,b),!canary"
+	LabelSelector string // as for kubectl -l: "app=web,tier in (a,b),!canary"
 	FieldSelector string // "metadata.name=web"
-	// Selects says whether LabelSelector selects an object with these labels; nil: the server is trusted with that.
-	// One that it does not select is a DecodeError, but for the DELETED event of a watch.
+	// Selects reports whether LabelSelector selects an object with such labels; nil: no check. An object that is not
+	// selected is a DecodeError, except in the DELETED event of a watch.
 	Selects func(Labels) bool
 }
 
-// Object returns the query that selects one object by name. A watch of one object goes this way too: the
-// object's own URL does not stream.
+// Object returns the query for one object by name, also for a watch: the URL of a single object does not stream.
 func (q Query) Object(name string) Query {
 	q.FieldSelector = "metadata.name=" + name
 	return q
@@ -58,7 +57,7 @@ func (q Query) request(values url.Values) (request, error) {
 		query: values, long: true}, err
 }
 
-// expected is what each object of the answer has to be.
+// expected has the identity of each object in the answer.
 func (q Query) expected() expected {
 	e := expected{kind: q.Resource.Kind, selects: q.Selects}
 	if !q.Resource.ClusterScoped {
@@ -72,14 +71,14 @@ func (q Query) expected() expected {
 	return e
 }
 
-// scanner reads the answer to the query in JSON, and keeps at most so much of an object; 0: all that is declared.
+// scanner reads the answer in JSON, and keeps at most the given bytes of an object; 0: all declared fields.
 func (q Query) scanner(r io.Reader, most int64) *scanner {
 	s := newScanner(r)
 	s.want, s.most = q.expected(), int(most)
 	return s
 }
 
-// protoReader reads it in protobuf.
+// protoReader reads the answer in protobuf.
 func (q Query) protoReader(r io.Reader, plan *protoStruct, most int64) *protoReader {
 	p := newProtoReader(r, plan, q.expected())
 	p.most = int(most)
@@ -88,35 +87,35 @@ func (q Query) protoReader(r io.Reader, plan *protoStruct, most int64) *protoRea
 
 // ListOptions say from when and in which pieces to list.
 type ListOptions struct {
-	// ResourceVersion "" asks for the state of now; any other for a state not older than it (or as
-	// ResourceVersionMatch says).
+	// ResourceVersion "" requests the latest state, another version a state not older (or as ResourceVersionMatch
+	// says).
 	ResourceVersion      string
 	ResourceVersionMatch string // "NotOlderThan" or "Exact", only with a resource version
 	Limit                int    // objects per page; 0: DefaultPageSize; negative: one page
-	// MaxObject is how many bytes may be kept of one object; 0: any number. One of which more is declared is passed
-	// over without being held, and comes as a DecodeError with ErrTooLarge.
+	// MaxObject is the limit of kept bytes of an object; 0: none. A larger object is skipped without being held, and
+	// becomes a DecodeError with ErrTooLarge.
 	MaxObject int64
-	// Each, if it is set, is called with each object as it comes, or with why it does not decode. The result then has
-	// neither: what is kept is the caller's decision. Its error ends the list.
+	// Each, if set, is called with each object on arrival, or with its DecodeError, and the result has neither. An
+	// error ends the list.
 	Each func(obj Object, part Part, bad *DecodeError) error
-	// Again is called before a list is read once more from its beginning, if it is set.
+	// Again, if set, is called before a list is read once more from the beginning.
 	Again func()
 	// Skim, if not nil, says of which objects only the metadata is to be decoded.
 	Skim func(Key) bool
 }
 
-// DefaultPageSize keeps one page of 9 KB pods near 5 MB on the server. It is what client-go and kubectl use.
+// DefaultPageSize keeps a page of 9 KB pods near 5 MB on the server. client-go and kubectl use the same size.
 const DefaultPageSize = 500
 
 const (
-	// listIdle is how long a list may stand still. An API server gives up on a list after 60 s, so its answer to
-	// that comes first.
+	// listIdle bounds the silence within a list. An API server gives up on a list after 60 s, and its error comes
+	// first.
 	listIdle = 75 * time.Second
-	// minList is how much of a page, or of the initial events of a watch, has to come within listIdle, unless it ends:
-	// 16 KiB are two pods. A list that comes a byte at a time would never end, and hold up those that wait for it.
+	// minList is the least part of a page, or of the initial events of a watch, within listIdle, unless the list ends:
+	// 16 KiB are two pods. A list of a byte at a time would never end, and hold up the callers.
 	minList = 16 << 10
-	// thinPages is how many pages may come that have fewer than thinPage objects: a page has 500, unless a server
-	// that is none of Kubernetes' own makes them smaller.
+	// thinPages is the limit of pages with fewer than thinPage objects: a page has 500, unless a foreign server makes
+	// smaller pages.
 	thinPages, thinPage = 100, 10
 	// maxContinue caps a continue token, which is a key of the collection in base64.
 	maxContinue = 16 << 10
@@ -126,21 +125,21 @@ const (
 type ListResult[T Object] struct {
 	Items           []T
 	ResourceVersion string         // of the collection: where a watch goes on
-	Bad             []*DecodeError // objects that did not decode and are not in Items
+	Bad             []*DecodeError // objects that do not decode, missing in Items
 
 	each func(obj Object, part Part, bad *DecodeError) error // of ListOptions
 	skim func(Key) bool                                      // the same
 	most int64                                               // the same
-	read int                                                 // objects that have come, with those that did not decode
+	read int                                                 // objects received, with failed ones
 }
 
 // errInconsistent is a list whose pages are of different resource versions.
 var errInconsistent = errors.New("the pages of the list are of different resource versions")
 
-// List reads a whole collection, page by page, decoding item by item from the stream. All pages are of one
-// resource version, which is that of the first. If the server drops the snapshot between two pages (410 on
-// the continue token) or does not know the token (400, from a server that has taken the place of another), the list is
-// read again in one piece: a partial or mixed result is never returned.
+// List reads a whole collection, page by page, decoding item by item from the stream. All pages have the resource
+// version of the first page. If the server drops the snapshot between two pages (410 on the continue token) or does
+// not know the token (400, after a change of the server), the list is read again in one piece: a partial or mixed
+// result is never returned.
 func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
 	res, err := listPages[T](ctx, c, q, o)
 	if errors.Is(err, errTokenExpired) || errors.Is(err, errInconsistent) {
@@ -156,7 +155,7 @@ func List[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (Lis
 	return res, nil
 }
 
-// errTokenExpired marks a 410 or 400 that concerns the continue token, not the resource version that was asked for.
+// errTokenExpired marks a 410 or 400 about the continue token, not about the requested resource version.
 var errTokenExpired = errors.New("the continue token expired")
 
 func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions) (ListResult[T], error) {
@@ -205,11 +204,10 @@ func listPages[T Object](ctx context.Context, c *Client, q Query, o ListOptions)
 	}
 }
 
-// tokens are the continue tokens of one list so far: a server that goes round in circles, or sends little and promises
-// more, would be asked for ever.
+// tokens are the continue tokens of a list so far: a server could send tokens in circles, or pages without end.
 type tokens struct {
 	pages int
-	mark  string // of one page before: renewed at each power of two, so that a circle of any length comes back to it
+	mark  string // of an earlier page: replaced at each power of two, to find a circle of any length
 }
 
 // add takes the token of a page; read is how many objects have come with all pages.
@@ -227,10 +225,10 @@ func (t *tokens) add(token string, read int) error {
 	return nil
 }
 
-// ListOne reads a list of at most one object and returns it as it came: for its resource version, and for what it
-// says of a server. It leaves out selectors: with one that selects nothing, a server without a watch cache for
-// lists would read the whole collection from etcd. One that names the object stays, because a Role may allow no
-// more.
+// ListOne reads a list of at most one object and returns the answer unchanged, for the resource version and the state
+// of the server. Label and field selectors are left out: with a selector that selects nothing, a server without a
+// watch cache for lists would read the whole collection from etcd. A selector by name stays, because a Role may allow
+// no more.
 func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
 	r, err := q.one()
 	if err != nil {
@@ -239,7 +237,7 @@ func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
 	return c.callBytes(ctx, r)
 }
 
-// one is the short request for a list of at most one object of the query.
+// one is the short request for at most one object of the query.
 func (q Query) one() (request, error) {
 	q.LabelSelector = ""
 	if !strings.HasPrefix(q.FieldSelector, "metadata.name=") {

@@ -22,9 +22,8 @@ type Object interface {
 	ObjectMeta() *Meta
 }
 
-// Meta is the part of ObjectMeta that a controller runtime needs. Annotations are left out, because most
-// watched kinds do not need them and they are large (the last-applied annotation holds a whole object);
-// managedFields always.
+// Meta is the part of ObjectMeta needed by a controller runtime. Annotations are left out, because most watched kinds
+// do not need them and the last-applied annotation holds a whole object; managedFields always.
 type Meta struct {
 	Name              string           `json:"name"`
 	Namespace         string           `json:"namespace"`
@@ -47,7 +46,7 @@ type MetaAnnotated struct {
 // ObjectHead returns m itself: see HeadOf.
 func (m *MetaAnnotated) ObjectHead() *MetaAnnotated { return m }
 
-// HeadOf returns the metadata of an object, with the annotations if its struct declares them. It may be shared.
+// HeadOf returns the metadata of an object, with the annotations if declared. The result may be shared.
 func HeadOf(obj Object) *MetaAnnotated {
 	if annotated, ok := obj.(interface{ ObjectHead() *MetaAnnotated }); ok {
 		return annotated.ObjectHead()
@@ -55,7 +54,7 @@ func HeadOf(obj Object) *MetaAnnotated {
 	return &MetaAnnotated{Meta: *obj.ObjectMeta()}
 }
 
-// SetHead makes head the metadata of an object, as far as its struct declares it.
+// SetHead sets the metadata of an object, as far as declared.
 func SetHead(obj Object, head MetaAnnotated) {
 	if annotated, ok := obj.(interface{ ObjectHead() *MetaAnnotated }); ok {
 		*annotated.ObjectHead() = head
@@ -71,14 +70,14 @@ type MetaWhole struct {
 	Rest          Raw     `json:",embed"` // all other members as one JSON object; nil: none
 }
 
-// MetaOwn is Meta with skiff's own annotations. All others are passed over while they are read: on an object that
-// users write they can be 256 KiB that no controller looks at.
+// MetaOwn is Meta with skiff's own annotations. Other annotations are skipped while reading: on objects of users they
+// can be 256 KiB without interest to a controller.
 type MetaOwn struct {
 	Meta
 	Annotations Labels `json:"annotations" prefix:"skiff.dev/"`
 }
 
-// OwnerReference says which object this one belongs to.
+// OwnerReference names an owner of an object.
 type OwnerReference struct {
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`
@@ -88,13 +87,13 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool   `json:"blockOwnerDeletion,omitempty"`
 }
 
-// ObjectMeta returns m itself; it makes every struct that embeds Meta an Object.
+// ObjectMeta returns m, so that every struct with an embedded Meta is an Object.
 func (m *Meta) ObjectMeta() *Meta { return m }
 
 // Key returns where the object is.
 func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
-// Deleting says whether the object has been deleted and waits for its finalizers or its grace period.
+// Deleting reports whether the object was deleted and waits for finalizers or a grace period.
 func (m *Meta) Deleting() bool { return !m.DeletionTimestamp.IsZero() }
 
 // Controller returns the owner reference whose controller field is true, and false where there is none.
@@ -113,7 +112,7 @@ func (m *Meta) ControllerUID() string {
 	return o.UID
 }
 
-// Raw is a field kept as the JSON that came, for what is compared or passed on as a whole.
+// Raw is a field kept as received JSON, to be compared or passed on as a whole.
 type Raw = json.RawMessage
 
 // Label is one key and value of Labels.
@@ -123,7 +122,7 @@ type Label struct{ Key, Value string }
 // shared between objects.
 type Labels []Label
 
-// Get returns the value of key, and whether it is set.
+// Get returns the value of key; false: not set.
 func (l Labels) Get(key string) (string, bool) {
 	i, ok := slices.BinarySearchFunc(l, key, func(e Label, k string) int { return cmp.Compare(e.Key, k) })
 	if !ok {
@@ -150,8 +149,8 @@ func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
 // labelSize is the memory of a label besides its texts.
 var labelSize = int(reflect.TypeFor[Label]().Size())
 
-// labelsPlan is the plan of Labels, of those whose keys begin with prefix. A repeated key keeps its last value, as the
-// server does.
+// labelsPlan is the plan of Labels with keys that begin with prefix. A repeated key keeps the last value, as on the
+// server.
 func labelsPlan(prefix string) plan {
 	return func(s *scanner, v reflect.Value) error { return decodeLabels(s, v, prefix) }
 }

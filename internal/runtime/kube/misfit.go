@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// misfit says what does not fit the struct, and where: "spec.ports[2].port".
+// misfit is the part of a value that does not fit the struct, with the path: "spec.ports[2].port".
 type misfit struct {
 	path string
 	err  error
@@ -30,8 +30,8 @@ func wrongKind(want byte, v []byte) error {
 	return &misfit{err: fmt.Errorf("want %s, got %s", kinds[want], got)}
 }
 
-// keep returns the error to go on with after part of a value has failed with err: the first misfit, with the
-// part's name ahead of its path, or the error that has broken the stream.
+// keep returns the error to go on with after part of a value has failed with err: the first misfit, with the name of
+// the part ahead of the path, or the error of a broken stream.
 func keep(first *misfit, err error, part string) (*misfit, error) {
 	bad, ok := err.(*misfit)
 	switch {
@@ -56,7 +56,7 @@ func errLarge() error { return &misfit{err: ErrTooLarge} }
 
 func errDeep() error { return &misfit{err: fmt.Errorf("nested more than %d deep", maxDepth)} }
 
-// broken makes what does not fit the error of the whole stream.
+// broken makes a misfit the error of the whole stream.
 func broken(what string, err error) error {
 	if bad := (*misfit)(nil); errors.As(err, &bad) {
 		return fmt.Errorf("decode %s: %s", what, Text(bad.Error()))
@@ -64,7 +64,7 @@ func broken(what string, err error) error {
 	return err
 }
 
-// contained makes the failure of one frame of what does not fit in it; any other error is the stream's.
+// contained makes a misfit the failure of its frame; any other error is the stream's.
 func contained(failed, err error) (error, error) {
 	if err == nil {
 		return failed, nil

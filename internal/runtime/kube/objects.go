@@ -12,8 +12,8 @@ import (
 // PatchType is the media type of a patch.
 type PatchType string
 
-// The patches that a server takes (API concepts, "Types of patch"). StrategicMergePatch works on built-in
-// kinds only: a server answers 415 for a custom resource.
+// The patch types (API concepts, "Types of patch"). StrategicMergePatch works on built-in kinds only: a server answers
+// 415 for a custom resource.
 const (
 	JSONPatch           PatchType = "application/json-patch+json"
 	MergePatch          PatchType = "application/merge-patch+json"
@@ -21,7 +21,7 @@ const (
 	ApplyPatch          PatchType = "application/apply-patch+yaml" // JSON is YAML
 )
 
-// Propagation says what happens to an object's dependents when it is deleted.
+// Propagation is the fate of the dependents of a deleted object.
 type Propagation string
 
 // The deletion propagation policies.
@@ -38,7 +38,7 @@ type WriteOptions struct {
 	Subresource     string // "status", "scale"; "binding" to create
 	DryRun          bool
 	FieldValidation string // "Ignore", "Warn", "Strict"; "": the server's default, Warn
-	Name            string // Create: of the object, where the caller has it; "": what is encoded is searched for it
+	Name            string // Create: name of the object, if known; "": search the encoded object
 }
 
 func (o WriteOptions) query() url.Values {
@@ -58,14 +58,14 @@ func (o WriteOptions) query() url.Values {
 	return q
 }
 
-// Get reads one object into what into points at.
+// Get reads an object into the target of into.
 func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
 	return c.object(ctx, request{verb: "get", method: http.MethodGet}, r, k, into)
 }
 
-// Create creates obj, anything that marshals to JSON (a Raw is sent as it is), in a namespace, or below the object of
-// its name if there is a subresource, and decodes the answer into what into points at, unless into is nil.
-// IsAlreadyExists says that the name is taken; UnknownOutcome that it may have been created all the same.
+// Create creates obj, anything that marshals to JSON (a Raw is sent unchanged), in a namespace, or below the object of
+// the same name for a subresource, and decodes the answer into the target of into, unless nil. With IsAlreadyExists
+// the name is taken; with UnknownOutcome the object may exist all the same.
 func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, into any, o WriteOptions) error {
 	body, err := encode(obj)
 	if err != nil {
@@ -79,8 +79,7 @@ func (c *Client) Create(ctx context.Context, r Resource, namespace string, obj, 
 		body: body, contentType: "application/json"}, r, k, into)
 }
 
-// Patch changes an object by a patch of type t. With ApplyPatch it also creates it; o.FieldManager is then
-// required.
+// Patch changes an object by a patch of type t. ApplyPatch also creates, and requires o.FieldManager.
 func (c *Client) Patch(ctx context.Context, r Resource, k Key, t PatchType, patch, into any, o WriteOptions) error {
 	body, err := encode(patch)
 	if err != nil {
@@ -107,15 +106,14 @@ func encode(v any) ([]byte, error) {
 
 // DeleteOptions are the body of a DELETE.
 type DeleteOptions struct {
-	UID                string // precondition: only this object, not a later one of the same name
-	ResourceVersion    string // precondition: only in this state
+	UID                string // precondition: the uid of the object
+	ResourceVersion    string // precondition: the version of the object
 	Propagation        Propagation
 	GracePeriodSeconds *int64
 }
 
-// Delete asks for the deletion of an object. Success means that the server has accepted it: an object with
-// finalizers or a grace period is still there. IsNotFound says that it was gone already, IsConflict that a
-// precondition did not hold.
+// Delete requests the deletion of an object. Success means an accepted request: an object with finalizers or a grace
+// period still exists. With IsNotFound the object was gone already, with IsConflict a precondition did not hold.
 func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions) error {
 	type preconditions struct {
 		UID             string `json:"uid,omitempty"`
@@ -140,12 +138,12 @@ func (c *Client) Delete(ctx context.Context, r Resource, k Key, o DeleteOptions)
 		body: body, contentType: "application/json"}, r, k, nil)
 }
 
-// Raw sends a request without a body to any path, for what is no object: /version, discovery, /readyz.
+// Raw sends a request without a body to any path outside of resources: /version, discovery, /readyz.
 func (c *Client) Raw(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	return c.callBytes(ctx, request{verb: method, what: path, method: method, path: path, query: query})
 }
 
-// object sends a request about one object and decodes the answer, which has to be about the same object.
+// object sends a request about an object and decodes the answer, which must be about the same object.
 func (c *Client) object(ctx context.Context, req request, r Resource, k Key, into any) error {
 	req.resource, req.what, req.object = r, r.GroupResource()+" "+Printable(k.String(), maxQuoted), true
 	var err error
@@ -158,7 +156,7 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 	return c.exchange(ctx, req, r, k, into)
 }
 
-// exchange sends a request about one object.
+// exchange sends a request about an object.
 func (c *Client) exchange(ctx context.Context, req request, r Resource, k Key, into any) error {
 	return c.call(ctx, req, func(body []byte) error {
 		if into != nil {
@@ -184,7 +182,7 @@ func (r *request) objectPath(k Key) (string, error) {
 	return r.resource.Path(k.Namespace, k.Name, r.subresource)
 }
 
-// head is what an encoded object says of itself.
+// head is the identity in an encoded object.
 type head struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -199,8 +197,8 @@ func headOf(body []byte) (h head) {
 	return h
 }
 
-// answersFor fails for the answer of another object than k: a proxy between us and the server has changed the path,
-// and what the answer says would be taken for k's. A Status, the answer to most deletions, has no name.
+// answersFor fails for an answer about another object than k: a proxy has changed the path, and the content would be
+// taken for the content of k. A Status, the answer to most deletions, has no name.
 func answersFor(r Resource, k Key, body []byte, into any) error {
 	var got Key
 	if obj, ok := into.(Object); ok {

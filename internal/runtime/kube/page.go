@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// listMeta is what a list says of itself.
+// listMeta is the metadata of a list.
 type listMeta struct {
 	ResourceVersion string `json:"resourceVersion"`
 	Continue        string `json:"continue"`
 }
 
-// readPage reads one page and appends its items to all.
+// readPage reads a page and appends the items to all.
 func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Values,
 	all *ListResult[T]) (listMeta, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -54,7 +54,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	return meta, nil
 }
 
-// listError says what is wrong with a list that has come as one of the kind got and was decoded with err.
+// listError returns the error of a list of kind got, decoded with err.
 func listError(got, kind string, err error) error {
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -119,7 +119,7 @@ func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
 	return nil
 }
 
-// add takes an item that has been decoded with err.
+// add takes an item decoded with err.
 func (l *ListResult[T]) add(obj T, part Part, err error) error {
 	var bad *DecodeError
 	isBad := errors.As(err, &bad)
@@ -138,19 +138,19 @@ func (l *ListResult[T]) add(obj T, part Part, err error) error {
 	return nil
 }
 
-// ErrIdle says that a stream brought no byte for longer than it may, or a list too few: the connection or the server
-// is dead, or stuck. Nothing is lost by reading on from the last resource version.
+// ErrIdle is the error of a stream without a byte for too long, or of a list with too few: the connection or the
+// server is dead or stuck. Reading on from the last resource version loses nothing.
 var ErrIdle = errors.New("nothing, or too little, arrived within the idle timeout")
 
-// idleTimer ends a request that stands still. It belongs to the goroutine that reads the answer.
+// idleTimer ends a stalled request. Only the goroutine that reads the answer uses the timer.
 type idleTimer struct {
 	d       time.Duration
 	t       *time.Timer
-	least   int // how many bytes start it anew
-	arrived int // since it was
+	least   int // bytes needed for a restart
+	arrived int // since the last restart
 }
 
-// startIdle starts a timer that cancels with ErrIdle after d; d of 0 means never. Any byte starts it anew.
+// startIdle starts a timer that cancels with ErrIdle after d; 0: never. Any byte restarts the timer.
 func startIdle(d time.Duration, cancel context.CancelCauseFunc) *idleTimer {
 	if d <= 0 {
 		return &idleTimer{}
@@ -171,14 +171,14 @@ func (i *idleTimer) stop() {
 	}
 }
 
-// shorten makes the timeout d if it is longer, and starts it anew.
+// shorten lowers the timeout to d, if longer, and restarts the timer.
 func (i *idleTimer) shorten(d time.Duration) {
 	if i.t != nil && d < i.d {
 		i.listed(d)
 	}
 }
 
-// listed makes the timer one of startIdle(d): the list that it watched over has ended, and a watch follows it.
+// listed makes the timer one of startIdle(d), after the end of a list ahead of a watch.
 func (i *idleTimer) listed(d time.Duration) {
 	i.d, i.least = d, 1
 	if i.t.Stop(); d > 0 {

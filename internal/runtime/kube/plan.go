@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// A plan decodes the value that is next in a stream into a Go value of one type: structs, pointers, slices, strings,
-// integers and booleans directly, with the results of encoding/json (FuzzDecodeAsStandard), except that the case of
-// names counts; all else, such as maps and types with methods of their own, by handing that the value's text.
+// A plan decodes the next value of a stream into a Go value of one type: structs, pointers, slices, strings, integers
+// and booleans directly, with the results of encoding/json (FuzzDecodeAsStandard), except that the case of names
+// counts; all else, such as maps and types with methods, through encoding/json.
 //
-// What does not fit comes back as a *misfit. The scanner is then behind the value, and the rest has been
-// decoded.
+// A value that does not fit is a *misfit. The scanner is then behind the value, and the rest has been decoded.
 type plan func(s *scanner, v reflect.Value) error
 
-// plans has the plan of each type that was asked for: reflection over its fields is done once.
+// plans caches the plan of each type: reflection over the fields is done once.
 var plans sync.Map // reflect.Type -> plan
 
 func planOf(t reflect.Type) plan {
@@ -62,7 +61,7 @@ var methods = []reflect.Type{
 	reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }
 
-// ownMethods says whether a type has methods that decode it.
+// ownMethods reports whether a type has its own methods for decoding.
 func ownMethods(t reflect.Type) bool {
 	for _, m := range methods {
 		if t.Implements(m) || reflect.PointerTo(t).Implements(m) {
@@ -72,7 +71,7 @@ func ownMethods(t reflect.Type) bool {
 	return false
 }
 
-// ofText is the plan of a value that is read in one piece.
+// ofText is the plan of a value read in one piece.
 func ofText(decode func(text []byte, v reflect.Value) error) plan {
 	return func(s *scanner, v reflect.Value) error {
 		text, err := s.value()
@@ -126,7 +125,7 @@ func decodeString(text []byte, v reflect.Value) error {
 	return nil
 }
 
-// pointerPlan makes what is pointed at, unless it is there from an earlier member of the same name.
+// pointerPlan allocates the target, unless an earlier member of the same name did.
 func pointerPlan(t reflect.Type) plan {
 	null := ofText(unmarshal)
 	elem := sync.OnceValue(func() plan { return planOf(t.Elem()) }) // late, because a type may contain itself
@@ -168,7 +167,7 @@ func slicePlan(t reflect.Type) plan {
 			}
 			v.Grow(1)
 			v.SetLen(n + 1)
-			v.Index(n).SetZero() // it may hold an element of an earlier member of the same name
+			v.Index(n).SetZero() // may hold an element of an earlier member of the same name
 			if err := elem()(s, v.Index(n)); err != nil {
 				if bad, err = keep(bad, err, "["+strconv.Itoa(n)+"]"); err != nil {
 					return err
@@ -176,7 +175,7 @@ func slicePlan(t reflect.Type) plan {
 			}
 			n++
 		}
-		if n == 0 || n < v.Cap() { // what is decoded is kept, and does not grow
+		if n == 0 || n < v.Cap() { // decoded slices are kept, and do not grow
 			exact := reflect.MakeSlice(t, n, n)
 			reflect.Copy(exact, v)
 			v.Set(exact)
@@ -232,8 +231,8 @@ func structPlan(fields []field, rest []int) plan {
 	}
 }
 
-// skim asks the reader, once the metadata of an object is known, whether it wants the rest. Servers send the metadata
-// ahead of what may be large.
+// skim asks the reader, once the metadata of an object is known, whether to decode the rest. Servers send the metadata
+// ahead of the large fields.
 func (s *scanner) skim(object reflect.Value) {
 	if s.want.skim == nil {
 		return
@@ -243,7 +242,7 @@ func (s *scanner) skim(object reflect.Value) {
 	}
 }
 
-// named looks for a name among the few that a struct declares; most differ in length already.
+// named searches the few names of a struct; most differ in length already.
 func named(fields []field, name []byte) *field {
 	for i := range fields {
 		if fields[i].name == string(name) {
@@ -253,7 +252,7 @@ func named(fields []field, name []byte) *field {
 	return nil
 }
 
-// decodeInto decodes the value that is next into what into points at.
+// decodeInto decodes the next value into the target of into.
 func decodeInto(s *scanner, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	return planOf(v.Type())(s, v)

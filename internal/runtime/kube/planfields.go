@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// field is one declared member of an object.
+// field is a declared member of an object.
 type field struct {
 	name  string
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
-	// prefix is that of the keys that a field of Labels keeps (the tag `prefix:"skiff.dev/"`); "": all.
+	// prefix is the prefix of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/"`); "": all.
 	prefix string
 }
 
-// fieldsOf returns the members that a struct declares, and the index of the Raw field that takes all others in one
-// JSON object, nil where there is none (the tag `json:",embed"`). ok is false where the struct uses what is not known
-// here: other options, embedded pointers, fields that are not exported, two of the same name.
+// fieldsOf returns the members declared by a struct, and the index of the Raw field for all other members in one JSON
+// object, nil if none (the tag `json:",embed"`). ok is false for a struct with unsupported features: other options,
+// embedded pointers, unexported fields, repeated names.
 func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool) {
 	seen := map[string]bool{}
 	for i := range t.NumField() {
@@ -71,8 +71,8 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 	return fields, rest, true
 }
 
-// fewMembers is more than most objects have: up to there no slack is kept in what addMember makes. Beyond, it must not
-// be copied for each of 100,000 members.
+// fewMembers is more than most objects have: up to there addMember keeps no slack. Larger objects grow in steps,
+// because a copy for each of 100,000 members would be slow.
 const fewMembers = 16
 
 // addMember adds member n, of which the name has just been read and the value is next, to a JSON object as they came.

@@ -14,7 +14,7 @@ const (
 	wireFixed32 = 5
 )
 
-// protoField is one field of a message.
+// protoField is a field of a message.
 type protoField struct {
 	number uint64
 	wire   byte
@@ -27,8 +27,7 @@ var (
 	errVarint = errors.New("a number in the protobuf message has more than 64 bits")
 )
 
-// nextField returns the first field of a message and what is behind it. It takes no memory for the length that a
-// field announces.
+// nextField returns the first field of a message and the rest. The announced length of a field allocates nothing.
 func nextField(m []byte) (f protoField, rest []byte, err error) {
 	tag, m, err := uvarint(m)
 	if err != nil {
@@ -60,7 +59,7 @@ func nextField(m []byte) (f protoField, rest []byte, err error) {
 	return f, m, err
 }
 
-// uvarint is binary.Uvarint with a short way for the numbers of one byte, which most are.
+// uvarint is binary.Uvarint with a short path for the most common numbers, of one byte.
 func uvarint(m []byte) (uint64, []byte, error) {
 	if len(m) > 0 && m[0] < 0x80 {
 		return uint64(m[0]), m[1:], nil
@@ -112,7 +111,7 @@ func (p *protoReader) uvarint() (uint64, error) {
 	}
 }
 
-// pair returns fields 1 and 2 of a message that has no others.
+// pair returns fields 1 and 2 of a message without other fields.
 func (f protoField) pair(wire1, wire2 byte) (first, second protoField, err error) {
 	for m := f.bytes; len(m) > 0; {
 		var part protoField

@@ -7,15 +7,13 @@ import (
 )
 
 // A protoPlan decodes one field of a message into a Go value; rest is the message behind the field, and was the value
-// in an earlier version of the object: what has not changed is taken from there. What does not fit comes back as a
-// *misfit.
+// in an earlier version of the object, from which unchanged parts are taken. A value that does not fit is a *misfit.
 type protoPlan func(f protoField, rest []byte, v, was reflect.Value) error
 
-// protoStruct decodes a message into a struct: the fields that are declared, by their numbers. Like a plan it is made
-// once for a type; what is decoded is what the plan makes of the same object in JSON (FuzzBothEncodings in
-// internal/tools/e2e).
+// protoStruct decodes the declared fields of a message, by number, into a struct. A protoStruct is made once for a
+// type; the result is the result of the plan for the same object in JSON (FuzzBothEncodings in internal/tools/e2e).
 type protoStruct struct {
-	fields []protoMember // by number; with a nil plan what is not declared
+	fields []protoMember // by number; a nil plan skips an undeclared field
 }
 
 type protoMember struct {
@@ -25,7 +23,7 @@ type protoMember struct {
 	plan  protoPlan
 }
 
-// protoTypes has the plan of each type and message that was asked for, nil for those that are read from JSON.
+// protoTypes caches the plan of each type and message, nil for JSON only.
 var protoTypes sync.Map // protoType -> *protoStruct
 
 type protoType struct {
@@ -33,8 +31,8 @@ type protoType struct {
 	message string
 }
 
-// protoPlanOf returns how T is read from the messages of a resource. It is nil where only JSON will do: the table of
-// numbers does not have all that is declared, or that is raw JSON.
+// protoPlanOf returns the plan of T for the messages of a resource, nil where only JSON will do: the table of numbers
+// lacks a declared field, or a field is raw JSON.
 func protoPlanOf[T Object](r Resource) *protoStruct {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {
@@ -129,13 +127,13 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 	return nil
 }
 
-// decodeInto decodes a message into the struct that into points at.
+// decodeInto decodes a message into the struct at into.
 func (p *protoStruct) decodeInto(m []byte, into any) error {
 	return p.decode(m, reflect.ValueOf(into).Elem(), reflect.Value{})
 }
 
-// decode decodes a message into a struct; was is that of an earlier version, if there is one. It goes on behind what
-// does not fit, so that the object has a name in the error.
+// decode decodes a message into a struct; was is the struct of an earlier version, if any. A misfit does not end the
+// decoding, so that the error has the name of the object.
 func (p *protoStruct) decode(m []byte, v, was reflect.Value) error {
 	var bad *misfit
 	for len(m) > 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Each body and each object in protobuf is the magic, then a runtime.Unknown: field 1 a TypeMeta, whose field 2 is the
-// kind, field 2 the object, field 3 how it is encoded, which no server uses.
+// kind, field 2 the object, field 3 the encoding, which no server uses.
 const (
 	protoMagic   = "k8s\x00"
 	unknownType  = 1
@@ -22,7 +22,7 @@ var (
 	errCoded   = errors.New("the protobuf is encoded once more, which was not asked for")
 )
 
-// openEnvelope returns what an envelope that has been read as a whole holds, and of which kind that is.
+// openEnvelope returns content and kind of an envelope read as a whole.
 func openEnvelope(b []byte) (kind string, raw []byte, err error) {
 	if len(b) < len(protoMagic) || string(b[:len(protoMagic)]) != protoMagic {
 		return "", nil, errNoMagic
@@ -66,20 +66,20 @@ type protoReader struct {
 	input
 	want   expected
 	plan   *protoStruct      // of the objects
-	owners [4]OwnerReference // of the object that is being decoded, until they are shared: more than most have
+	owners [4]OwnerReference // of the present object, until shared: more than most have
 }
 
 func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader {
 	return &protoReader{input: newInput(r), want: want, plan: plan}
 }
 
-// protoObject decodes an object that has been read as a whole; was is an earlier version of it, or none. What does not
-// fit is a DecodeError.
+// protoObject decodes an object read as a whole; was is an earlier version, if any. An object that does not fit is a
+// DecodeError.
 func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Value) (T, Part, error) {
 	part := Part{Size: len(m)}
 	if p.want.skim != nil && p.want.skim(protoKey(m)) {
 		if _, rest, err := nextField(m); err == nil {
-			m, part.Skimmed = m[:len(m)-len(rest)], true // its metadata comes first
+			m, part.Skimmed = m[:len(m)-len(rest)], true // the metadata comes first
 		}
 	}
 	v := reflect.New(reflect.TypeFor[T]().Elem())
@@ -90,14 +90,14 @@ func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Va
 	obj, err := checked(obj, kind, p.want, p.plan.decode(m, v.Elem(), was))
 	if err != nil {
 		var none T
-		obj = none // it may have what the next object will
+		obj = none // a partial object shares p.owners with the next object
 	}
 	clear(p.owners[:])
 	return obj, part, err
 }
 
-// protoKey returns the key of an object, as far as it can be read: field 1 of its metadata, itself field 1, is the
-// name, and field 3 the namespace.
+// protoKey returns the key of an object, as far as readable: field 1 of the metadata, itself field 1, is the name, and
+// field 3 the namespace.
 func protoKey(m []byte) (k Key) {
 	f, _, err := nextField(m)
 	if err != nil || f.number != 1 || f.wire != wireBytes {
@@ -144,11 +144,11 @@ func (p *protoReader) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// maxMessage is how long an object in protobuf may be where what is kept of one is bounded: it is read in one
-// piece, with all that is not declared. A server takes 1.5 MiB.
+// maxMessage is the longest object in protobuf where the kept bytes of an object are limited: an object is read in one
+// piece, with all undeclared fields. A server takes 1.5 MiB.
 const maxMessage = 4 << 20
 
-// message returns the next n bytes, of one object, as take does. Too many are passed over, with a DecodeError.
+// message returns the next n bytes, an object, like take. A longer object is skipped, with a DecodeError.
 func (p *protoReader) message(n uint64) ([]byte, error) {
 	if p.most == 0 || n <= maxMessage || n > maxFrame {
 		return p.take(n)
@@ -165,7 +165,7 @@ func (p *protoReader) message(n uint64) ([]byte, error) {
 	}
 }
 
-// part reads the number of the next field, and how many bytes of it follow; a number it passes over.
+// part reads number and length of the next field; a varint field is skipped.
 func (p *protoReader) part() (number, n uint64, err error) {
 	tag, err := p.uvarint()
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *protoReader) part() (number, n uint64, err error) {
 	return tag >> 3, n, err
 }
 
-// protoStatus decodes a Status in its envelope.
+// protoStatus decodes a Status in an envelope.
 func protoStatus(body []byte) (*Status, error) {
 	kind, raw, err := openEnvelope(body)
 	if err != nil {

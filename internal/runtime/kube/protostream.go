@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// decodeProtoList reads a list in its envelope, and appends its items to all.
+// decodeProtoList reads a list in an envelope, and appends the items to all.
 func decodeProtoList[T Object](p *protoReader, all *ListResult[T]) (meta listMeta, kind string, err error) {
 	if magic, err := p.take(uint64(len(protoMagic))); err != nil || string(magic) != protoMagic {
 		return meta, "", errors.Join(errNoMagic, err)
@@ -40,7 +40,7 @@ func decodeProtoList[T Object](p *protoReader, all *ListResult[T]) (meta listMet
 	}
 }
 
-// decodeProtoItems reads a list up to where it ends: field 1 is its ListMeta, field 2 one item.
+// decodeProtoItems reads a list to the end: field 1 is the ListMeta, field 2 an item.
 func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *ListResult[T]) error {
 	for p.offset() < end {
 		p.frame = p.offset()
@@ -75,8 +75,8 @@ func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *
 	return nil
 }
 
-// nextProtoEvent reads a length of four bytes and a WatchEvent of that many: field 1 is its type, field 2 a message
-// whose field 1 is the object in its envelope.
+// nextProtoEvent reads a length of four bytes and a WatchEvent of the same length: field 1 is the type, field 2 a
+// message whose field 1 is the object in an envelope.
 func nextProtoEvent[T Object](p *protoReader, known func(Key) (T, bool)) (Event[T], error) {
 	var ev Event[T]
 	p.frame = p.offset()
@@ -102,7 +102,7 @@ func nextProtoEvent[T Object](p *protoReader, known func(Key) (T, bool)) (Event[
 	return ev, err
 }
 
-// splitEvent returns the type of a WatchEvent, and the object in its envelope.
+// splitEvent returns the type of a WatchEvent, and the object in an envelope.
 func splitEvent(m []byte) (t EventType, object []byte, err error) {
 	var typed, seen bool
 	for len(m) > 0 {

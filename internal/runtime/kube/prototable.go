@@ -88,7 +88,7 @@ var messages = map[string]string{
 		" leaseTransitions=5*:int",
 }
 
-// protoNumber is where a field is in a message, and what it is.
+// protoNumber is the number of a field in a message, and the type.
 type protoNumber struct {
 	number  uint64
 	pointer bool
@@ -96,7 +96,7 @@ type protoNumber struct {
 	kind    string // string, int ... or the name of a message
 }
 
-// numbersOf returns the fields of a message by their names in JSON, nil for a message that is not in the table.
+// numbersOf returns the fields of a message by JSON name, nil for an unknown message.
 func numbersOf(message string) map[string]protoNumber {
 	out := map[string]protoNumber{}
 	for entry := range strings.FieldsSeq(messages[message]) {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// protoString looks for a text that the process has already, unless it is of the object's own.
+// protoString shares a text already known to the process, unless the text belongs to the object alone.
 func protoString(own bool) protoPlan {
 	return func(f protoField, _ []byte, v, was reflect.Value) error {
 		switch {
@@ -23,7 +23,7 @@ func protoString(own bool) protoPlan {
 	}
 }
 
-// protoText returns what a string means. As in JSON, a part that is not UTF-8 becomes U+FFFD.
+// protoText returns the text of a string. As in JSON, invalid UTF-8 becomes U+FFFD.
 func protoText(b []byte) string {
 	if utf8.Valid(b) {
 		return interned.of(b)
@@ -83,11 +83,11 @@ func protoPointer(t reflect.Type, elem protoPlan) protoPlan {
 	}
 }
 
-// maxList is how many bytes the items of a list may take besides their texts: an item of two bytes may take a hundred.
-// A list of 1,000 has a tenth of it.
+// maxList bounds the memory of a list besides its texts: an item of two bytes may take a hundred. A list of 1,000 has
+// a tenth.
 const maxList = 1 << 20
 
-// protoList makes a list of the exact size when its first item comes.
+// protoList allocates the exact size at the first item.
 func protoList(elem protoPlan) protoPlan {
 	if elem == nil {
 		return nil
@@ -116,7 +116,7 @@ func protoList(elem protoPlan) protoPlan {
 	}
 }
 
-// protoLabels reads all members of a map when the first one comes.
+// protoLabels reads all members of a map at the first member.
 func protoLabels(f protoField, rest []byte, v, was reflect.Value) error {
 	labels := v.Addr().Interface().(*Labels)
 	if *labels != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Resource names one kind of object that a server serves, and where. It is data: a controller declares the
-// resources that it watches and writes, nothing is discovered at run time.
+// Resource names a kind of object on a server, with its URL. A Resource is data: a controller declares the resources
+// to watch and write, nothing is discovered at run time.
 type Resource struct {
 	Group         string // "" for the core group
 	Version       string // "v1"
@@ -19,7 +19,7 @@ type Resource struct {
 	ClusterScoped bool   // true: no namespace in the URL
 }
 
-// APIVersion returns group and version as objects carry them: "apps/v1", or "v1" for the core group.
+// APIVersion returns group and version as in objects: "apps/v1", or "v1" for the core group.
 func (r Resource) APIVersion() string {
 	if r.Group == "" {
 		return r.Version
@@ -27,7 +27,7 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
-// GroupResource returns the name that kubectl and RBAC errors use: "webservers.skiff.dev", "pods".
+// GroupResource returns the name used by kubectl and RBAC errors: "webservers.skiff.dev", "pods".
 func (r Resource) GroupResource() string {
 	if r.Group == "" {
 		return r.Plural
@@ -46,10 +46,10 @@ func (r Resource) Root() string {
 	return "/apis/" + r.Group + "/" + r.Version
 }
 
-// Path returns the URL path below the server's own: of the collection where name is empty, of all namespaces where
-// namespace is empty, of a subresource where one is given. A cluster-scoped resource never gets a namespace in its
-// path. A part that would change what the path names is an error: names come from users, and a proxy that normalizes
-// paths makes another object of "../../other/pods/web".
+// Path returns the URL path below the URL of the server: of the collection if name is empty, of all namespaces if
+// namespace is empty, of a subresource if given. A cluster-scoped resource never gets a namespace in the path. A part
+// that would change the meaning of the path is an error: names come from users, and a proxy that normalizes paths
+// makes another object of "../../other/pods/web".
 func (r Resource) Path(namespace, name string, subresource ...string) (string, error) {
 	parts := append(make([]string, 0, 9), "apis", r.Group, r.Version)
 	if r.Group == "" {
@@ -75,7 +75,7 @@ func (r Resource) Path(namespace, name string, subresource ...string) (string, e
 	return "/" + strings.Join(parts, "/"), nil
 }
 
-// isSegment says whether s is one segment of a path, also behind a proxy that decodes and normalizes paths.
+// isSegment reports whether s is one segment of a path, also behind a proxy that decodes and normalizes paths.
 func isSegment(s string) bool {
 	if s == "" || s == "." || s == ".." || len(s) > maxSegment {
 		return false
@@ -89,11 +89,11 @@ func isSegment(s string) bool {
 	return true
 }
 
-// maxSegment is the longest name that an API server takes (RFC 1123 subdomain).
+// maxSegment is the longest name on an API server (RFC 1123 subdomain).
 const maxSegment = 253
 
-// Key is the name of an object within its resource. It says where an object is, not which one: an object
-// that was deleted and created again has the same Key and another UID.
+// Key is the name of an object within a resource: an object deleted and created again has the same Key and another
+// UID.
 type Key struct {
 	Namespace string // "" for a cluster-scoped object
 	Name      string
@@ -120,14 +120,13 @@ const maxName = 253
 
 var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// ValidName says whether s can be the name of an object of most kinds (RFC 1123 subdomain). Such a name stays in its
-// place in a URL.
+// ValidName reports whether s can be the name of an object of most kinds (RFC 1123 subdomain). Such a name is one
+// segment of a URL.
 func ValidName(s string) bool { return len(s) <= maxName && objectName.MatchString(s) }
 
-// CompareRV compares two resource versions of one resource: -1, 0 or 1 as a is older than, the same as or
-// newer than b. comparable is false where the rule does not hold, and then only equality means anything: a
-// resource version is comparable if it is all digits with no leading zero, of any length (KEP-5504; the
-// conformance suite allows 128 bit, so it is not parsed as a number).
+// CompareRV compares two resource versions of one resource: -1, 0 or 1 as a is older than, the same as or newer than
+// b. If comparable is false, only equality means anything: a resource version is comparable if all digits with no
+// leading zero, of any length (KEP-5504; the conformance suite allows 128 bit, too much for an integer).
 func CompareRV(a, b string) (order int, comparable bool) {
 	if !numericRV(a) || !numericRV(b) {
 		return strings.Compare(a, b), a == b && a != ""
@@ -153,10 +152,10 @@ func numericRV(s string) bool {
 	return true
 }
 
-// OtherVersionError is a 404 of a resource that the server has, but not in the version that was asked for.
+// OtherVersionError is the 404 of a resource that the server has in other versions.
 type OtherVersionError struct {
 	Resource Resource
-	Served   []string // the versions that the server has it in
+	Served   []string // the versions on the server
 	Err      error    // the 404
 }
 
@@ -172,8 +171,8 @@ func (e *OtherVersionError) Unwrap() error { return e.Err }
 // maxVersions bounds how many versions of a group are looked at.
 const maxVersions = 8
 
-// OtherVersions returns the versions besides its own in which the server has a resource. It asks discovery, which all
-// users may read; where that does not answer, there are none.
+// OtherVersions returns the other versions of a resource on the server, from discovery, which all users may read;
+// without an answer there are none.
 func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string) {
 	var group struct {
 		Versions []struct {
@@ -181,7 +180,7 @@ func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string
 		} `json:"versions"`
 	}
 	free := *c
-	free.granted = nil // discovery is about no resource, so that no Right declares it
+	free.granted = nil // discovery belongs to no resource and needs no Right
 	if r.Group == "" || !free.discover(ctx, "/apis/"+r.Group, &group) {
 		return nil
 	}
@@ -195,7 +194,7 @@ func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string
 	return served
 }
 
-// serves says whether discovery has a resource in its version.
+// serves reports whether discovery has a resource in the same version.
 func (c *Client) serves(ctx context.Context, r Resource) bool {
 	type entry struct {
 		Name string `json:"name"`

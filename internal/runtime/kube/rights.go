@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// Right is what a program must be allowed to do to one resource, as a rule of a Role says it. Each controller
-// declares its own as a table: its client is limited to them, and the Roles that are shipped are written from them.
+// Right is a permission on one resource, like a rule of a Role. Each controller declares a table of Rights: its client
+// is limited to them, and the shipped Roles are made from the same table.
 type Right struct {
 	Resource    Resource
 	Subresource string // "": the objects themselves
 	Verbs       []string
-	Why         string // what it is needed for, for the reader of a Role
+	Why         string // purpose, for the reader of a Role
 }
 
-// String is the name that a rule of a Role uses, with the API group: "webservers.skiff.dev/status".
+// String is the name used in a rule of a Role, with the API group: "webservers.skiff.dev/status".
 func (r Right) String() string {
 	if r.Subresource == "" {
 		return r.Resource.GroupResource()
@@ -24,15 +24,15 @@ func (r Right) String() string {
 	return r.Resource.GroupResource() + "/" + r.Subresource
 }
 
-// ErrNotDeclared is the error of a request that a limited client did not send.
+// ErrNotDeclared is the error of a request not sent by a limited client.
 var ErrNotDeclared = errors.New("the right is not declared")
 
-// grant is one verb on one resource.
+// grant is a verb on a resource.
 type grant struct{ group, plural, subresource, verb string }
 
-// Limit returns a client that sends only requests that the rights cover. Any other fails with ErrNotDeclared, so that
-// a controller whose table lacks a right fails in its tests and not in a cluster. It shares the connections of c;
-// what c is limited to stays.
+// Limit returns a client that sends only requests covered by the rights. Any other request fails with ErrNotDeclared,
+// so that a controller with an incomplete table fails in tests and not in a cluster. Connections and existing limits
+// of c are shared.
 func (c *Client) Limit(rights []Right) *Client {
 	granted := map[grant]bool{}
 	for _, r := range rights {
@@ -45,15 +45,15 @@ func (c *Client) Limit(rights []Right) *Client {
 	return &limited
 }
 
-// Guard returns a client that sends a write only if ok returns nil just before. It shares the connections of c; what
-// guards c stays.
+// Guard returns a client that sends a write only if ok returns nil just before. Connections and existing guards of c
+// are shared.
 func (c *Client) Guard(ok func() error) *Client {
 	guarded := *c
 	guarded.guards = append(slices.Clip(c.guards), ok)
 	return &guarded
 }
 
-// guarded fails for a write that a guard does not let through.
+// guarded fails for a write refused by a guard.
 func (c *Client) guarded(r *request) error {
 	for _, ok := range c.guards {
 		if err := ok(); err != nil && r.write() {
@@ -63,7 +63,7 @@ func (c *Client) guarded(r *request) error {
 	return nil
 }
 
-// covered fails for a request that the client is not to send.
+// covered fails for a request outside of the limits.
 func (c *Client) covered(r *request) error {
 	for _, granted := range c.granted {
 		want := grant{r.resource.Group, r.resource.Plural, r.subresource, r.rbacVerb()}
@@ -75,7 +75,7 @@ func (c *Client) covered(r *request) error {
 	return nil
 }
 
-// rbacVerb is what an API server calls the request when it looks for a rule that allows it.
+// rbacVerb is the verb of the request in RBAC rules.
 func (r *request) rbacVerb() string {
 	switch {
 	case r.method == http.MethodPost:

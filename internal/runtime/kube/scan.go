@@ -9,37 +9,36 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of what is declared, counted from the object: the deepest Kubernetes type, a pod in a
-// template in a template, has 20 levels, a schema in a definition of custom resources a few more. What is not declared
-// may be nested to any depth: skipping it takes a byte for each level.
+// maxDepth bounds the nesting of declared values, counted from the object: the deepest Kubernetes type, a pod in a
+// template in a template, has 20 levels, a schema in a definition of custom resources a few more. Undeclared values
+// may be nested to any depth: skipping takes a byte for each level.
 const maxDepth = 100
 
-// scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: a
-// value that is not declared is skipped while it is read; its text is never in memory as a whole.
+// scanner takes JSON values off a stream, independent of how the bytes arrive, and looks at each byte once: an
+// undeclared value is skipped while being read, and never in memory as a whole.
 //
-// To skip is to find the end: strings and brackets are followed, the grammar between them is not, and so
-// `{"a" "b"}` or a number `1.2.3` pass where they mean nothing to us. What is declared is checked in full.
+// Skipping finds the end of a value: strings and brackets are followed, the grammar between is not, and so `{"a" "b"}`
+// or a number `1.2.3` pass if undeclared. Declared values are checked in full.
 //
-// An error of a method is the end of the stream, unless it is a *misfit.
+// Any error of a method except a *misfit is the end of the stream.
 type scanner struct {
 	input
-	name []byte // the last name that member has read, in quotes; good until the next call
-	open []byte // the brackets that are open, outermost first
-	base int    // the brackets that were open when the present frame began
-	deep int    // how deep, below base, what skip passed over last was nested
+	name []byte // the last name read by member, in quotes; good until the next call
+	open []byte // the open brackets, outermost first
+	base int    // the open brackets at the start of the present frame
+	deep int    // depth of the last skipped value, below base
 
 	want expected
-	kind string // what the present object says that it is
-	top  int    // how many brackets are open among the members of the object; 0 outside of one
-	// skimmed says that the metadata of the object was decoded and that its reader wants no more of it.
+	kind string // kind of the present object
+	top  int    // number of open brackets among the members of the object; 0: outside
+	// skimmed: the metadata was decoded and the reader wants no more of the object.
 	skimmed bool
-	headed  bool // the metadata of the object was decoded, all of it
+	headed  bool // the metadata is complete
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }
 
-// begin waits for the next frame, an event or a list item, and starts its size cap. io.EOF says that there is
-// none.
+// begin waits for the next frame, an event or a list item, and resets the size cap. io.EOF: no more frames.
 func (s *scanner) begin() error {
 	s.frame, s.kept, s.beyond = s.offset(), 0, 0
 	s.base = len(s.open)
@@ -87,8 +86,8 @@ func (s *scanner) pop(c byte) error {
 	return nil
 }
 
-// value returns the value that is next in one piece, which is good until the next call. One that is nested too deep
-// is a misfit, and one that is too long to be kept.
+// value returns the next value in one piece, good until the next call. A value nested too deep, or too long to be
+// kept, is a misfit.
 func (s *scanner) value() ([]byte, error) {
 	if _, err := s.peek(); err != nil {
 		return nil, err
@@ -112,8 +111,8 @@ func (s *scanner) value() ([]byte, error) {
 	return v, err
 }
 
-// enter passes over the bracket c that opens an object or array. ok is false, and the value passed, where
-// there is something else: with a misfit, unless it is null.
+// enter passes over the bracket c, which opens an object or array. ok is false, and the value skipped, if there is
+// another value: with a misfit, unless null.
 func (s *scanner) enter(c byte) (ok bool, err error) {
 	first, err := s.peek()
 	if err != nil {
@@ -134,8 +133,7 @@ func (s *scanner) enter(c byte) (ok bool, err error) {
 	return false, err
 }
 
-// more passes over what is between the values of an object or array, up to the next one, or over the bracket c
-// that closes it.
+// more passes over the separator before the next value of an object or array, or over the bracket c at the end.
 func (s *scanner) more(c byte, first bool) (bool, error) {
 	next, err := s.peek()
 	switch {
@@ -153,8 +151,8 @@ func (s *scanner) more(c byte, first bool) (bool, error) {
 	return true, nil
 }
 
-// member moves to the next member of an object and returns its name, which is good until the next call. ok is
-// false behind the last one. With ok, an error is a misfit: the name is no text, and the value is next.
+// member moves to the next member of an object and returns the name, good until the next call. ok is false behind the
+// last member. With ok, an error is a misfit: the name is no text, and the value is next.
 func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	if ok, err = s.more('}', first); !ok || err != nil {
 		return nil, false, err
@@ -188,7 +186,7 @@ func (s *scanner) member(first bool) (name []byte, ok bool, err error) {
 	return name, true, err
 }
 
-// noteKind looks at the value of the member "kind", which is next, without passing over it if it is a text.
+// noteKind peeks at the next value, of the member "kind", if the value is a text.
 func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 	c, err := s.peek()
 	if err == nil && c == '"' {
@@ -196,18 +194,18 @@ func (s *scanner) noteKind() (name []byte, ok bool, err error) {
 		if text, err = s.value(); err != nil {
 			return nil, false, broken("kind", err)
 		}
-		kind, _ := unquote(text) // the error is that of its reader
+		kind, _ := unquote(text) // the reader of the value has the error
 		s.kind = interned.of(kind)
 		s.pos -= len(text)
 		s.kept -= len(text)
 	}
-	s.name = kindName // what it was may have moved
+	s.name = kindName // the bytes may have moved
 	return kindName[1 : len(kindName)-1], err == nil, err
 }
 
 var kindName = []byte(`"kind"`)
 
-// unquote returns what a string means, or a misfit. A part that is not UTF-8 becomes U+FFFD.
+// unquote returns the content of a string, or a misfit. Invalid UTF-8 becomes U+FFFD.
 func unquote(v []byte) ([]byte, error) {
 	body := v[1 : len(v)-1]
 	for _, c := range body {
@@ -222,7 +220,7 @@ func unquote(v []byte) ([]byte, error) {
 	return body, nil
 }
 
-// enterInto is enter for a value that is decoded into v, which null makes zero.
+// enterInto is enter for a value decoded into v; null makes v zero.
 func (s *scanner) enterInto(c byte, v reflect.Value) (ok bool, err error) {
 	if ok, err = s.enter(c); !ok && err == nil {
 		v.SetZero()
@@ -230,7 +228,7 @@ func (s *scanner) enterInto(c byte, v reflect.Value) (ok bool, err error) {
 	return ok, err
 }
 
-// enterObject is enter for what has to be an object.
+// enterObject is enter for an object.
 func (s *scanner) enterObject() error {
 	ok, err := s.enter('{')
 	if ok || err != nil {

@@ -10,14 +10,14 @@ import (
 // repeat within a few thousand different ones. A table of 4,096 pointers is 32 KiB.
 const internSlots = 4096
 
-// internMax is the longest string that is shared. Label keys and values are at most 63 bytes plus a prefix;
-// longer strings (annotations) are rarely equal and not worth the hash.
+// internMax is the longest shared string. Label keys and values are at most 63 bytes plus a prefix; longer strings
+// (annotations) are rarely equal and not worth the hash.
 const internMax = 128
 
-// intern shares equal strings between objects. It is a table of what was seen last, with two places for each hash: a
-// lost entry costs a copy, never a wrong answer, and the table never grows. Package unique forgets a string when
-// garbage is collected, unless its handle is kept, which is no string: with it, a pod of BenchmarkDecodePods
-// keeps 1,270 bytes in place of 533, and BenchmarkWatchEvents has 50 allocations in place of 7.
+// intern shares equal strings between objects. The table holds recent strings, two for each hash: a lost entry costs a
+// copy, never a wrong answer, and the table never grows. Package unique forgets a string at garbage collection, unless
+// its handle is kept, which is no string: with unique, a pod of BenchmarkDecodePods keeps 1,270 bytes in place of 533,
+// and BenchmarkWatchEvents has 50 allocations in place of 7.
 type intern struct {
 	seed  maphash.Seed
 	slots [internSlots]atomic.Pointer[string]
@@ -26,7 +26,7 @@ type intern struct {
 // interned is one per process: the same labels come over many streams.
 var interned = &intern{seed: maphash.MakeSeed()}
 
-// of returns a string equal to b, shared with an earlier equal one where the table still has it.
+// of returns a string equal to b, shared with an earlier equal string if still in the table.
 func (t *intern) of(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -48,8 +48,8 @@ func (t *intern) of(b []byte) string {
 	return s
 }
 
-// The pods of a Deployment have the same labels and the same owner: those of one list follow each other, and each
-// change brings them again. Of such a pod they are a third of what a mirror keeps.
+// Pods of a Deployment have equal labels and the same owner, adjacent in a list and repeated in each change: a third
+// of the memory of such a pod in a mirror.
 var (
 	sharedLabels = sharing[Label]{seed: maphash.MakeSeed()}
 	sharedOwners = sharing[OwnerReference]{seed: maphash.MakeSeed()}
@@ -58,14 +58,13 @@ var (
 // sharedSlots is the size of a table: 8 KiB of pointers.
 const sharedSlots = 1024
 
-// sharedMax is how many elements a slice may have that is shared, and how long their texts may be together: what the
-// table keeps alive is bounded.
+// sharedMax bounds the elements of a shared slice, and sharedMaxText their texts, and so the memory held by the table.
 const (
 	sharedMax     = 16
 	sharedMaxText = 2 << 10
 )
 
-// sharing lets equal slices be one, as intern does for strings, by a table of what was seen last.
+// sharing shares equal slices, like intern for strings.
 type sharing[E interface {
 	comparable
 	textLen() int
@@ -74,8 +73,8 @@ type sharing[E interface {
 	slots [sharedSlots]atomic.Pointer[[]E]
 }
 
-// of returns a slice equal to s, shared with an earlier one where the table still has that, else a copy of the exact
-// size. The result must not be changed.
+// of returns a slice equal to s, shared with an earlier slice if still in the table, else a copy of the exact size.
+// The result must not be changed.
 func (t *sharing[E]) of(s []E) []E {
 	if len(s) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// skip passes over the value that is next.
+// skip passes over the next value.
 func (s *scanner) skip() error {
 	c, err := s.peek()
 	if err != nil {
@@ -37,9 +37,9 @@ func (s *scanner) skipString() error {
 	}
 }
 
-// stringEnd looks for the quote that ends a string of which b[i:] is the rest, and returns where it goes on
-// behind it; or, where b ends first, from where to look again, which is a backslash at the end of b. It takes
-// eight bytes at a time: most strings are longer than that, and too short for bytes.IndexByte to be worth a call.
+// stringEnd searches b[i:], the rest of a string, for the closing quote, and returns the index behind; or, if b ends
+// first, the index to go on from, which is a backslash at the end of b. Eight bytes are examined at a time: most
+// strings are longer, and too short for a call of bytes.IndexByte.
 func stringEnd(b []byte, i int) (next int, done bool) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for {
@@ -105,12 +105,12 @@ func (s *scanner) skipNested() error {
 	}
 }
 
-// skipScalar passes over a number, true, false, null, or what stands in their place, up to what can follow one.
+// skipScalar passes over a number, true, false, null, or an invalid value, up to the next delimiter.
 func (s *scanner) skipScalar() error {
 	for n := 0; ; n++ {
 		if s.pos == s.end {
 			if err := s.fill(); n > 0 && len(s.open) == 0 && s.err == io.EOF {
-				return nil // a text that is no more than this value
+				return nil // the text ends with the value
 			} else if err != nil {
 				return err
 			}

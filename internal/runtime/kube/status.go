@@ -31,15 +31,15 @@ const (
 	// maxErrorBody is how much of an error answer is read: a Status is a few KiB, a proxy's page may be
 	// endless.
 	maxErrorBody = 64 << 10
-	// maxErrorText is how much of a body that is not a Status goes into the message.
+	// maxErrorText bounds the quoted part of a body other than a Status.
 	maxErrorText = 512
 	// maxAuditID cuts the ID of a request in the server's audit log, which is a UUID.
 	maxAuditID = 64
 )
 
-// Status is the API's error (meta/v1 Status). Every answer that is not a success comes back as one, found
-// with errors.As, also where a proxy answered with HTML: then Code is the HTTP code, Reason follows from it
-// and Message quotes the beginning of the body.
+// Status is the API's error (meta/v1 Status). Every unsuccessful answer becomes a Status, found with errors.As, also
+// an HTML page of a proxy: then Code is the HTTP code, Reason follows from the code and Message quotes the beginning
+// of the body.
 type Status struct {
 	Status  string        `json:"status"` // "Failure"
 	Code    int           `json:"code"`   // the HTTP code
@@ -49,10 +49,10 @@ type Status struct {
 
 	retryAfter time.Duration // from the Retry-After header
 	foreign    bool          // the body was no Status
-	body       []byte        // of at most maxErrorBody, where it is foreign
+	body       []byte        // of at most maxErrorBody, of a foreign program
 	auditID    string        // from the Audit-Id header
-	credential Credential    // that was refused (401)
-	fields     []FieldError  // read with what was sent; nil: there are none, or it was not at hand
+	credential Credential    // refused (401)
+	fields     []FieldError  // fields read with the request; nil: none, or no request
 }
 
 // StatusDetails names the object at fault and the causes of a refusal.
@@ -65,15 +65,15 @@ type StatusDetails struct {
 	RetryAfterSeconds int           `json:"retryAfterSeconds"`
 }
 
-// StatusCause is one of several reasons, for example one invalid field.
+// StatusCause is a cause of a Status, for example an invalid field.
 type StatusCause struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	Field   string `json:"field"`
 }
 
-// Error returns the server's message, fit for a terminal, or the code and reason where it sent none. Where it speaks
-// about fields in the words of its libraries, it is said in plain ones.
+// Error returns the server's message, fit for a terminal, or else code and reason. Messages of libraries about fields
+// are put into plain words.
 func (s *Status) Error() string {
 	if fields := s.fieldErrors(); len(fields) > 0 {
 		return Text(errorText(fields))
@@ -87,8 +87,8 @@ func (s *Status) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Code, http.StatusText(s.Code))) // some codes have no text
 }
 
-// MaxRetryAfter caps the wait that a server may ask for: API servers ask for seconds, and one request a minute is no
-// burden to one that asks for more.
+// MaxRetryAfter caps the wait requested by a server: API servers request seconds, and one request a minute is no
+// burden.
 const MaxRetryAfter = time.Minute
 
 // RetryAfter returns how long the server asked us to wait: the larger of header and details, 0 if neither, and
@@ -97,20 +97,20 @@ func (s *Status) RetryAfter() time.Duration {
 	return max(s.retryAfter, seconds(s.Details.RetryAfterSeconds))
 }
 
-// seconds clamps before it multiplies: a product that overflows is negative.
+// seconds clamps before multiplying: an overflow is negative.
 func seconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), int(MaxRetryAfter/time.Second))) * time.Second
 }
 
-// readStatus makes a Status of an answer that is not a success. It reads at most maxErrorBody of the body and
-// leaves the closing to the caller.
+// readStatus makes a Status of an unsuccessful answer, from at most maxErrorBody of the body. The caller closes the
+// body.
 func readStatus(resp *http.Response) *Status {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a broken body still leaves the code
 	s := decodeStatus(body)
 	if s == nil {
 		s = &Status{Message: foreignMessage(resp, body), foreign: true, body: body}
 	}
-	// The HTTP code counts, not the one in the body.
+	// The HTTP code counts, not the code in the body.
 	s.Status, s.Code = "Failure", resp.StatusCode
 	s.withReason()
 	s.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
@@ -118,11 +118,11 @@ func readStatus(resp *http.Response) *Status {
 	return s
 }
 
-// Foreign returns the first 64 KiB of an answer that is no Status: that of the program to which the API server has
-// passed a request on, or of a proxy. Anything may be in it.
+// Foreign returns the first 64 KiB of an answer other than a Status: from a program behind the API server, or from a
+// proxy. The content is untrusted.
 func (s *Status) Foreign() []byte { return s.body }
 
-// withReason fills in a reason that the server has left out.
+// withReason adds a missing reason.
 func (s *Status) withReason() *Status {
 	if s.Reason == "" {
 		s.Reason = reasonOf(s.Code)
@@ -130,8 +130,7 @@ func (s *Status) withReason() *Status {
 	return s
 }
 
-// decodeStatus returns the Status that body holds, or nil where it is something else. What asks for protobuf gets its
-// errors in protobuf.
+// decodeStatus returns the Status in body, or nil. Requests for protobuf get errors in protobuf.
 func decodeStatus(body []byte) *Status {
 	if bytes.HasPrefix(body, []byte(protoMagic)) {
 		s, err := protoStatus(body)
@@ -150,7 +149,7 @@ func decodeStatus(body []byte) *Status {
 	return &in.Status
 }
 
-// foreignMessage describes an answer that did not come from a Kubernetes API, or not from its API code.
+// foreignMessage describes an answer from outside of the Kubernetes API, or of its API code.
 func foreignMessage(resp *http.Response, body []byte) string {
 	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
@@ -189,7 +188,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 		return 0
 	}
 	if n, err := strconv.Atoi(strings.TrimSpace(header)); err == nil || errors.Is(err, strconv.ErrRange) {
-		return seconds(n) // of a number that is out of range, Atoi returns the largest or smallest there is
+		return seconds(n) // Atoi returns the largest or smallest number if out of range
 	}
 	if t, err := http.ParseTime(header); err == nil {
 		return min(max(t.Sub(now), 0), MaxRetryAfter)

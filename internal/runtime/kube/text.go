@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// maxText is how much is shown of a text that a server or a user of the cluster wrote. An API server's longest
-	// messages, of an object with many invalid fields, are a few KiB.
+	// maxText bounds a shown text from a server or a user of the cluster. The longest messages of an API server, about
+	// objects with many invalid fields, are a few KiB.
 	maxText = 4 << 10
-	// maxQuoted is how much of one value goes into an error text.
+	// maxQuoted bounds a value quoted in an error text.
 	maxQuoted = 100
 )
 
 // Text is Printable for a whole message.
 func Text(s string) string { return Printable(s, maxText) }
 
-// Printable returns s as it may go to a terminal or a log line: at most limit bytes of it, on one line, with all
-// characters escaped that move the cursor, change how text is shown or set the clipboard (control characters, and
-// those that turn the direction of writing). Everything that others wrote goes through it: Event and Status messages,
-// warnings, names in broken objects.
+// Printable returns s for a terminal or a log line: at most limit bytes, on one line, with escapes for all characters
+// that move the cursor, change the display or set the clipboard (control characters, and changes of the writing
+// direction). All foreign text goes through Printable: Event and Status messages, warnings, names in broken objects.
 func Printable(s string, limit int) string {
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "..."
@@ -48,7 +47,7 @@ func Printable(s string, limit int) string {
 	return out.String()
 }
 
-// PrintableJSON escapes the characters that JSON allows in its strings and a terminal acts upon.
+// PrintableJSON escapes the characters in JSON strings with an effect on a terminal.
 func PrintableJSON(text string) string {
 	var out strings.Builder
 	for _, r := range text {

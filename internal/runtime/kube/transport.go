@@ -19,29 +19,29 @@ const (
 	// maxIdle is how many connections are kept for the next request over HTTP/1.1: as many as usual numbers of workers
 	// write over at a time. HTTP/2 needs one.
 	maxIdle = 64
-	// maxIdleTime is how long a connection waits for the next request. It is less than the 90 s of an API server and
-	// the 50 s of usual proxies, because a write that arrives while they close it is lost, and its outcome is unknown
-	// (see UnknownOutcome).
+	// maxIdleTime is how long a connection waits for the next request: less than the 90 s of an API server and the 50
+	// s of usual proxies, because a write that meets a closing connection is lost, with an unknown outcome (see
+	// UnknownOutcome).
 	maxIdleTime = 30 * time.Second
 	// maxOwn is how many lists and watches have a connection of their own at a time: more than a usual set of
 	// controllers has under way. With a watch for each kind in each of hundreds of namespaces, the others share
 	// connections over HTTP/2, because each connection costs the server and us a TLS session.
 	maxOwn = 16
-	// minLifespan is for how long connections take new requests; as much again at most is added. A load balancer
-	// spreads connections, not requests: with connections that live as long as they are used, an API server that was
-	// restarted last would get no watches until the others restart. A watch ends after ten minutes at most and takes a
-	// new one.
+	// minLifespan is how long connections take new requests; as much again at most is added. A load balancer spreads
+	// connections, not requests: with connections that live as long as they are used, a freshly restarted API server
+	// would get no watches until the other servers restart. A watch ends after ten minutes at most and opens a new
+	// connection.
 	minLifespan = 3 * time.Minute
 )
 
 // transport sends requests over connections that take new ones for a lifespan.
 type transport struct {
 	cfg   Config
-	http2 bool // where the server has it
+	http2 bool // if supported by the server
 
 	mu      sync.Mutex      // guards the rest
 	present *http.Transport // of new requests; nil before the first one
-	until   time.Time       // when it has taken its last request
+	until   time.Time       // time of the last request
 }
 
 func (t *transport) current() *http.Transport {
@@ -93,9 +93,9 @@ func (t *transport) send(req *http.Request) (*http.Response, error) {
 var errSwitched = errors.New("the answer is status 101, Switching Protocols, which skiff did not ask for: check " +
 	"what is behind the address, and the proxies on the way")
 
-// RefuseSwitch closes the connection of an answer 101 unread, and returns the error that it is. Package net/http makes
-// such a connection the body of the answer: a read of it waits for as long as the peer likes, because the end of the
-// request's context, which closes the connection of any other answer, has no effect on it.
+// RefuseSwitch closes the connection of an answer 101 unread, and returns the error for such an answer. Package
+// net/http makes the connection the body of the answer: a read waits for as long as the peer likes, because the end of
+// the request's context, which closes the connection of any other answer, has no effect.
 func RefuseSwitch(resp *http.Response) error {
 	if resp.StatusCode >= 200 {
 		return nil
@@ -104,11 +104,11 @@ func RefuseSwitch(resp *http.Response) error {
 	return errSwitched
 }
 
-// sendOwn sends a request over HTTP/1.1, where it has a connection for itself until its answer is read. That takes
-// less CPU of both sides than HTTP/2: a write is one TLS record instead of two, and the goroutine that wants a long
-// answer reads it, where HTTP/2 has another one read frames of 16 KiB and answer with window updates
-// (BenchmarkListOverTLS, BenchmarkCreateOverTLS). A server that speaks only HTTP/2 refuses the handshake; sent says
-// that there was one.
+// sendOwn sends a request over HTTP/1.1, on a connection of its own until the answer is read. HTTP/1.1 takes less CPU
+// of both sides than HTTP/2: a write is one TLS record instead of two, and the goroutine of the caller reads a long
+// answer, where HTTP/2 has another goroutine read frames of 16 KiB and answer with window updates
+// (BenchmarkListOverTLS, BenchmarkCreateOverTLS). A server with HTTP/2 only refuses the handshake; sent reports
+// whether there was a handshake.
 func (c *Client) sendOwn(req *http.Request, sent func() bool) (*http.Response, error) {
 	if c.onlyHTTP2.Load() {
 		return c.shared.send(req)
@@ -158,7 +158,7 @@ func (b *ownBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// newTransport makes a transport that speaks HTTP/1.1, and HTTP/2 where that is allowed and the server has it.
+// newTransport makes a transport for HTTP/1.1, and for HTTP/2 if allowed and supported by the server.
 func newTransport(cfg Config, http2 bool) *http.Transport {
 	dial := cfg.DialContext
 	if dial == nil {
@@ -185,8 +185,8 @@ func newTransport(cfg Config, http2 bool) *http.Transport {
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     maxIdleTime,
-		// Over HTTP/1.1 each request has its own connection, and net/http keeps two of them: more workers than
-		// that would shake hands for each request.
+		// Over HTTP/1.1 each request has a connection of its own, and net/http keeps two: more workers would shake
+		// hands for each request.
 		MaxIdleConnsPerHost: maxIdle,
 		Protocols:           protocols,
 		// Compression costs the server and us more CPU than a cluster network gains: inflating the 92 MB of a
@@ -196,7 +196,7 @@ func newTransport(cfg Config, http2 bool) *http.Transport {
 	}
 }
 
-// Dialer returns the dialer that a Config without DialContext has, for those that wrap it.
+// Dialer returns the dialer of a Config without DialContext, for wrappers.
 func Dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: 30 * time.Second,

@@ -5,8 +5,8 @@ import "syscall"
 // tcpUserTimeout is TCP_USER_TIMEOUT of linux/tcp.h, which package syscall does not name.
 const tcpUserTimeout = 18
 
-// limitSilence makes the kernel give up on a connection on which what was sent is not acknowledged within deadAfter.
-// Its keepalive probes only connections on which nothing is on its way.
+// limitSilence makes the kernel give up on a connection if sent data is not acknowledged within deadAfter. The
+// kernel's keepalive probes only connections without data in flight.
 func limitSilence(_, _ string, c syscall.RawConn) error {
 	var err error
 	set := func(fd uintptr) {

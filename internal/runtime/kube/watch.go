@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// EventType says what a watch event means for its reader.
+// EventType is the type of a watch event.
 type EventType string
 
-// The event types of a watch (API concepts, "Efficient detection of changes"). ERROR is not among them: it
-// comes out of Next as a Status.
+// The event types of a watch (API concepts, "Efficient detection of changes"). ERROR is missing: Next returns such an
+// event as a Status.
 const (
 	Added    EventType = "ADDED"
 	Modified EventType = "MODIFIED"
@@ -24,14 +24,14 @@ const (
 // initialEventsEnd is the annotation of the bookmark that ends the initial events (KEP-3157).
 const initialEventsEnd = "k8s.io/initial-events-end"
 
-// bookmark is what is read of an object that is one.
+// bookmark is the decoded part of a bookmark.
 type bookmark struct {
 	MetaAnnotated `json:"metadata"`
 }
 
 // Event is one frame of a watch.
 type Event[T Object] struct {
-	Type             EventType // a type that skiff does not know is handed out as it is, without its object
+	Type             EventType // an unknown type is handed out unchanged, without the object
 	Object           T         // nil for a bookmark or an unknown type
 	ResourceVersion  string    // of the object or bookmark: where to resume
 	InitialEventsEnd bool      // on a bookmark: all initial events that were asked for have come
@@ -58,8 +58,8 @@ type WatchOptions struct {
 	Skim func(Key) bool
 }
 
-// Stream is a watch that is read by calling Next: no goroutine, no channel, and a slow reader slows the
-// sender down. Only one goroutine may use it.
+// Stream is a watch read by calls of Next: no goroutine, no channel, and a slow reader slows the sender down. Only one
+// goroutine may use a Stream.
 type Stream[T Object] struct {
 	cancel  context.CancelCauseFunc
 	why     func() error // why the request's context ended, nil while it has not
@@ -143,21 +143,21 @@ func (s *Stream[T]) Close() error {
 	return s.body.Close()
 }
 
-// IdleAfter makes the idle timeout d if it is longer now, from now on: for a stream that has shown how often
-// something comes. It is called between two calls of Next.
+// IdleAfter lowers the idle timeout to d from now on, if longer, for a stream of known rhythm. Call IdleAfter between
+// two calls of Next.
 func (s *Stream[T]) IdleAfter(d time.Duration) { s.idle.shorten(d) }
 
-// Known sets a function that returns the version of an object which its reader has: what a change leaves as it is, is
-// taken from there, where the encoding makes that cheaper.
+// Known sets a function that returns the version of an object held by the reader: decoding takes unchanged parts from
+// there, where the encoding makes that cheaper.
 func (s *Stream[T]) Known(f func(Key) (T, bool)) { s.known = f }
 
-// Next waits for the next event. io.EOF says that the server ended the stream in good order; a *Status is an
-// ERROR event; a *DecodeError is one object that does not decode, with the stream intact behind it and the
-// event's Type still set. Any other error has broken the stream. A partial frame is never taken for an event.
+// Next waits for the next event. io.EOF means that the server ended the stream in good order; a *Status is an ERROR
+// event; a *DecodeError is an object that does not decode, with the stream intact behind the object and the event's
+// Type still set. Any other error has broken the stream. A partial frame is never an event.
 func (s *Stream[T]) Next() (Event[T], error) {
 	ev, err := s.next()
 	switch {
-	case s.listed: // not asked for, or a second time: the bookmark is one like others
+	case s.listed: // not requested, or a second time: an ordinary bookmark
 		ev.InitialEventsEnd = false
 	case ev.InitialEventsEnd:
 		s.listed = true

@@ -13,29 +13,29 @@ import (
 // writesKey is the key of a context's Writes.
 type writesKey struct{}
 
-// CountedWrite is a request that was to change something.
+// CountedWrite is a request for a change.
 type CountedWrite struct {
 	Verb string // "create", "patch", "patch status", "delete"
 	What string // "deployments.apps default/web"
 	Code int    // of the answer; 0: there was none
 	Sent time.Time
 	Took time.Duration // until the header of the answer
-	// DryRun says that the server was asked whether it would do it. Of a create that tries a template, 409 means that
-	// all but the name is fine: it is taken by the object that is to be replaced.
+	// DryRun marks a dry run. A create that tries a template and gets a 409 is fine except for the name, which belongs
+	// to the object to be replaced.
 	DryRun bool
 }
 
 // Writes are those of a context.
 type Writes struct {
 	sent atomic.Int64
-	most int // that are kept
+	most int // limit of kept writes
 
 	mu   sync.Mutex // guards kept
 	kept []CountedWrite
 }
 
-// CountWrites returns a context that counts the writes which are sent with it, or with contexts derived from it, and
-// keeps the first of them, at most keep.
+// CountWrites returns a context that counts the writes sent with the context, or with a derived context, and keeps the
+// first keep writes.
 func CountWrites(ctx context.Context, keep int) (context.Context, *Writes) {
 	w := &Writes{most: keep}
 	return context.WithValue(ctx, writesKey{}, w), w
@@ -55,14 +55,14 @@ func (w *Writes) Sent() int {
 	return int(w.sent.Load())
 }
 
-// Kept returns the first writes that have ended.
+// Kept returns the first finished writes.
 func (w *Writes) Kept() []CountedWrite {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.kept)
 }
 
-// count counts a write that is about to be sent.
+// count counts a write about to be sent.
 func (w *Writes) count() {
 	if w != nil {
 		w.sent.Add(1)

@@ -67,9 +67,11 @@ type history struct {
 
 func (h *history) run() {
 	h.prepare()
+	h.crowd()
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
+	h.Overfill()
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
@@ -104,6 +106,43 @@ func (h *history) step(ctx context.Context, c *operatortest.Cluster) {
 func (h *history) spec(name, text string, names ...string) string {
 	list, _ := json.Marshal(names)
 	return fmt.Sprintf(`{"text":%q,"names":%s,"mood":null,"selector":{"matchLabels":{"of":%q}}}`, text, list, name)
+}
+
+// crowd has users who create many or large objects.
+func (h *history) crowd() {
+	text := ""
+	elsewhere := func(name string) kube.Key { return kube.Key{Namespace: operatortest.Elsewhere, Name: name} }
+	child := func(r kube.Resource, more string) operatortest.Member {
+		return operatortest.Member{Resource: r, Delays: h.finalizes, Body: func(name string) string {
+			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"controller-uid":"none"}}%s}`,
+				r.APIVersion(), r.Kind, name, more)
+		}}
+	}
+	h.UseCrowd(operatortest.Crowd{
+		Kinds: []operatortest.Member{
+			{Resource: things, Delays: h.selects, Body: func(name string) string {
+				return h.Body(name, operatortest.Pick(h.History, h.spec(name, "1"), h.spec(name, "1", "x")))
+			}},
+			child(configMaps, ""),
+			child(deployments, `,"spec":{"replicas":0,"selector":{"matchLabels":{"app":"own"}},"template":{"metadata":{"labels":{"app":"own"}},"spec":{"containers":[{"name":"own","image":"own"}]}}}`),
+			child(secrets, ""),
+		},
+		Create: func() {
+			h.PostIn(operatortest.Elsewhere, things, h.Body("quiet", h.spec("quiet", "1", "x", "y")))
+		},
+		Change: func() {
+			text = operatortest.Pick(h.History, "2", "3")
+			h.PatchIn(operatortest.Elsewhere, things, "quiet", `{"spec":`+h.spec("quiet", text, "x", "z")+`}`)
+		},
+		Check: func() {
+			for _, name := range []string{"quiet-x", "quiet-z"} {
+				h.Want("text elsewhere", at(h.API.Get(configMaps, elsewhere(name)), "data", "text"), text)
+			}
+			h.Want("old child elsewhere", h.API.Get(configMaps, elsewhere("quiet-y")), map[string]any(nil))
+			h.Want("status elsewhere", at(h.API.Get(things, elsewhere("quiet")), "status", "text"), text)
+		},
+		Delete: []string{"b"},
+	})
 }
 
 func (h *history) act() {

@@ -39,9 +39,28 @@ func startNode(w *operatortest.Env) *node {
 }
 
 func (n *node) step(ctx context.Context, c *operatortest.Cluster) {
+	for _, o := range c.API.List(pods, "") {
+		n.wantOwner(operatortest.Convert[pod](c.Env, o))
+	}
 	c.Collect(ctx, services, pods)
 	for _, o := range c.API.List(pods, "") {
 		n.move(ctx, operatortest.Convert[pod](c.Env, o), o)
+	}
+}
+
+// wantOwner checks that a Redis does not go before its pods.
+func (n *node) wantOwner(p *pod) {
+	uid := p.ControllerUID()
+	if uid == "" {
+		return
+	}
+	for _, o := range n.API.List(resource, p.Namespace) {
+		if operatortest.At(o, "metadata", "uid") == uid {
+			return
+		}
+	}
+	if now := n.API.Get(pods, p.Key()); operatortest.At(now, "metadata", "uid") == p.UID {
+		n.Errorf("pod %s of a Redis that is gone: %+v", p.Key(), p.Meta)
 	}
 }
 

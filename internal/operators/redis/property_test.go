@@ -31,9 +31,11 @@ type history struct {
 var names = []string{"a", "b"}
 
 func (h *history) run() {
+	h.crowd()
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
+	h.Overfill()
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
@@ -46,6 +48,42 @@ func (h *history) run() {
 	}
 	h.Pass(operatortest.LongWait)
 	h.check()
+}
+
+// crowd has users who create many or large objects.
+func (h *history) crowd() {
+	image := ""
+	elsewhere := kube.Key{Namespace: operatortest.Elsewhere, Name: "quiet"}
+	h.UseCrowd(operatortest.Crowd{
+		Kinds: []operatortest.Member{
+			{Resource: resource, Body: func(name string) string {
+				return h.Body(name, fmt.Sprintf(`{"port":6379,"num":%d}`, h.Rand.IntN(2)))
+			}},
+			{Resource: pods, Body: func(name string) string { return foreignPod(name, `{"app.kubernetes.io/managed-by":"skiff"}`) }},
+			{Resource: services, Body: func(name string) string {
+				return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"` + name + `","labels":{"app.kubernetes.io/managed-by":"skiff"}},"spec":{"ports":[{"port":80}]}}`
+			}},
+		},
+		Create: func() {
+			h.PostIn(elsewhere.Namespace, resource, h.Body(elsewhere.Name, `{"port":6379,"num":1}`))
+		},
+		Change: func() {
+			image = operatortest.Pick(h.History, "redis:8", "redis:10")
+			h.PatchIn(elsewhere.Namespace, resource, elsewhere.Name, `{"spec":{"num":2,"image":"`+image+`"}}`)
+		},
+		Check: func() {
+			rd := h.API.Get(resource, elsewhere)
+			h.Want("Ready elsewhere", operatortest.At(rd, "status", "conditions", 0, "reason"), "Complete")
+			h.Want("generation elsewhere", operatortest.At(rd, "status", "observedGeneration"),
+				operatortest.At(rd, "metadata", "generation"))
+			running := h.API.List(pods, elsewhere.Namespace)
+			h.Want("pods elsewhere", len(running), 2)
+			for _, p := range running {
+				h.Want("image elsewhere", operatortest.At(p, "spec", "containers", 0, "image"), image)
+			}
+		},
+		Delete: []string{"b"},
+	})
 }
 
 func (h *history) act() {

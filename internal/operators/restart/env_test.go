@@ -86,7 +86,11 @@ const containers = `"containers":[{"name":"main","image":"redis:7"}]`
 // pod makes a bare pod of the source. It runs after a second.
 func (w *env) pod(name string) {
 	w.Helper()
-	w.Post(pods, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":"redis"}},"spec":{%s}}`, name, containers))
+	w.Post(pods, podBody(name, "redis"))
+}
+
+func podBody(name, app string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"labels":{"app":%q}},"spec":{%s}}`, name, app, containers)
 }
 
 // replace deletes a pod of the source and makes it again. Both have happened when it returns.

@@ -36,6 +36,7 @@ func (h *history) run() {
 	for i := range 3 {
 		h.w.pod(fmt.Sprint("redis-", i))
 	}
+	h.crowd()
 	h.Pass(10 * time.Second)
 	h.Start()
 	h.w.trigger("one", selectRedis+`,"debounce":"3s","cooldown":"30s",`+toPredixy)
@@ -47,6 +48,7 @@ func (h *history) run() {
 	for _, p := range []string{"one", "two"} {
 		h.pause(p, "null")
 	}
+	h.Overfill()
 	h.Pass(operatortest.LongWait)
 	h.check("one", "predixy")
 	h.check("two", "second")
@@ -56,6 +58,37 @@ func (h *history) run() {
 	}
 	h.check("one", "predixy")
 	h.check("two", "second")
+}
+
+// crowd has users who create many or large objects.
+func (h *history) crowd() {
+	elsewhere := func(name string) kube.Key { return kube.Key{Namespace: operatortest.Elsewhere, Name: name} }
+	source := podBody("redis-0", "redis")
+	h.UseCrowd(operatortest.Crowd{
+		Kinds: []operatortest.Member{
+			{Resource: resource, Body: func(name string) string {
+				return h.Body(name, `{`+selectRedis+`,"targets":[{"kind":"Deployment","name":"missing"}]}`)
+			}},
+			{Resource: pods, Body: func(name string) string { return podBody(name, "crowd") }},
+		},
+		Create: func() {
+			h.PostIn(operatortest.Elsewhere, deployments, workloadBody("Deployment", "predixy", 1))
+			h.PostIn(operatortest.Elsewhere, pods, source)
+			h.PostIn(operatortest.Elsewhere, resource, h.Body("quiet", `{`+selectRedis+","+toPredixy+`}`))
+		},
+		Change: func() {
+			if err := h.User.Delete(h.Context(), pods, elsewhere("redis-0"), kube.DeleteOptions{}); err != nil {
+				h.Fatal(err)
+			}
+			h.Pass(2 * time.Second)
+			h.PostIn(operatortest.Elsewhere, pods, source)
+		},
+		Check: func() {
+			h.Want("restarts elsewhere", at(h.API.Get(resource, elsewhere("quiet")), "status", "restarts"), 1)
+			h.Want("revision elsewhere", at(h.API.Get(deployments, elsewhere("predixy")), "metadata", "annotations",
+				"deployment.kubernetes.io/revision"), "2")
+		},
+	})
 }
 
 // edit is what happens to the source while the process is down.

@@ -33,9 +33,11 @@ var names = []string{"a", "b"}
 
 func (h *history) run() {
 	operatortest.NewCluster(h.Env, h.step)
+	h.crowd()
 	h.Start()
 	h.Steps(30, 4*time.Second, h.act)
 	h.repair()
+	h.Overfill()
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
@@ -55,6 +57,39 @@ func (h *history) run() {
 	}
 	h.Pass(operatortest.LongWait)
 	h.check()
+}
+
+// crowd has users who create many or large objects.
+func (h *history) crowd() {
+	image := ""
+	elsewhere := kube.Key{Namespace: operatortest.Elsewhere, Name: "quiet"}
+	child := func(r kube.Resource, spec string) operatortest.Member {
+		return operatortest.Member{Resource: r, Body: func(name string) string {
+			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"app.kubernetes.io/managed-by":"skiff"}},"spec":%s}`,
+				r.APIVersion(), r.Kind, name, spec)
+		}}
+	}
+	h.UseCrowd(operatortest.Crowd{
+		Kinds: []operatortest.Member{
+			{Resource: resource, Body: func(name string) string {
+				return h.Body(name, operatortest.Pick(h.History, `{"image":"nginx:1"}`, `{"image":"nginx:1","replicas":2}`))
+			}},
+			child(services, `{"ports":[{"port":80}]}`),
+			child(deployments, `{"replicas":0,"selector":{"matchLabels":{"app":"own"}},"template":{"metadata":{"labels":{"app":"own"}},"spec":{"containers":[{"name":"own","image":"own"}]}}}`),
+		},
+		Create: func() { h.PostIn(elsewhere.Namespace, resource, h.Body(elsewhere.Name, `{"image":"nginx:1"}`)) },
+		Change: func() {
+			image = operatortest.Pick(h.History, "nginx:2", "nginx:3")
+			h.PatchIn(elsewhere.Namespace, resource, elsewhere.Name, `{"spec":{"image":"`+image+`"}}`)
+		},
+		Check: func() {
+			ws, d := h.API.Get(resource, elsewhere), h.API.Get(deployments, elsewhere)
+			h.Want("image elsewhere", at(d, "spec", "template", "spec", "containers", 0, "image"), image)
+			h.Want("Ready elsewhere", at(ws, "status", "conditions", 0, "reason"), "Complete")
+			h.Want("generation elsewhere", at(ws, "status", "observedGeneration"), at(ws, "metadata", "generation"))
+		},
+		Delete: []string{"b"},
+	})
 }
 
 const (
@@ -308,8 +343,8 @@ func (h *history) check() {
 		h.checkOthers(ws, d, svc)
 		h.checkStatus(ws, d, svc)
 	}
-	h.Want("Deployments", len(h.API.List(deployments, "")), n)
-	h.Want("Services besides that of the API server", len(h.API.List(services, ""))-1, n)
+	h.Want("Deployments", len(h.API.List(deployments, "default")), n)
+	h.Want("Services besides that of the API server", len(h.API.List(services, "default"))-1, n)
 }
 
 // child returns a child that has to be there, to be ours, and to have all that is declared.

@@ -24,6 +24,7 @@ import (
 	"github.com/go-logr/stdr"
 
 	"skiff/crds"
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
@@ -147,6 +148,9 @@ func (w *Env) start(dial dialFunc) {
 		Instance: "test", Log: w.Log})
 	setup := w.Setup
 	setup.Client, setup.Log = client, w.Log
+	if setup.Mirrors == nil {
+		setup.Mirrors = cache.NewMirrors()
+	}
 	stop := w.run(w.New(setup, recorder).Run, recorder.Run)
 	w.Stop = func() {
 		stop()

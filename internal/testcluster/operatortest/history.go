@@ -31,6 +31,9 @@ type History struct {
 	killer *Killer
 	// unmanaged are the objects that the controller must not touch, by "PLURAL/NAME".
 	unmanaged map[string]*unmanaged
+	crowd     *Crowd   // nil: there is memory for all
+	crowded   int      // how many members of the crowd there have been
+	members   []member // of the crowd, and others that are large
 	notes     []string // printed when the test fails
 }
 
@@ -38,8 +41,8 @@ type History struct {
 // of a silent watch.
 const LongWait = 20 * time.Minute
 
-// RandomHistories tests a controller with random histories, several in parallel. A seed that fails can be run again
-// with -seed.
+// RandomHistories tests a controller with random histories, several in parallel. Every third has little memory. A seed
+// that fails can be run again with -seed.
 func RandomHistories(t *testing.T, o Options, run func(h *History)) {
 	first, last := uint64(1), *seeds
 	if o.Quiet = *seed == 0; !o.Quiet {
@@ -50,6 +53,9 @@ func RandomHistories(t *testing.T, o Options, run func(h *History)) {
 			t.Parallel()
 			o := o
 			o.Server.Seed = s
+			if s%3 == 1 {
+				o.Setup.MirrorBytes, o.Setup.ObjectBytes = mirrorBytes, objectBytes
+			}
 			Run(t, o, func(w *Env) {
 				h := &History{Env: w, Rand: rand.New(rand.NewPCG(s, 7)), unmanaged: map[string]*unmanaged{}}
 				defer h.report(s)
@@ -90,7 +96,11 @@ func (h *History) RandomTime(d time.Duration) time.Duration {
 // Steps calls act n times, pauses after most of the calls, and restarts the process if it was killed.
 func (h *History) Steps(n int, pause time.Duration, act func()) {
 	for range n {
-		act()
+		if h.crowd != nil && h.Rand.IntN(5) == 0 {
+			h.crowdAct()
+		} else {
+			act()
+		}
 		if h.Rand.IntN(3) > 0 {
 			h.Pass(h.RandomTime(pause))
 		}
@@ -101,9 +111,11 @@ func (h *History) Steps(n int, pause time.Duration, act func()) {
 	}
 }
 
-// EndFaults removes all injected faults, so that the controller can converge.
+// EndFaults removes all injected faults and large objects, so that the controller can converge.
 func (h *History) EndFaults() {
+	h.Helper()
 	h.Note("end all faults")
+	h.disperse()
 	for _, remove := range h.faults {
 		remove()
 	}

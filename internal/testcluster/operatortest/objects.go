@@ -39,11 +39,18 @@ func At(o any, path ...any) any {
 	return o
 }
 
-// metaOf returns the metadata of a stored object.
+// metaOf returns the metadata of a stored object, without labels.
 func (w *Env) metaOf(o map[string]any) *kube.Meta {
+	meta := map[string]any{}
+	for _, field := range []string{"name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp",
+		"finalizers", "ownerReferences"} {
+		if v := At(o, "metadata", field); v != nil {
+			meta[field] = v
+		}
+	}
 	return &Convert[struct {
 		kube.Meta `json:"metadata"`
-	}](w, map[string]any{"metadata": o["metadata"]}).Meta // converting the rest takes much longer
+	}](w, map[string]any{"metadata": meta}).Meta // converting the rest takes much longer
 }
 
 // Convert returns a stored object as a T, nil for nil.
@@ -105,7 +112,20 @@ func (w *Env) Create(name, spec string) {
 // Post creates an object.
 func (w *Env) Post(r kube.Resource, text string) {
 	w.Helper()
-	w.done(w.User.Create(w.Context(), r, "default", w.JSON(text), nil, asUser))
+	w.PostIn("default", r, text)
+}
+
+// PostIn creates an object in a namespace, "" for a cluster-scoped object.
+func (w *Env) PostIn(namespace string, r kube.Resource, text string) {
+	w.Helper()
+	w.done(w.User.Create(w.Context(), r, namespace, w.JSON(text), nil, asUser))
+}
+
+// PatchIn merges JSON into an object of a namespace.
+func (w *Env) PatchIn(namespace string, r kube.Resource, name, text string) {
+	w.Helper()
+	k := kube.Key{Namespace: namespace, Name: name}
+	w.done(w.User.Patch(w.Context(), r, k, kube.MergePatch, w.JSON(text), nil, asUser))
 }
 
 // Patch merges JSON into an object.

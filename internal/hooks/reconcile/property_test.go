@@ -134,6 +134,7 @@ func (h *history) crowd() {
 			text = operatortest.Pick(h.History, "2", "3")
 			h.PatchIn(operatortest.Elsewhere, things, "quiet", `{"spec":`+h.spec("quiet", text, "x", "z")+`}`)
 		},
+		Within: 2 * time.Second,
 		Check: func() {
 			for _, name := range []string{"quiet-x", "quiet-z"} {
 				h.Want("text elsewhere", at(h.API.Get(configMaps, elsewhere(name)), "data", "text"), text)

@@ -71,6 +71,7 @@ func (h *history) crowd() {
 			image = operatortest.Pick(h.History, "redis:8", "redis:10")
 			h.PatchIn(elsewhere.Namespace, resource, elsewhere.Name, `{"spec":{"num":2,"image":"`+image+`"}}`)
 		},
+		Within: 9 * time.Second,
 		Check: func() {
 			rd := h.API.Get(resource, elsewhere)
 			h.Want("Ready elsewhere", operatortest.At(rd, "status", "conditions", 0, "reason"), "Complete")

@@ -74,7 +74,7 @@ func (h *history) crowd() {
 		Create: func() {
 			h.PostIn(operatortest.Elsewhere, deployments, workloadBody("Deployment", "predixy", 1))
 			h.PostIn(operatortest.Elsewhere, pods, source)
-			h.PostIn(operatortest.Elsewhere, resource, h.Body("quiet", `{`+selectRedis+","+toPredixy+`}`))
+			h.PostIn(operatortest.Elsewhere, resource, h.Body("quiet", `{`+selectRedis+`,"debounce":"1s",`+toPredixy+`}`))
 		},
 		Change: func() {
 			if err := h.User.Delete(h.Context(), pods, elsewhere("redis-0"), kube.DeleteOptions{}); err != nil {
@@ -83,6 +83,7 @@ func (h *history) crowd() {
 			h.Pass(2 * time.Second)
 			h.PostIn(operatortest.Elsewhere, pods, source)
 		},
+		Within: 9 * time.Second,
 		Check: func() {
 			h.Want("restarts elsewhere", at(h.API.Get(resource, elsewhere("quiet")), "status", "restarts"), 1)
 			h.Want("revision elsewhere", at(h.API.Get(deployments, elsewhere("predixy")), "metadata", "annotations",

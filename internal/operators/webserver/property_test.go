@@ -82,6 +82,7 @@ func (h *history) crowd() {
 			image = operatortest.Pick(h.History, "nginx:2", "nginx:3")
 			h.PatchIn(elsewhere.Namespace, resource, elsewhere.Name, `{"spec":{"image":"`+image+`"}}`)
 		},
+		Within: 4 * time.Second,
 		Check: func() {
 			ws, d := h.API.Get(resource, elsewhere), h.API.Get(deployments, elsewhere)
 			h.Want("image elsewhere", at(d, "spec", "template", "spec", "containers", 0, "image"), image)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"skiff/internal/runtime/kube"
 )
@@ -24,10 +25,11 @@ const (
 // custom resource in the namespace Elsewhere, which must not suffer.
 type Crowd struct {
 	Kinds  []Member
-	Create func()   // creates the custom resource in Elsewhere
-	Change func()   // changes its spec, at most once
-	Check  func()   // checks its children after Change
-	Delete []string // custom resources to delete while memory is short
+	Create func()        // creates the custom resource in Elsewhere
+	Change func()        // changes its spec, at most once
+	Check  func()        // checks its children after Change
+	Within time.Duration // how long this takes
+	Delete []string      // custom resources to delete while memory is short
 }
 
 // Member is a kind of objects in a crowd.
@@ -184,8 +186,9 @@ func (h *History) Overfill() {
 	}
 	h.Pass(LongWait)
 	with := h.overfill()
-	h.Pass(LongWait)
 	h.crowd.Change()
+	h.Pass(h.crowd.Within)
+	h.crowd.Check()
 	h.Pass(LongWait)
 	h.crowd.Check()
 	h.wantLeftAlone()
@@ -228,7 +231,12 @@ func (h *History) wantWorkedOn() {
 // finish deletes custom resources, and checks that nothing is left, unless the finalizer is delayed.
 func (h *History) finish(delayed bool) {
 	h.Helper()
-	for _, name := range h.crowd.Delete {
+	names := h.crowd.Delete
+	if i := slices.IndexFunc(h.members, func(m member) bool { return m.resource == h.Resource }); i >= 0 {
+		names = append(slices.Clone(names), h.members[i].name)
+		h.members = slices.Delete(h.members, i, i+1)
+	}
+	for _, name := range names {
 		uid := h.metaOf(h.API.Get(h.Resource, Named(name))).UID
 		if !h.TryDelete(h.Resource, name, kube.DeleteOptions{}) {
 			continue

@@ -75,6 +75,8 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
+	h.LeaveAlone(h.edit)
+	h.check()
 	for range 3 {
 		h.PlanAndRun([]kube.Resource{configMaps, deployments, things}, h.edit)
 	}

@@ -53,6 +53,9 @@ func (h *history) run() {
 	h.check("one", "predixy")
 	h.check("two", "second")
 	h.WantNoWrites()
+	h.LeaveAlone(h.edit)
+	h.check("one", "predixy")
+	h.check("two", "second")
 	for range 3 {
 		h.PlanAndRun([]kube.Resource{deployments}, h.edit)
 	}

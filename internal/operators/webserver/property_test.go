@@ -41,6 +41,8 @@ func (h *history) run() {
 	h.Pass(operatortest.LongWait)
 	h.check()
 	h.WantNoWrites()
+	h.LeaveAlone(h.edit)
+	h.check()
 	for range 3 {
 		h.PlanAndRun([]kube.Resource{deployments, services}, h.edit)
 	}

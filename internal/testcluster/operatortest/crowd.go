@@ -54,8 +54,8 @@ func (h *History) UseCrowd(c Crowd) {
 		return
 	}
 	h.crowd = &c
-	h.PostIn("", namespaceResource, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`,
-		Elsewhere))
+	h.PostIn("", namespaceResource, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"labels":{%q:"yes"}}}`,
+		Elsewhere, selector))
 	c.Create()
 }
 

@@ -3,8 +3,9 @@
 //
 // It starts, stops and kills the controller, acts as a user and compares the result (env.go, objects.go,
 // requests.go); it simulates parts of a cluster that an operator depends on (cluster.go); it kills a controller at
-// each of its requests (kill.go); and it runs a controller through random histories (history.go). What an operator
-// must have done is up to the operator's own tests.
+// each of its requests (kill.go); and it runs a controller through random histories (history.go), some of which are
+// short of memory (crowd.go) or have a namespace selector. What an operator must have done is up to the operator's own
+// tests.
 //
 // A Env is confined to a testing/synctest bubble. The test runs on the bubble's first goroutine, the controller and
 // the simulated parts on goroutines that Run waits for. The package is beside the event path, around an operator.
@@ -148,16 +149,29 @@ func (w *Env) start(dial dialFunc) {
 		Instance: "test", Log: w.Log})
 	setup := w.Setup
 	setup.Client, setup.Log = client, w.Log
-	if setup.Mirrors == nil {
-		setup.Mirrors = cache.NewMirrors()
+	parts := []func(context.Context) error{recorder.Run}
+	for _, c := range w.withSelection(setup, recorder) {
+		parts = append(parts, c.Run)
 	}
-	stop := w.run(w.New(setup, recorder).Run, recorder.Run)
+	stop := w.run(parts...)
 	w.Stop = func() {
 		stop()
 		client.Close()
 		w.Stop = func() {}
 	}
 	w.WaitIdle()
+}
+
+// withSelection returns the controllers of a process: the controller under test, and the controller that follows a
+// namespace selector.
+func (w *Env) withSelection(s controller.Setup, r *events.Recorder) (cs []*controller.Controller) {
+	if s.Mirrors == nil {
+		s.Mirrors = cache.NewMirrors()
+		if s.NamespaceSelector != "" {
+			cs = append(cs, controller.SelectNamespaces(s))
+		}
+	}
+	return append(cs, w.New(s, r))
 }
 
 // Background runs a simulated part of the cluster until the environment ends.

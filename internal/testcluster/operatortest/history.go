@@ -34,6 +34,7 @@ type History struct {
 	crowd     *Crowd   // nil: there is memory for all
 	crowded   int      // how many members of the crowd there have been
 	members   []member // of the crowd, and others that are large
+	selected  bool     // a namespace selector selects the namespace
 	notes     []string // printed when the test fails
 }
 
@@ -41,8 +42,11 @@ type History struct {
 // of a silent watch.
 const LongWait = 20 * time.Minute
 
-// RandomHistories tests a controller with random histories, several in parallel. Every third has little memory. A seed
-// that fails can be run again with -seed.
+// selector selects the namespaces of a history with a namespace selector.
+const selector = "selected"
+
+// RandomHistories tests a controller with random histories, several in parallel. Every third has little memory,
+// every fourth a namespace selector. A seed that fails can be run again with -seed.
 func RandomHistories(t *testing.T, o Options, run func(h *History)) {
 	first, last := uint64(1), *seeds
 	if o.Quiet = *seed == 0; !o.Quiet {
@@ -56,9 +60,13 @@ func RandomHistories(t *testing.T, o Options, run func(h *History)) {
 			if s%3 == 1 {
 				o.Setup.MirrorBytes, o.Setup.ObjectBytes = mirrorBytes, objectBytes
 			}
+			if s%4 == 1 {
+				o.Setup.NamespaceSelector = selector
+			}
 			Run(t, o, func(w *Env) {
 				h := &History{Env: w, Rand: rand.New(rand.NewPCG(s, 7)), unmanaged: map[string]*unmanaged{}}
 				defer h.report(s)
+				h.selectDefault(true)
 				run(h)
 			})
 		})
@@ -96,9 +104,12 @@ func (h *History) RandomTime(d time.Duration) time.Duration {
 // Steps calls act n times, pauses after most of the calls, and restarts the process if it was killed.
 func (h *History) Steps(n int, pause time.Duration, act func()) {
 	for range n {
-		if h.crowd != nil && h.Rand.IntN(5) == 0 {
+		switch {
+		case h.crowd != nil && h.Rand.IntN(5) == 0:
 			h.crowdAct()
-		} else {
+		case h.Setup.NamespaceSelector != "" && h.Rand.IntN(8) == 0:
+			h.selectDefault(!h.selected)
+		default:
 			act()
 		}
 		if h.Rand.IntN(3) > 0 {
@@ -111,11 +122,13 @@ func (h *History) Steps(n int, pause time.Duration, act func()) {
 	}
 }
 
-// EndFaults removes all injected faults and large objects, so that the controller can converge.
+// EndFaults removes all injected faults and large objects, and selects the namespace, so that the controller can
+// converge.
 func (h *History) EndFaults() {
 	h.Helper()
 	h.Note("end all faults")
 	h.disperse()
+	h.selectDefault(true)
 	for _, remove := range h.faults {
 		remove()
 	}
@@ -153,6 +166,38 @@ func (h *History) restart(k *Killer) {
 	} else {
 		h.Start()
 	}
+}
+
+// selectDefault has the process work in the namespace of the history, or leave it.
+func (h *History) selectDefault(yes bool) {
+	h.Helper()
+	if h.Setup.NamespaceSelector == "" || h.selected == yes {
+		return
+	}
+	h.Note("select the namespace: %t", yes)
+	value := "null"
+	if yes {
+		value = `"yes"`
+	}
+	h.selected = yes
+	h.PatchIn("", namespaceResource, "default", `{"metadata":{"labels":{"`+selector+`":`+value+`}}}`)
+}
+
+// LeaveAlone checks that nothing is written in a namespace while the namespace is not selected. edit changes objects
+// meanwhile. It does nothing in a history without a namespace selector.
+func (h *History) LeaveAlone(edit func()) {
+	h.Helper()
+	if h.Setup.NamespaceSelector == "" {
+		return
+	}
+	h.selectDefault(false)
+	h.Pass(time.Minute)
+	h.Forget()
+	edit()
+	h.Pass(LongWait)
+	h.WantWrites()
+	h.selectDefault(true)
+	h.Pass(LongWait)
 }
 
 // try reports whether a request succeeded. It fails the test on any error except NotFound, AlreadyExists and Conflict.

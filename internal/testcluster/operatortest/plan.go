@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/runtime/cache"
-	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/plan"
@@ -47,8 +45,8 @@ func (h *History) plan(children []kube.Resource) (lines []string) {
 	defer client.Close()
 	p := plan.New(plan.Options{Client: client, Full: true, Books: h.Books})
 	setup := h.Setup
-	setup.Client, setup.Log, setup.Mirrors = p.Client(), logr.Discard(), cache.NewMirrors()
-	out, err := p.Run(h.Context(), []*controller.Controller{h.New(setup, nil)}, nil, nil)
+	setup.Client, setup.Log = p.Client(), logr.Discard()
+	out, err := p.Run(h.Context(), h.withSelection(setup, nil), nil, nil)
 	if err != nil {
 		h.Fatal(err)
 	}

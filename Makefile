@@ -19,8 +19,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
 
 # The number of random histories of each controller, one per seed from 1: some dozen find a shallow bug. .ci/run takes
-# 300, make nightly 3,000.
+# 160, make nightly 3,000.
 SEEDS ?= 40
+# The same with the race detector, which makes a history seven times slower: make nightly alone runs them.
+RACE_SEEDS ?= 20
 
 # How many packages are tested at once. Some of their tests wait for real processes: as many as there are processors
 # would leave these idle.
@@ -96,16 +98,24 @@ test: ## run the unit tests but for those that take longest, then random histori
 		echo "all passed: the tests of $$($(GO) list ./... | wc -l) packages and $(SEEDS) random histories of each" \
 			"controller, in $$(($$(date +%s) - began)) s; make test-race takes longer and finds more"
 
+# The laws of the tree (package internal) start no goroutine of the product: the race detector would only slow them.
 .PHONY: test-race
 test-race: ## run all unit tests (with the race detector where a C compiler is found), then random histories
 	@$(if $(RACE),:,echo "no C compiler found: testing without the race detector")
-	GORACE=atexit_sleep_ms=0 $(GO) test -vet=off $(RACE) -p $(AT_ONCE) ./... # lint vets
+	@$(PLAIN) test -vet=off ./internal & laws=$$!; \
+		GORACE=atexit_sleep_ms=0 $(GO) test -vet=off $(RACE) -p $(AT_ONCE) \
+			$$($(GO) list ./... | grep -v '/internal$$'); others=$$?; \
+		wait $$laws && exit $$others # lint vets
 	@$(MAKE) --no-print-directory histories
 
-# Without the race detector, which makes a history seven times slower. They make much garbage and keep little of it.
+# Without the race detector. They make much garbage and keep little of it.
 .PHONY: histories
 histories: ## run each controller through SEEDS (40) random histories, and kill it at every third of its requests
 	GOGC=400 $(PLAIN) test -vet=off -timeout 60m -run '$(HISTORIES)' ./internal/operators/... ./internal/hooks/reconcile -seeds $(SEEDS) -kill-step 3
+
+.PHONY: histories-race
+histories-race: ## run each controller through RACE_SEEDS (20) random histories with the race detector (ten minutes)
+	GORACE=atexit_sleep_ms=0 $(GO) test -vet=off $(RACE) -timeout 60m -run '^TestRandomHistories' ./internal/operators/... ./internal/hooks/reconcile -seeds $(RACE_SEEDS)
 
 .PHONY: generate
 generate: ## write the Roles and the Helm chart in examples/, and SECURITY.md's table of rights, from what the controllers declare
@@ -218,9 +228,10 @@ reproducible: ## build the last commit from two clones and compare the binaries 
 
 # What takes hours on two cores: before a release, and before an issue is closed.
 .PHONY: nightly
-nightly: ## run all that takes long: 3,000 histories, minutes of fuzzing, all platforms, all suites, and the soak test
+nightly: ## run all that takes long: 3,000 histories, 20 with the race detector, minutes of fuzzing, all platforms, all suites, and the soak test
 	$(MAKE) lint
 	$(MAKE) test-race SEEDS=3000
+	$(MAKE) histories-race
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) reproducible
 	$(MAKE) image

@@ -61,12 +61,7 @@ func (a *absent) watch(ctx context.Context, c *kube.Client, namespaces []string,
 		if namespaces = slices.Concat(missing, unknown); len(namespaces) == 0 {
 			return
 		}
-		timer := time.NewTimer(absentEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		sleep(ctx, absentEvery)
 	}
 }
 

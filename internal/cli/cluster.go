@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/go-logr/logr"
 
@@ -27,6 +28,7 @@ type Cluster struct {
 	Requests   *manager.Requests // those of the client, for metrics
 	namespaces []string          // empty: all
 	selector   string            // of namespaces; "": none
+	lease      string            // name of the Lease that other skiffs of this kind hold; "": none is looked for
 }
 
 // reach makes the clients of a process that runs controllers: check is as for electionFlags.elector. done closes them.
@@ -79,7 +81,14 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election",
 			Log: o.Log})
 	}
+	looking, stop := context.WithCancel(ctx)
+	var look sync.WaitGroup
+	if on.lease != "" {
+		look.Go(func() { rivalsOf(on, on.lease).seek(looking, on.Client, o.Log) })
+	}
 	err := manager.New(f.options(o)).Run(ctx)
+	stop()
+	look.Wait()
 	if err == nil {
 		o.Log.Info("stopped")
 	}

@@ -63,12 +63,7 @@ func (s *skew) watch(ctx context.Context, c *kube.Client, log logr.Logger) {
 		if len(problems) == 0 && !again {
 			return
 		}
-		timer := time.NewTimer(skewEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
+		sleep(ctx, skewEvery)
 	}
 }
 

@@ -154,6 +154,7 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		return err
 	}
 	defer done()
+	on.lease = hooksLease
 	return f.runOn(ctx, on, controllers, log)
 }
 

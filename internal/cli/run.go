@@ -168,7 +168,7 @@ that is free, unless --health-probe-bind-address is given.`,
 				return err
 			}
 			defer done()
-			on.namespaces, on.selector = namespaces, selector
+			on.namespaces, on.selector, on.lease = namespaces, selector, programLease
 			return RunControllers(cmd.Context(), on, flags, log)
 		},
 	}

@@ -302,7 +302,8 @@ func nextStep(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "correct the clock of this machine, or renew the certificate of the server"
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return "check the certificate authority, and the address of the server"
+		return "check the address of the server and the certificate authority (--certificate-authority, or " +
+			"certificate-authority-data in the kubeconfig)"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS; check its address"
 	}

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -152,8 +153,8 @@ func Said(err error) string {
 
 // Caller calls one hook. It is safe for concurrent use.
 type Caller struct {
-	where   string // "hook sync at http://host/path"
-	place   string // where the address of a webhook is written: FILE:LINE, or the object; "": --hook-url
+	where   string                 // "hook sync at http://host/path"
+	place   atomic.Pointer[string] // of the address of a webhook: FILE:LINE, or the object; nil: --hook-url
 	timeout time.Duration
 	hook    endpoint
 	close   func() // once
@@ -184,7 +185,8 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 		}
 		c := newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Timeout, w)
 		if o.At[controller.Name] == nil {
-			c.place = cmp.Or(controller.Places[string(hook)], controller.Kind+" "+controller.Name)
+			place := cmp.Or(controller.Places[string(hook)], controller.Kind+" "+controller.Name)
+			c.place.Store(&place)
 		}
 		return c, nil
 	}
@@ -210,6 +212,13 @@ func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {
 // says it.
 func (c *Caller) Version() string { return c.hook.version() }
 
+// Moved takes note of another place of the address, which itself is the same; "": the place is not known.
+func (c *Caller) Moved(place string) {
+	if place != "" && c.place.Load() != nil {
+		c.place.Store(&place)
+	}
+}
+
 // Call asks the hook. An error is a *Later, or says what is wrong.
 func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	question.Cause = ascii(question.Cause)
@@ -232,7 +241,11 @@ func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	}
 	dial := new(net.OpError)
 	if err = fmt.Errorf("%s: %w", c.where, err); errors.As(err, &dial) && dial.Op == "dial" {
-		err = &Unreached{err, c.place}
+		u := &Unreached{Err: err}
+		if place := c.place.Load(); place != nil {
+			u.place = *place
+		}
+		err = u
 	}
 	return Reply{}, err
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
@@ -52,6 +54,36 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	if wait := h.begin(parent(0), time.Now()); wait <= 0 || wait > parks.Min {
 		t.Errorf("after one outage the next call waits %s, want at most %s", wait, parks.Min)
 	}
+}
+
+func TestAnErrorNamesTheLineToWhichAnAddressWasMoved(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	at := func(line string) *spec.Controller {
+		return &spec.Controller{Kind: spec.Composite, Name: "web", Places: map[string]string{"sync": "c.yaml:" + line},
+			Sync: &spec.Hook{Version: 1, Webhook: &spec.Webhook{URL: gone.URL}}}
+	}
+	s := New(Options{Log: logr.Discard()})
+	s.Put(at("16"))
+	is := s.wanted[nameOf(spec.Composite, "web")]
+	said := func(place string) {
+		t.Helper()
+		_, err := is.currentHooks()[0].caller.Call(t.Context(), call.Call{Body: []byte(`{}`)})
+		if err == nil || !strings.HasPrefix(err.Error(), place+": ") {
+			t.Errorf("error %v, want one of %s", err, place)
+		}
+	}
+	s.Put(at("17")) // before it runs
+	if err := is.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer is.close()
+	said("c.yaml:17")
+	s.Put(at("18"))
+	if s.wanted[nameOf(spec.Composite, "web")] != is {
+		t.Error("it was started anew")
+	}
+	said("c.yaml:18")
 }
 
 // Rules: HK-102

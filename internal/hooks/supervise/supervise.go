@@ -67,6 +67,7 @@ func (s *Supervisor) Put(c *spec.Controller) {
 	defer s.mu.Unlock()
 	name := nameOf(c.Kind, c.Name)
 	if is := s.wanted[name]; is != nil && sameSpec(is.spec, c) {
+		is.moved(c.Places)
 		return
 	}
 	s.wanted[name] = newSupervised(c, &s.o)

@@ -42,11 +42,12 @@ type supervised struct {
 	mu      sync.Mutex      // guards what follows
 	waiting *health.Problem // keeps the controller from running; nil: it runs
 	hooks   []*hook
-	brake   *reconcile.Brake // nil while the controller waits
+	brake   *reconcile.Brake  // nil while the controller waits
+	places  map[string]string // [spec.Controller.Places], as they are now
 }
 
 func newSupervised(c *spec.Controller, o *Options) *supervised {
-	return &supervised{spec: c, o: o, log: o.Log.WithValues("controller", c.Name)}
+	return &supervised{spec: c, o: o, places: c.Places, log: o.Log.WithValues("controller", c.Name)}
 }
 
 // tell records an Event about the object of the controller, or logs the text where there is no object.
@@ -223,7 +224,22 @@ func (s *supervised) connect() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks, s.brake = hooks, brake
+	s.placeLocked()
 	return nil
+}
+
+// moved takes note of where the hooks are written now: nothing else of the controller has changed.
+func (s *supervised) moved(places map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places = places
+	s.placeLocked()
+}
+
+func (s *supervised) placeLocked() {
+	for _, h := range s.hooks {
+		h.caller.Moved(s.places[string(h.name)])
+	}
 }
 
 // follow has the hooks run all parents of the controllers where they have changed.

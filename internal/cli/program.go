@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/manager"
 	"skiff/internal/runtime/process"
 )
@@ -181,10 +182,14 @@ func group(cmd *cobra.Command, sub ...*cobra.Command) *cobra.Command {
 
 // NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return Usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	err := Usagef("%s takes no arguments, got %.100q", cmd.CommandPath(), args[0])
+	if f := cmd.Flags().Lookup("file"); f != nil && f.Shorthand == "f" {
+		err = Usagef("%w: did you mean -f %s?", err, kube.Printable(args[0], 100))
+	}
+	return err
 }
 
 // UnknownCommand is the error for a name that is none of the subcommands of cmd.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 )
 
@@ -44,7 +46,7 @@ with the code of what it showed last.`,
   skiff status --context production                              # the one that leads there
   skiff status --health-probe-bind-address 10.0.3.7:8081
   kubectl exec -n skiff deploy/skiff -- /skiff status`,
-		Args: cobra.MaximumNArgs(1),
+		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.leader.add(cmd)
@@ -61,6 +63,18 @@ with the code of what it showed last.`,
 	fs.BoolVarP(&f.watch, "watch", "w", false,
 		"ask each second until stopped: a terminal shows the present state, anything else each change")
 	return cmd
+}
+
+// oneObject refuses more than one argument.
+func oneObject(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) < 2:
+		return nil
+	case len(args) == 2 && !strings.Contains(args[0]+args[1], "/"): // as kubectl takes it
+		return Usagef("%s takes one object: want KIND/NAME, such as %s/%s", cmd.CommandPath(),
+			kube.Printable(args[0], 100), kube.Printable(args[1], 100))
+	}
+	return Usagef("%s takes one object, got %.100q and %.100q", cmd.CommandPath(), args[0], args[1])
 }
 
 // asks checks the flags and returns what asks all that they name.

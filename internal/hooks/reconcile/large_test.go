@@ -221,7 +221,7 @@ func TestInANamespaceOverItsBudgetAChangeOfAParentIsAppliedOnceToTheChildrenTher
 		for i := range 12 {
 			w.Delete(configMaps, fmt.Sprint("x", i))
 		}
-		w.Pass(6 * time.Minute) // an hour out, it is measured every five minutes
+		w.Pass(2 * time.Minute)
 		w.Want("created when it fits", slices.Contains(names(w, configMaps), "c"), true)
 		w.Want("seen when it fits", at(get(w, things, "a"), "status", "seen"), "2")
 	})

@@ -39,7 +39,7 @@ var errReadmit = errors.New("a namespace is listed that was over its memory budg
 type readmission struct {
 	due   time.Time     // when the namespace is measured next
 	pause time.Duration // between two measurements
-	moved bool          // an event of the namespace has come since the last one
+	moved bool          // an event of the namespace has come since the last one, or there was none yet
 	trial bool          // the next list of the scope, or the one under way, brings the namespace as a whole
 	at    time.Time     // when it was held again last; zero: never
 	// complete is when the functions of OnReturn are to be called because no object is too large any more; zero: never.
@@ -52,7 +52,7 @@ func (r *readmission) begin(now time.Time) {
 		r.pause = 0
 	}
 	r.pause = min(max(2*r.pause, firstPause), maxPause)
-	r.due, r.moved, r.trial = now.Add(r.pause), false, false
+	r.due, r.moved, r.trial = now.Add(r.pause), true, false
 }
 
 // postpone sets the next pause of a namespace that does not fit.
@@ -68,10 +68,16 @@ func (r *readmission) forgettable(now time.Time) bool {
 	return r.complete.IsZero() && (r.at.IsZero() || now.Sub(r.at) > calmTime)
 }
 
-// moves notes that an event of a namespace has come. A nil sh is a namespace that was never shed.
-func (sh *shed[T]) moves() {
-	if sh != nil {
-		sh.back.moved = true
+// movesLocked notes that an event of a namespace has come: it may fit by now. A nil sh is a namespace that was never
+// shed.
+func (s *Store[T]) movesLocked(sh *shed[T]) {
+	if sh == nil || sh.back.moved {
+		return
+	}
+	sh.back.moved = true
+	if soon := time.Now().Add(firstPause); sh.whole && soon.Before(sh.back.due) {
+		sh.back.due = soon
+		s.wakeReadmit()
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 		changes, why = s.shedLocked(k.Namespace, victim{})
 	}
 	was, sh := s.formLocked(k), s.shed[k.Namespace]
-	sh.moves()
+	s.movesLocked(sh)
 	now := s.formOf(obj, part, sh != nil && sh.whole)
 	if now.shed {
 		s.putKeyLocked(k, &now, t == kube.Added && !was.held)
@@ -100,7 +100,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) boo
 	defer s.mu.Unlock()
 	was := s.formLocked(k)
 	if sh := s.shed[k.Namespace]; sh != nil {
-		sh.moves()
+		s.movesLocked(sh)
 		if was.shed || sh.whole {
 			s.dropKeyLocked(k, int64(part.Size/2))
 		}
@@ -132,7 +132,7 @@ func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool 
 		return false
 	}
 	if sh := s.shed[bad.Key.Namespace]; sh != nil && sh.whole {
-		sh.moves()
+		s.movesLocked(sh)
 		return false
 	}
 	_, known := s.bad[bad.Key]

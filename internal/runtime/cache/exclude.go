@@ -10,20 +10,20 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file takes a namespace that was shed into the mirror again: it is measured from time to time, and where it fits,
-// the Reflector lists its scope anew.
+// This file takes a namespace that was shed into the mirror again. The namespace is measured from time to time, and
+// where it fits, the Reflector lists its scope anew.
 
 const (
 	// firstPause is how long a namespace is out at least. A rollout that replaces large objects, or objects that come
 	// and go, must not have it listed each time; and a tenant who stops is worked on within two minutes.
 	firstPause = time.Minute
 	// maxPause bounds the pause, which doubles while nothing changes in the namespace and it does not fit, and each
-	// time that it was in for less than calmTime.
+	// time that the namespace was in for less than calmTime.
 	maxPause = 5 * time.Minute
 	// calmTime is how long a namespace has to fit for the next pause to be the first again.
 	calmTime = 10 * time.Minute
-	// completeAfter is how long after the last object that was too large the functions of OnReturn are called: one that
-	// becomes large and small a hundred times a second must not have them called as often.
+	// completeAfter is how long after the last object that was too large the functions of OnReturn are called: an
+	// object that becomes large and small a hundred times a second must not have them called as often.
 	completeAfter = time.Second
 	// measureTimeout bounds one measurement: fifty pages of 500 objects from a server under load.
 	measureTimeout = time.Minute
@@ -42,7 +42,7 @@ type readmission struct {
 	moved bool          // an event of the namespace has come since the last one, or there was none yet
 	trial bool          // the next list of the scope, or the one under way, brings the namespace as a whole
 	at    time.Time     // when it was held again last; zero: never
-	// complete is when the functions of OnReturn are to be called because no object is too large any more; zero: never.
+	// complete is when the functions of OnReturn are called because no object is too large any more; zero: never.
 	complete time.Time
 }
 
@@ -153,8 +153,8 @@ func (s *Store[T]) readmitDue(ctx context.Context) {
 	}
 }
 
-// takeDue returns the namespaces of which no object is too large any more, and those that are to be measured, in order.
-// It forgets what need not be remembered.
+// takeDue returns the namespaces of which no object is too large any more, and those to be measured, in order. It
+// forgets what need not be remembered.
 func (s *Store[T]) takeDue(now time.Time) (completed, due []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,6 +264,16 @@ func (s *Store[T]) onTrialLocked(sc *scope) bool {
 func (s *Store[T]) excludedLocked(namespace string, trials map[string]bool) bool {
 	sh := s.shed[namespace]
 	return sh != nil && sh.whole && !(sh.back.trial && trials[namespace])
+}
+
+// skimsBut says of which objects only the metadata is needed, in a list that begins with trials and on the stream
+// behind it. The function keeps nothing of the list.
+func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
+	return func(k kube.Key) bool {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.excludedLocked(k.Namespace, trials)
+	}
 }
 
 // readmittedLocked makes the namespaces that a list has brought on trial part of the content again.

@@ -45,16 +45,6 @@ func (l *listing[T]) begin() {
 	}
 }
 
-// skimsBut says of which objects only the metadata is needed, of a list that begins with trials and of what follows on its
-// stream, which must not keep what was listed.
-func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
-	return func(k kube.Key) bool {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		return s.excludedLocked(k.Namespace, trials)
-	}
-}
-
 func (l *listing[T]) close() {
 	l.store.mu.Lock()
 	l.scope.listing = false

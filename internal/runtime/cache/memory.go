@@ -214,14 +214,3 @@ func (a *account) try(namespace string, on bool) {
 		a.addLocked(namespace, 0, 0, 0) // without the mark, it may be empty
 	}
 }
-
-// relieve sheds namespaces until all mirrors take no more than they may.
-func (s *Store[T]) relieve() {
-	for {
-		v, over := s.account.over()
-		if !over {
-			return
-		}
-		v.account.shed(v.namespace, v)
-	}
-}

@@ -47,8 +47,8 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int, 
 }
 
 // replaceLocked makes c all that is known of a namespace, of all where it is "". It returns the changes in key order,
-// and of one key the deletion first, and the namespaces that are held again. Objects enter the indexes in that order, too, because then each is the last one
-// of its sets. An object that does not change keeps its copy, which readers and indexes have.
+// of one key the deletion first, and the namespaces that are held again. Objects enter the indexes in that order, too:
+// then each is the last of its sets. An object that does not change keeps its copy, which readers and indexes have.
 func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T],
 	returned []string) {
 	s.pruneLocked(c)

@@ -241,6 +241,17 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 	return changes, sh.why
 }
 
+// relieve sheds namespaces until all mirrors take no more than they may.
+func (s *Store[T]) relieve() {
+	for {
+		v, over := s.account.over()
+		if !over {
+			return
+		}
+		v.account.shed(v.namespace, v)
+	}
+}
+
 // wakeReadmit has readmit look at what is due.
 func (s *Store[T]) wakeReadmit() {
 	select {

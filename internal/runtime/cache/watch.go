@@ -177,8 +177,8 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 }
 
 // EndReasons are what endReason returns: the keys of Counters.Reconnects.
-var EndReasons = []string{"readmitted", "short", "ended", "idle", "frame too large", "expired", "throttled", "refused", "error",
-	"broken"}
+var EndReasons = []string{"readmitted", "short", "ended", "idle", "frame too large", "expired", "throttled",
+	"refused", "error", "broken"}
 
 // endReason names the end of a watch. Only "expired", "error" and "frame too large" say that it cannot be
 // continued from the resume point.

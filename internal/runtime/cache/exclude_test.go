@@ -36,13 +36,6 @@ func has(s *server, f *feed, rv string, items ...string) {
 // readmits is how long a namespace takes at most that is measured after its first pause, and listed.
 const readmits = firstPause + 2*time.Second
 
-func namesOf(all []*pod) (names []string) {
-	for _, p := range all {
-		names = append(names, p.Name+"="+p.ResourceVersion)
-	}
-	return names
-}
-
 func TestANamespaceThatFitsAgainIsHeldAgain(t *testing.T) {
 	items, events := floodOfPods(100, 2)
 	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {

@@ -138,15 +138,6 @@ func (c *content[T]) form(k kube.Key) (f form[T]) {
 	return f
 }
 
-// version returns the version of the newest that has come of an object.
-func (c *content[T]) version(k kube.Key) (rv string, known bool) {
-	if bad := c.bad[k]; bad != nil {
-		return bad.ResourceVersion, true
-	}
-	f := c.form(k)
-	return f.rv(), f.known()
-}
-
 // put adds an object of which nothing is there. It returns how much more is collected.
 func (c *content[T]) put(f form[T]) (more int64) {
 	m := f.obj.ObjectMeta()

@@ -19,7 +19,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 RACE := $(if $(shell command -v $$($(GO) env CC) 2>/dev/null),-race)
 
 # The number of random histories of each controller, one per seed from 1: some dozen find a shallow bug. .ci/run takes
-# 160, make nightly 3,000.
+# 100, make nightly 3,000.
 SEEDS ?= 40
 # The same with the race detector, which makes a history seven times slower: make nightly alone runs them.
 RACE_SEEDS ?= 20

@@ -20,8 +20,8 @@ const (
 	rivalTimeout = 10 * time.Second
 )
 
-// rivals looks for another skiff that leads on the same cluster: two of them write the same objects. One that works
-// without leader election leaves no trace that could be read.
+// rivals looks for another skiff that leads on the same cluster: both would write the same objects. A skiff without
+// leader election leaves no trace that could be read.
 type rivals struct {
 	names []string // of Leases
 	own   kube.Key // the Lease of this process, whose holder is a replica; zero: none

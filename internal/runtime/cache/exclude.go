@@ -68,7 +68,7 @@ func (r *readmission) forgettable(now time.Time) bool {
 	return r.complete.IsZero() && (r.at.IsZero() || now.Sub(r.at) > calmTime)
 }
 
-// movesLocked notes that an event of a namespace has come: it may fit by now. A nil sh is a namespace that was never
+// movesLocked notes that an event of a namespace has come, which may fit by now. sh is nil if the namespace was never
 // shed.
 func (s *Store[T]) movesLocked(sh *shed[T]) {
 	if sh == nil || sh.back.moved {
@@ -172,7 +172,7 @@ func (s *Store[T]) takeDue(now time.Time) (completed, due []string) {
 		case sc == nil || sc.listing || !sc.Synced:
 			back.due = now.Add(firstPause)
 		default:
-			// Until it is measured, so that a measurement that panics is not repeated at once.
+			// The next try, should the measurement panic; else postpone or a list sets another.
 			back.due = now.Add(back.pause)
 			due = append(due, namespace)
 		}
@@ -190,8 +190,8 @@ func (s *Store[T]) postpone(namespace string) {
 	}
 }
 
-// measure reads a namespace and returns what its objects would take. It keeps none of them. The error is errNoRoom
-// once they take more than room.
+// measure reads a namespace, keeps no object, and returns how many bytes all objects would take. The error is
+// errNoRoom once the sum is more than room.
 func (s *Store[T]) measure(ctx context.Context, namespace string, room int64) (bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()

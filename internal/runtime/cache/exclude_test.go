@@ -188,7 +188,7 @@ func TestANamespaceIsHeldAgainAlsoWithAnObjectThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// A watch that was just opened when a namespace is found to fit, or that ends of itself, must not make it wait.
+// A namespace that fits does not wait for a watch that was just opened, or that ends of itself.
 func TestANamespaceIsListedAlsoWhenTheWatchHasEnded(t *testing.T) {
 	items, events := floodOfPods(100, 2)
 	withMirrors(t, items, events, Options{MaxBytes: 100 << 10}, func(t *testing.T, m *mirror, s *server, f *feed) {

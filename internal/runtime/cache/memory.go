@@ -36,7 +36,7 @@ type portion struct {
 
 func (s *portion) heavy() int64 { return max(s.held, s.listed) }
 
-// before says that a namespace is to be shed before one that takes so much, and may be on trial.
+// before says that the namespace is shed before another, which takes so many bytes and may be on trial.
 func (s *portion) before(trial bool, bytes int64) bool {
 	if n := s.heavy(); n == 0 || s.trial == trial {
 		return n > bytes

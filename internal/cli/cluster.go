@@ -83,8 +83,9 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 	}
 	looking, stop := context.WithCancel(ctx)
 	var look sync.WaitGroup
-	if on.lease != "" {
-		look.Go(func() { rivalsOf(on, on.lease).seek(looking, on.Client, o.Log) })
+	if on.lease != "" && on.elector == nil {
+		// With an election, others that wait for the Lease are no rivals, and the granted rights are for one Lease.
+		look.Go(func() { warnOfRival(looking, on.Client, on.lease, o.Log) })
 	}
 	err := manager.New(f.options(o)).Run(ctx)
 	stop()

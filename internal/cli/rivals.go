@@ -20,33 +20,12 @@ const (
 	rivalTimeout = 10 * time.Second
 )
 
-// rivals looks for another skiff that leads on the same cluster: both would write the same objects. A skiff without
-// leader election leaves no trace that could be read.
-type rivals struct {
-	names []string // of Leases
-	own   kube.Key // the Lease of this process, whose holder is a replica; zero: none
-}
-
-// rivalsOf are those of a process whose Lease has a name by default.
-func rivalsOf(on Cluster, name string) rivals {
-	r := rivals{names: []string{name}}
-	if on.elector == nil {
-		return r
-	}
-	if _, own := on.elector.Lease(); own != nil {
-		r.own = own.Key()
-	}
-	if r.own.Name != name {
-		r.names = append(r.names, r.own.Name)
-	}
-	return r
-}
-
-// seek logs the first holder that renews its Lease while seek looks. The clocks of the two machines may differ, so
-// that the time in a Lease alone does not tell whether its holder still works.
-func (r rivals) seek(ctx context.Context, c *kube.Client, log logr.Logger) {
+// warnOfRival logs the first skiff that leads by a Lease of that name, in any namespace, and renews the Lease while
+// warnOfRival looks: both processes would write the same objects. The clocks of the two machines may differ, so that
+// the time in a Lease alone does not tell whether its holder still works.
+func warnOfRival(ctx context.Context, c *kube.Client, lease string, log logr.Logger) {
 	err := process.Contain("look for other skiffs", func() error {
-		h, err := r.find(ctx, c)
+		h, err := findRival(ctx, c, lease)
 		if err == nil && h.Identity != "" {
 			log.Info("another skiff works on this cluster: both write the same objects, unless their controllers or "+
 				"namespaces differ; stop one of the two", kube.Warn("holder", kube.Printable(h.Identity, 100),
@@ -61,20 +40,20 @@ func (r rivals) seek(ctx context.Context, c *kube.Client, log logr.Logger) {
 	}
 }
 
-// find returns a holder that has renewed its Lease between two reads; the zero Holder: there is none.
-func (r rivals) find(ctx context.Context, c *kube.Client) (leader.Holder, error) {
+// findRival returns a holder that has renewed its Lease between two reads; the zero Holder: there is none.
+func findRival(ctx context.Context, c *kube.Client, lease string) (leader.Holder, error) {
 	before := map[kube.Key]leader.Holder{}
 	for look := range rivalLooks {
 		if look > 0 && !sleep(ctx, rivalEvery) {
 			return leader.Holder{}, ctx.Err()
 		}
-		held, err := r.look(ctx, c)
+		held, err := holdersOf(ctx, c, lease)
 		if err != nil {
 			return leader.Holder{}, err
 		}
 		others := false
 		for _, h := range held {
-			if h.Identity == "" || h.Lease == r.own {
+			if h.Identity == "" {
 				continue
 			}
 			if old, seen := before[h.Lease]; seen && old.Renewed != h.Renewed {
@@ -89,10 +68,10 @@ func (r rivals) find(ctx context.Context, c *kube.Client) (leader.Holder, error)
 	return leader.Holder{}, nil
 }
 
-func (r rivals) look(ctx context.Context, c *kube.Client) ([]leader.Holder, error) {
+func holdersOf(ctx context.Context, c *kube.Client, lease string) ([]leader.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, rivalTimeout)
 	defer cancel()
-	return heldIn(ctx, c, "", r.names)
+	return heldIn(ctx, c, "", []string{lease})
 }
 
 // sleep waits, and says whether ctx has not ended.

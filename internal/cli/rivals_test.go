@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,8 +16,7 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		held   map[string]string // a holder, by the key of its Lease
 		dead   bool              // nobody renews the Leases
-		own    kube.Key
-		refuse bool // nobody may list Leases
+		refuse bool              // nobody may list Leases
 		want   string
 	}{
 		"no Lease":            {},
@@ -26,10 +24,8 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 		"in all namespaces":   {held: map[string]string{"kube-public/skiff": "skiff-1_a"}, want: "skiff-1_a"},
 		"one that has ended":  {held: map[string]string{"default/skiff": "skiff-1_a"}, dead: true},
 		"one that gave it up": {held: map[string]string{"default/skiff": ""}},
-		"the Lease of this process": {held: map[string]string{"default/skiff": "skiff-1_a"},
-			own: kube.Key{Namespace: "default", Name: "skiff"}},
-		"another program's": {held: map[string]string{"default/argo": "argo-1_a"}},
-		"no right to list":  {held: map[string]string{"default/skiff": "skiff-1_a"}, refuse: true},
+		"another program's":   {held: map[string]string{"default/argo": "argo-1_a"}},
+		"no right to list":    {held: map[string]string{"default/skiff": "skiff-1_a"}, refuse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -56,12 +52,11 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 				}
 				var out bytes.Buffer
 				log := must((&logFlags{format: "json"}).logger(&out))(t)
-				r := rivals{names: []string{programLease}, own: test.own}
 				ended := make(chan struct{})
 				started := time.Now()
 				go func() {
 					defer close(ended)
-					r.seek(context.Background(), client, log)
+					warnOfRival(t.Context(), client, programLease, log)
 				}()
 				time.Sleep(time.Second)
 				for key, holder := range test.held {

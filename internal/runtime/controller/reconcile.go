@@ -157,10 +157,10 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	switch {
 	case err == nil && outcome.gone:
 		c.stats.done.Add(1)
+		c.succeeded(k) // first: it asks a memory whether a change was passed over
 		for _, m := range c.memories {
 			m.Forget(k)
 		}
-		c.succeeded(k)
 		return "done"
 	case err == nil && outcome == Done:
 		c.stats.done.Add(1)

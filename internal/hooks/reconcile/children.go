@@ -166,6 +166,23 @@ func (r *reconciler) observe(ctx context.Context, parent *Object, owner apply.Ow
 	return groups, nil
 }
 
+// relabelled says whether the labels of a child have been changed while the hook was asked, so that the selector does
+// not match any more. An apply of the answer would put the labels back; the next run releases the child.
+func (r *reconciler) relabelled(owner apply.Owner, selector labels.Requirements, asked []wire.Group) bool {
+	for i, g := range asked {
+		for _, item := range g.Items {
+			live, ok, err := r.kinds[i].mirror.Get(item.Key)
+			if err != nil || !ok || selector.Match(live.Labels) {
+				continue
+			}
+			if o, ok := live.Controller(); ok && o.UID == owner.UID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // largeRequest is how long a request may be without asking for room: few are as long.
 const largeRequest = 1 << 20
 

@@ -108,6 +108,25 @@ func TestAChildThatNoLongerFitsTheSelectorIsReleasedAndLeftAlone(t *testing.T) {
 	})
 }
 
+// The answer declares the old labels, and an apply of it would undo the change.
+//
+// Rules: HK-60
+func TestAChildWhoseLabelsChangeWhileTheHookIsAskedIsReleased(t *testing.T) {
+	s := selecting(declared)
+	story(t, s, func(w *env) {
+		w.Post(things, thing("a", selectsWeb, children(configMap("x", web, `"k":"v"`))))
+		w.Pass(time.Minute)
+		s.slow = 5 * time.Second
+		w.Patch(things, "a", thing("a", selectsWeb, children(configMap("x", web, `"k":"w"`))))
+		w.Pass(time.Second)
+		w.Patch(configMaps, "x", `{"metadata":{"labels":{"app":"mine"}}}`)
+		w.Pass(time.Minute)
+		w.Want("owner", ownerOf(w, "x"), nil)
+		w.Want("label", at(get(w, configMaps, "x"), "metadata", "labels", "app"), "mine")
+		w.Want("data", at(get(w, configMaps, "x"), "data", "k"), "v")
+	})
+}
+
 // Rules: HK-60
 func TestNothingIsReleasedWhileTheParentIsBeingDeleted(t *testing.T) {
 	s := selecting(declared).finalizing()

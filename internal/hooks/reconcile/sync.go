@@ -29,8 +29,8 @@ const (
 // call: a status that counts them would be written twice. Events take milliseconds.
 const statusWait = 100 * time.Millisecond
 
-// conflictWait is the wait for the event of a parent that has changed since it was read. It takes milliseconds; this
-// is for the case that it does not come.
+// conflictWait is the wait for the event of a parent or a child that has changed since it was read. It takes
+// milliseconds; this is for the case that it does not come.
 const conflictWait = time.Second
 
 // Reconcile has a hook say what should exist for a parent, and makes it so.
@@ -172,6 +172,9 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	if err != nil {
 		apply.Tell(ctx, owner, nil, apply.Report{Err: err, Pruned: make([]apply.Result, sizeOf(groups))})
 		return 0, errors.Join(err, r.reportFailure(ctx, parent, err))
+	}
+	if !parent.Deleting() && r.relabelled(owner, choice, groups) {
+		return conflictWait, nil
 	}
 	answer, want := decided.answer, decided.want
 	about := r.announcer(parent)

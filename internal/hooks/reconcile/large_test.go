@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/hooks/call"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/testcluster/apiserver"
@@ -224,5 +225,39 @@ func TestInANamespaceOverItsBudgetAChangeOfAParentIsAppliedOnceToTheChildrenTher
 		w.Pass(2 * time.Minute)
 		w.Want("created when it fits", slices.Contains(names(w, configMaps), "c"), true)
 		w.Want("seen when it fits", at(get(w, things, "a"), "status", "seen"), "2")
+	})
+}
+
+// A hook cleans up by the spec of its parent, and by what it sees of the children.
+//
+// Rules: HK-34, HK-52
+func TestAParentOfANamespaceOverItsBudgetIsFinalizedWhole(t *testing.T) {
+	var seen []any // by the finalize hook: the text of the parent, and that of its child
+	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
+		if hook != wire.Finalize {
+			return growing(hook, request)
+		}
+		text := at(request, "parent", "spec", "text")
+		child := at(request, "children", "ConfigMap.v1", "b", "data", "text")
+		seen = append(seen, text, child)
+		return fmt.Sprintf(`{"finalized":%t,"children":[]}`, child == nil), nil
+	}).finalizing()
+	s.memory = call.NewMemory(64 << 20)
+	prepared(t, s, func(w *env) {
+		w.Setup.MirrorBytes = 64 << 10
+		w.Start()
+		w.Create("a", `{"kib":5,"text":"1"}`)
+		w.Create("b", `{"kib":5,"text":"2"}`)
+		w.Pass(time.Second)
+		for i := range 12 {
+			w.Create(fmt.Sprint("x", i), `{"kib":5,"text":"`+strings.Repeat("x", 5<<10)+`"}`)
+		}
+		w.Pass(time.Second)
+		w.Delete(things, "b")
+		w.Pass(time.Second)
+		w.Want("seen", seen, []any{"2", "2", "2", nil})
+		w.Want("parent", get(w, things, "b"), map[string]any(nil))
+		w.Want("its child", get(w, configMaps, "b"), map[string]any(nil))
+		w.Want("another's", at(get(w, configMaps, "a"), "data", "text"), "1")
 	})
 }

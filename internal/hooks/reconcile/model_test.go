@@ -63,6 +63,9 @@ func (m model) hook(hook wire.Hook, request map[string]any) (string, error) {
 	if m.decorates && hook != wire.Customize {
 		parent, observed, list = request["object"], request["attachments"], "attachments"
 	}
+	if at(parent, "spec", "selector") == nil {
+		return "", fmt.Errorf("the %s hook gets a parent without its spec: %v", hook, parent)
+	}
 	switch at(parent, "spec", "mood") {
 	case "fails":
 		return "", errors.New("the hook fails")

@@ -115,14 +115,14 @@ func (h *history) crowd() {
 	text := ""
 	elsewhere := func(name string) kube.Key { return kube.Key{Namespace: operatortest.Elsewhere, Name: name} }
 	child := func(r kube.Resource, more string) operatortest.Member {
-		return operatortest.Member{Resource: r, Delays: h.finalizes, Body: func(name string) string {
+		return operatortest.Member{Resource: r, Delays: r == secrets && h.finalizes, Body: func(name string) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"labels":{"controller-uid":"none"}}%s}`,
 				r.APIVersion(), r.Kind, name, more)
 		}}
 	}
 	h.UseCrowd(operatortest.Crowd{
 		Kinds: []operatortest.Member{
-			{Resource: things, Delays: h.selects, Body: func(name string) string {
+			{Resource: things, Body: func(name string) string {
 				return h.Body(name, operatortest.Pick(h.History, h.spec(name, "1"), h.spec(name, "1", "x")))
 			}},
 			child(configMaps, ""),

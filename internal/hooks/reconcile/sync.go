@@ -47,9 +47,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if !selected && !held {
 		return controller.Gone, nil
 	}
-	if r.Spec.Paused || conditions.IsPaused(parent.Annotations) {
-		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, parent), nil,
-			apply.Report{Held: "is paused: its hook is not called"})
+	if r.paused(ctx, parent) {
 		return controller.Wait(r.Resync), nil
 	}
 	if wait := r.holdBack(parent); wait > 0 {
@@ -81,6 +79,16 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		r.announcer(parent).Event(events.Warning, "SyncError", err.Error(), nil)
 	}
 	return controller.Done, err
+}
+
+// paused says whether no hook is called for a parent, and tells who plans it.
+func (r *reconciler) paused(ctx context.Context, parent *Object) bool {
+	if !r.Spec.Paused && !conditions.IsPaused(parent.Annotations) {
+		return false
+	}
+	apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, parent), nil,
+		apply.Report{Held: "is paused: its hook is not called"})
+	return true
 }
 
 // tellTooLarge records an Event about a parent that is too large to be held.
@@ -142,13 +150,41 @@ func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (
 		return 0, err
 	}
 	defer room.Leave()
-	wait, err := r.sync(room.WithRoom(ctx), parent, selected)
+	ctx = room.WithRoom(ctx)
+	if parent, err = r.whole(ctx, parent); err != nil || parent == nil {
+		return 0, err
+	}
+	if r.paused(ctx, parent) {
+		return r.Resync, nil
+	}
+	wait, err := r.sync(ctx, parent, selected)
 	r.statuses.change(parent, func(w *written) {
 		if w.memory = room.Taken(); err == nil {
 			w.squeezed = squeezed
 		}
 	})
 	return wait, err
+}
+
+// largestObject is the most that a server stores of an object: etcd takes requests of 1.5 MiB.
+const largestObject = 1536 << 10
+
+// whole returns a parent as its hook gets it; nil: the parent is gone. The mirror may hold nothing but the finalizers
+// of a parent that is being deleted, and a hook cleans up by the spec: the server is asked.
+func (r *reconciler) whole(ctx context.Context, parent *Object) (*Object, error) {
+	if !parent.Deleting() || !r.objects.Bare(parent.Key()) {
+		return parent, nil
+	}
+	room := call.RoomOf(ctx)
+	if err := room.Take(largestObject); err != nil {
+		return nil, err
+	}
+	read, ok, err := r.parents.Read(ctx, parent)
+	if err != nil || !ok {
+		return nil, err
+	}
+	room.Give(largestObject)
+	return read, room.Take(copies * int64(len(read.Body)+len(read.Status)+len(read.Rest)))
 }
 
 // sync calls the hook for a parent and does what it answers. It returns when to do so again without a change; 0:
@@ -224,13 +260,14 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 
 // squeeze returns an error for a parent that is to be left alone because its namespace takes too much memory. A change
 // of the parent may make that less, and is applied once to the children that there are, which are read for it: version
-// is what has been applied then, "" in a namespace that is within its budget.
+// is what has been applied then, "" in a namespace that is within its budget. The deletion of the parent makes it less
+// in any case.
 func (r *reconciler) squeeze(parent *Object) (version string, err error) {
 	var shed *cache.ShedError
 	for i := range r.kinds {
 		shed = cmp.Or(shed, r.kinds[i].mirror.OverBudget(parent.Namespace))
 	}
-	if shed == nil {
+	if shed == nil || parent.Deleting() {
 		return "", nil
 	}
 	if version = parent.ResourceVersion; parent.Generation > 0 {

@@ -90,7 +90,7 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 		return false, nil
 	}
 	_, err = s.patch(ctx, object, kube.MergePatch, patch, "status")
-	if kube.IsNotFound(err) && s.there(ctx, m) {
+	if kube.IsNotFound(err) && s.there(ctx, object) {
 		return false, fmt.Errorf("write the status of %s %s: its definition has no status subresource; run `skiff "+
 			"crds install`", s.resource, m.Key())
 	}
@@ -131,11 +131,21 @@ func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, status func(gen
 	return err
 }
 
-// there asks the server for an object. Of a status that it has no subresource for, it says that the object is not
-// found (seen on v1.36).
-func (s *Statuses[T]) there(ctx context.Context, m *kube.Meta) bool {
-	live := s.blank()
-	return s.client.Get(ctx, s.resource, m.Key(), live) == nil && live.ObjectMeta().UID == m.UID
+// there says whether the server has an object. Of a status that it has no subresource for, it says that the object is
+// not found (seen on v1.36).
+func (s *Statuses[T]) there(ctx context.Context, object T) bool {
+	_, ok, err := s.Read(ctx, object)
+	return ok && err == nil
+}
+
+// Read returns an object as the server has it; false: it is gone, or another one has its name.
+func (s *Statuses[T]) Read(ctx context.Context, object T) (T, bool, error) {
+	live, m := s.blank(), object.ObjectMeta()
+	err := s.client.Get(ctx, s.resource, m.Key(), live)
+	if kube.IsNotFound(err) {
+		return live, false, nil
+	}
+	return live, err == nil && live.ObjectMeta().UID == m.UID, err
 }
 
 // statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are

@@ -233,6 +233,14 @@ func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
 	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known && !key.bare
 }
 
+// Bare says that an object is held without its spec, because it is being deleted and there is no room for more.
+func (s *Store[T]) Bare(k kube.Key) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f := s.formLocked(k)
+	return f.bare()
+}
+
 // Reported notes that the status of an object that is not held says so. It is forgotten when the object is held again.
 func (s *Store[T]) Reported(k kube.Key, uid string) {
 	s.mu.Lock()

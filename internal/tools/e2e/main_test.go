@@ -50,7 +50,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := 0
+	if *listFlag == "" {
+		code = m.Run()
+	} else if code, err = runList(m, *listFlag); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
 	if suite.cluster != nil {
 		leaks, err := Leaks(suite.cluster.Dir)
 		if err != nil || len(leaks) > 0 {

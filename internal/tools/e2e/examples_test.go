@@ -51,6 +51,7 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	}
 
 	s.Kubectl("scale", "webserver/web", "--replicas=2")
+	service := s.Service("web-service").UID()
 	s.Kubectl("delete", "service", "web-service")
 	s.Kubectl("label", "pod", "cache-1", "app.kubernetes.io/managed-by-")
 	// kwok is quick: kubectl would take the new pod for the old one and wait for ever
@@ -58,6 +59,7 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	s.waitText([]string{"restarted by RestartTrigger predixy: pod cache-0 replaced"}, "events", "--for",
 		"deployment/predixy")
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
+	s.waitReplaced(freed, s.servicePath("web-service"), service)
 	s.waitChildren("web", "nginx:1.23.1", 2)
 	s.Kubectl("scale", "redis/cache", "--replicas=2")
 	s.waitRedis("cache", "redis:7-alpine", 2)

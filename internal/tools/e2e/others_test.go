@@ -91,7 +91,7 @@ func testOurFieldsAreRestored(s *Scope, _ *Skiff) {
 }
 
 // restoresNodePort gives the Service of the WebServer owned another node port and waits until it has its own again. It
-// is false where the server, and nobody else, holds the port that was given up: see limit.
+// is false where the server, and nobody else, holds the port that was given up: see freed.
 func (s *Scope) restoresNodePort(port int) bool {
 	s.Helper()
 	has := func(o Object) bool { return o.Int("spec", "ports", "0", "nodePort") == port }

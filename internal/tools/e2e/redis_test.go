@@ -174,7 +174,7 @@ func testRedisPodsComeBack(s *Scope, _ *Skiff) {
 	} {
 		before := s.get(s.podPath("healed-1")).UID()
 		end()
-		s.waitReplaced(s.podPath("healed-1"), before)
+		s.waitReplaced(limit, s.podPath("healed-1"), before)
 		s.waitMembers("healed", 3)
 	}
 	if shown := watch.Log(); strings.Count(shown, "2False") < 3 || strings.Contains(shown, "2True") {

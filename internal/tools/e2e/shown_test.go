@@ -127,6 +127,7 @@ func testWebServerIsPaused(s *Scope, _ *Skiff) {
 		return d.Int("spec", "replicas") == 1 && s.Service("paused-service") == nil, d.String()
 	})
 	s.Kubectl("annotate", "webserver/paused", "skiff.dev/paused-")
+	s.waitReplaced(freed, s.servicePath("paused-service"), "") // with the port that it had
 	s.waitChildren("paused", "nginx:1.23.1", 3)
 	s.waitCondition("paused", "Ready", "True")
 	s.waitCondition("paused", "Paused", "False")

@@ -12,10 +12,13 @@ import (
 
 // limit bounds how long the cluster may take to become what was asked for. On an idle machine it takes one or two
 // seconds. It is not a promise of skiff's, which a test measures where there is one: it only ends what will never
-// happen, so it is long enough for a machine that is busy with something else. And kube-apiserver v1.36 now and then
-// does not free a node port that a Service has given up while others are allocated ("may have leaked" in its log): its
-// repair loop frees it up to nine minutes later, and skiff asks for it once a minute.
-const limit = 11 * time.Minute
+// happen, so it is long enough for a machine that is busy with something else. What kubectl waits for has the same.
+const limit = 4 * time.Minute
+
+// freed bounds how long a Service may take to have a node port that another one has given up. kube-apiserver v1.36 now
+// and then does not free it while others are allocated ("may have leaked" in its log): its repair loop does up to nine
+// minutes later, and skiff asks for it once a minute.
+const freed = 11 * time.Minute
 
 // startSkiff runs skiff as the operator until the test is over, and returns when /readyz says 200.
 func startSkiff(t testing.TB, s *Scope, extra ...string) *Skiff {
@@ -135,8 +138,13 @@ func (s *Scope) waitObserved(name string) Object {
 // waitCondition returns when the condition has the status, for the present generation.
 func (s *Scope) waitCondition(name, condition, status string) Object {
 	s.Helper()
+	return s.waitConditionWithin(limit, name, condition, status)
+}
+
+func (s *Scope) waitConditionWithin(within time.Duration, name, condition, status string) Object {
+	s.Helper()
 	var c Object
-	Eventually(s, limit, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
+	Eventually(s, within, fmt.Sprintf("%s has %s=%s", name, condition, status), func() (bool, string) {
 		ws := s.WebServer(name)
 		c = ws.Condition(condition)
 		return c.Str("status") == status && c.Int("observedGeneration") == ws.Int("metadata", "generation"),

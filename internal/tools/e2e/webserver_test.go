@@ -115,21 +115,21 @@ func testDeletedChildrenComeBack(s *Scope, _ *Skiff) {
 	for range 3 { // more than once: the second time meets caches that have seen the first
 		svc := s.Service("healed-service").UID()
 		s.Kubectl("delete", "service", "healed-service")
-		s.waitReplaced(s.servicePath("healed-service"), svc)
+		s.waitReplaced(freed, s.servicePath("healed-service"), svc)
 		if got := s.Service("healed-service").Int("spec", "ports", "0", "nodePort"); got != 30020 {
 			s.Errorf("the new Service has nodePort %d, want the declared 30020", got)
 		}
 		d := s.Deployment("healed").UID()
 		s.Kubectl("delete", "deployment", "healed")
-		s.waitReplaced(s.deploymentPath("healed"), d)
+		s.waitReplaced(limit, s.deploymentPath("healed"), d)
 		s.waitChildren("healed", "nginx:1.23.1", 2)
 	}
 }
 
 // waitReplaced returns when an object of another uid is at the path.
-func (s *Scope) waitReplaced(path, uid string) {
+func (s *Scope) waitReplaced(within time.Duration, path, uid string) {
 	s.Helper()
-	Eventually(s, limit, path+" is made again", func() (bool, string) {
+	Eventually(s, within, path+" is made again", func() (bool, string) {
 		now := s.get(path).UID()
 		return now != "" && now != uid, now
 	})
@@ -145,7 +145,7 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 			s.WebServer("kept").Int("status", "nodePort"))
 	}
 	s.Kubectl("delete", "service", "kept-service")
-	s.waitReplaced(s.servicePath("kept-service"), svc.UID())
+	s.waitReplaced(freed, s.servicePath("kept-service"), svc.UID())
 	if got := s.Service("kept-service").Int("spec", "ports", "0", "nodePort"); got != port {
 		s.Errorf("the new Service has nodePort %d, the old one had %d", got, port)
 	}
@@ -161,7 +161,7 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 	}
 	start := time.Now()
 	s.Kubectl("delete", "ws", "kept", "--timeout=4m")
-	s.waitCondition("rival", "Ready", "True")
+	s.waitConditionWithin(freed, "rival", "Ready", "True")
 	if n := len(s.skiffRequests(start, func(r Request) bool {
 		return r.Namespace == s.NS &&
 			r.Name == "rival-service" && r.Code >= 400

@@ -39,7 +39,7 @@ var lasting = map[string]int{
 	"TestRedis":                                            60,
 	"TestRedisPodsThatEndAtOnce":                           60,
 	"TestRestartTrigger":                                   60,
-	"TestWebServer":                                        130, // node ports that the server does not free are waited for
+	"TestWebServer":                                        130, // node ports that are not freed
 }
 
 // usual is what any other test takes, in seconds. A part tells how long a test took that has told or more.

@@ -194,7 +194,7 @@ var advices = map[string]struct {
 			}
 		},
 		printed: func(a *adviser) func() string { return a.status },
-		advice: "! over budget: namespace default: .*: delete some or make them smaller, or raise " +
+		advice: "! over budget: namespace default: .*; delete some or make them smaller, or raise " +
 			"(--mirror-memory-mib)",
 		follow: func(a *adviser, m []string) { a.start(m[1], "100") },
 		then:   "webserver ok\n(.*[^!].*\n)*    webservers.skiff.dev: streaming, 15 objects",

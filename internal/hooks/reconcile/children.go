@@ -205,7 +205,7 @@ func admitRequest(ctx context.Context, children map[kube.Resource]map[kube.Key]*
 func (r *reconciler) adopt(ctx context.Context, owner apply.Owner, selector labels.Requirements) error {
 	for _, k := range r.kinds {
 		orphans, err := k.orphans(owner.Namespace, selector)
-		if cache.AsShed(err) != nil {
+		if cache.Unheld(err) != nil {
 			continue // which there are is not known
 		}
 		if err != nil {

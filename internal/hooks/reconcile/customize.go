@@ -145,7 +145,7 @@ func (r *related) read(parent kube.Key, a *asked, resource kube.Resource) ([]*Ob
 				of.Labels = nil
 			}
 			if of.Matches(o.Key, o.Labels, labels[o.Key.Namespace]) {
-				return nil, fmt.Errorf("read related %s: %s", resource, o.Message)
+				return nil, fmt.Errorf("read related %s: %s", resource, o.Problem.Note())
 			}
 		}
 		for _, o := range objects {
@@ -198,9 +198,9 @@ func (r *related) candidates(parent kube.Key, resource kube.Resource, rule *wire
 	case err == nil:
 		r.wait(k, parent, false)
 		return objects, large, nil
-	case errors.Is(err, cache.ErrNotSynced) && !kube.IsForbidden(err) && !kube.IsNotFound(err):
+	case cache.Unserved(err, cache.NotSynced) != nil && !kube.IsForbidden(err) && !kube.IsNotFound(err):
 		return nil, nil, fmt.Errorf("%w: %s", errUnlisted, resource)
 	}
-	// Not a ShedError: the controller would wait for its own mirrors.
+	// Without the NotServed: the controller would wait for its own mirrors.
 	return nil, nil, fmt.Errorf("read related %s: %v", resource, err)
 }

@@ -151,8 +151,8 @@ func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, rep
 		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, about.Object), nil, apply.Report{LeftOut: notes})
 	}
 	for _, child := range report.All() {
-		shed := cache.AsShed(child.Unheld)
-		if shed == nil || cache.AsShed(child.Err) == nil {
+		shed := cache.Unheld(child.Unheld)
+		if shed == nil || cache.Unheld(child.Err) == nil {
 			o.err = errors.Join(o.err, child.Err)
 		}
 		o.wait = apply.Earlier(o.wait, child.Wait)
@@ -165,7 +165,7 @@ func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, rep
 			o.contested, o.pause = append(o.contested, note), max(o.pause, child.Wait)
 		}
 		if shed != nil && shed.Reason == cache.TooLarge {
-			note := shed.Message + "; until then it is read from the server each time"
+			note := shed.Note() + "; until then it is read from the server each time"
 			about.Event(events.Warning, shed.Reason, note, &child)
 			large = append(large, note)
 		}

@@ -93,14 +93,14 @@ func (r *reconciler) paused(ctx context.Context, parent *Object) bool {
 
 // tellTooLarge records an Event about a parent that is too large to be held.
 func (r *reconciler) tellTooLarge(key kube.Key, err error) {
-	shed := cache.AsShed(err)
+	shed := cache.Unheld(err)
 	known, ok := r.objects.Shed(key)
 	if shed == nil || shed.Reason != cache.TooLarge || !ok {
 		return
 	}
 	parent := new(Object)
 	parent.Name, parent.Namespace, parent.UID = key.Name, key.Namespace, known.UID
-	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Message+"; until then nothing is done for it", nil)
+	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Note()+"; until then nothing is done for it", nil)
 }
 
 // holdBack returns how long a parent whose runs never come to rest has to wait.
@@ -263,7 +263,7 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 // is what has been applied then, "" in a namespace that is within its budget. The deletion of the parent makes it less
 // in any case.
 func (r *reconciler) squeeze(parent *Object) (version string, err error) {
-	var shed *cache.ShedError
+	var shed *cache.NotServed
 	for i := range r.kinds {
 		shed = cmp.Or(shed, r.kinds[i].mirror.OverBudget(parent.Namespace))
 	}
@@ -276,7 +276,7 @@ func (r *reconciler) squeeze(parent *Object) (version string, err error) {
 	if w := r.statuses.Get(parent.Key()); w.uid == parent.UID && w.squeezed == version {
 		return version, shed
 	}
-	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Message, nil)
+	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Note(), nil)
 	return version, nil
 }
 

@@ -175,7 +175,7 @@ func BenchmarkACycleSearchAmong200TriggersThatSetOffEachOther(b *testing.B) {
 func TestATriggerThatIsTooLargeDoesNotHideThoseOfItsNamespace(t *testing.T) {
 	f := finderOf(t, nil, watching("ours", "a", specFor("x", "web")), watching("ours", "b", specFor("x", "web")),
 		watching("ours", "large", specFor(strings.Repeat("x", 100<<10), "web")))
-	if _, _, err := f.triggers.Get(kube.Key{Namespace: "ours", Name: "large"}); cache.AsShed(err) == nil {
+	if _, _, err := f.triggers.Get(kube.Key{Namespace: "ours", Name: "large"}); cache.Unheld(err) == nil {
 		t.Fatalf("the large one: %v", err)
 	}
 	if keys := f.forPod(somePod("ours", "web")); len(keys) != 2 {

@@ -105,7 +105,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 	}
 	rl.raise(r.floors)
 	found, err := r.find.selected(rl)
-	if errors.Is(err, cache.ErrOutOfScope) {
+	if cache.Unserved(err, cache.OutOfScope) != nil {
 		d := stop(r.t.Status.State, noSource(rl.namespace, err))
 		return d, r.report(ctx, &d)
 	}

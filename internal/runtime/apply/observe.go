@@ -125,7 +125,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 // look takes what is known of a child without a request. True: the server has to be asked.
 func (c *child) look() (ask bool) {
 	live, ask, err := c.known()
-	if cache.AsShed(err) != nil {
+	if cache.Unheld(err) != nil {
 		return c.lookUncached(err)
 	}
 	if c.err = err; err != nil || ask {

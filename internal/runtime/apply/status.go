@@ -111,7 +111,7 @@ func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, pat
 }
 
 // WriteShed writes the fields that status returns for a generation in the status of an object that the mirror does not
-// hold (see cache.ShedError), once as long as that is so. All else in the status stays as it is, and is not read.
+// hold (see cache.NotServed), once as long as that is so. All else in the status stays as it is, and is not read.
 func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, status func(generation int64) any) error {
 	s.Forget(k)
 	shed, known := s.mirror.Shed(k)

@@ -52,10 +52,10 @@ func (a *application) plan(all []*child, r *Report) [][]step {
 				unseen, c.err = cmp.Or(unseen, c.err), nil
 			}
 		}
-		if unseen != nil && (!a.teardown || cache.AsShed(unseen) == nil) {
+		if unseen != nil && (!a.teardown || cache.Unheld(unseen) == nil) {
 			r.Err = errors.Join(r.Err, unseen)
 		}
-		if unseen != nil && cache.AsShed(unseen) == nil {
+		if unseen != nil && cache.Unheld(unseen) == nil {
 			continue
 		}
 		steps[i] = kind.strategy.plan(children, time.Now())

@@ -10,7 +10,7 @@ import (
 )
 
 // This file is about children that exist and that the cache does not hold, because they, or all of their namespace,
-// take too much memory (cache.ShedError). A change of their owner is what makes them smaller, so it must reach them.
+// take too much memory (cache.NotServed). A change of their owner is what makes them smaller, so it must reach them.
 
 // maxUnheld is how many children of an owner are read from the server because the cache does not hold them: more would
 // be a request each, whenever something of them changes.
@@ -43,7 +43,7 @@ func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
 	n := 0
 	for _, c := range ask {
 		if c.unheld != nil {
-			bytes += cache.AsShed(c.unheld).Size
+			bytes += cache.Unheld(c.unheld).Size
 			n++
 		}
 	}
@@ -73,7 +73,7 @@ func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
 
 // overBudget says that the namespace of a child that was read takes too much memory: nothing is created there.
 func (c *child) overBudget() bool {
-	shed := cache.AsShed(c.unheld)
+	shed := cache.Unheld(c.unheld)
 	return shed != nil && shed.Reason == cache.OverBudget
 }
 
@@ -94,7 +94,7 @@ func lostUncached(all []*child) []*child {
 
 // applyUncached applies what is declared to a child that the cache does not hold, if there is one of ours: once for
 // each generation of the owner, because nothing shows whether it is needed. It reads the child's metadata alone, and
-// compares nothing: the child may be as large as the server takes. Its result always has the ShedError.
+// compares nothing: the child may be as large as the server takes. Its result always has the NotServed.
 func (c *child) applyUncached(ctx context.Context) error {
 	m := new(managed)
 	err := c.client.Get(ctx, c.kind.resource, c.key, m)
@@ -139,7 +139,7 @@ func (a *application) triedFor(all []*child) int64 {
 		case c.want == nil || c.kind.template != nil:
 		case c.uncached:
 			generation = a.owner.Generation
-		case cache.AsShed(c.err) != nil:
+		case cache.Unheld(c.err) != nil:
 			return 0
 		}
 	}

@@ -23,7 +23,7 @@ func (s *Store[T]) Assume(text kube.Raw) error {
 	}
 	s.mu.RUnlock()
 	if !synced {
-		return s.readError("assume", m.Key().String(), ErrOutOfScope)
+		return s.readError("assume", m.Key().String(), s.outOfScope(m.Key()))
 	}
 	s.put(sc, obj, kube.Part{Size: len(text)}, kube.Added, rv)
 	return nil

@@ -47,7 +47,7 @@ type Options struct {
 	// than the lifetime that the server was asked for, which works without bookmarks (servers do not promise any).
 	WatchIdleTimeout time.Duration
 	// MaxBytes is how much memory the objects may take, about. Where there is more, the namespace that takes most is
-	// shed: reads about its objects are a ShedError until they fit. 0: a third of the process's memory limit.
+	// shed: reads about its objects are not served until they fit. 0: a third of the process's memory limit.
 	MaxBytes int64
 	// MaxObjectBytes is how much memory one object may take, about. A larger one is shed alone. 0: any.
 	MaxObjectBytes int64

@@ -18,7 +18,7 @@ const (
 	Appeared ChangeType = iota + 1
 	Updated
 	Gone // gone from the mirror: deleted, or no longer selected
-	// Shed: it exists, and is not in the mirror, because there is no room for it (see ShedError). Of an object that is
+	// Shed: it exists, and is not in the mirror, because there is no room for it (see NotServed). Of an object that is
 	// too large itself, each change comes as this.
 	Shed
 )

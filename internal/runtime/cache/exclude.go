@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -280,7 +281,7 @@ func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
 func (s *Store[T]) readmittedLocked(trials map[string]bool) (namespaces []string) {
 	for namespace := range trials {
 		if sh := s.shed[namespace]; sh != nil && sh.whole && sh.back.trial {
-			sh.whole, sh.why = false, ""
+			sh.whole, sh.why = false, health.Problem{}
 			sh.back.trial, sh.back.at = false, time.Now()
 			s.account.try(namespace, false)
 			namespaces = append(namespaces, namespace)

@@ -331,7 +331,7 @@ func TestAnObjectThatWasSkimmedIsNeverMissing(t *testing.T) {
 	heard := ""
 	s.OnChange(func(c Change[*pod]) {
 		heard = c.Type.String()
-		if _, ok, err := s.Get(k); !ok && AsShed(err) == nil {
+		if _, ok, err := s.Get(k); !ok && Unheld(err) == nil {
 			t.Errorf("%s: it is missing: %v", heard, err)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -93,11 +94,11 @@ func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	return out, nil
 }
 
-// withoutKeysLocked returns a ShedError where there are objects of a namespace of which not even the key is known, or
+// withoutKeysLocked returns an error where there are objects of a namespace of which not even the key is known, or
 // which are not held although they are not too large; else nil.
 func (s *Store[T]) withoutKeysLocked(namespace string) error {
 	if sh := s.shed[namespace]; sh != nil && (sh.whole || sh.keys.more > 0) {
-		return s.shedErrorLocked(kube.Key{Namespace: namespace})
+		return s.unheldLocked(kube.Key{Namespace: namespace})
 	}
 	return nil
 }
@@ -119,25 +120,25 @@ func (s *Store[T]) headsLocked(namespace string) (out []T) {
 }
 
 // OverBudget returns why a namespace is shed; nil: it is not.
-func (s *Store[T]) OverBudget(namespace string) *ShedError {
+func (s *Store[T]) OverBudget(namespace string) *NotServed {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if !s.wholeLocked(namespace) {
 		return nil
 	}
-	return s.shedErrorLocked(kube.Key{Namespace: namespace})
+	return s.unheldLocked(kube.Key{Namespace: namespace})
 }
 
 // Large is an object that is too large to be held.
 type Large struct {
 	Key     kube.Key
 	Labels  kube.Labels
-	Known   bool   // Labels are known
-	Message string // what it takes, and what to do
+	Known   bool           // Labels are known
+	Problem health.Problem // what it takes, and what to do
 }
 
-// ListKnown is List where objects may be too large to be held: these it names. A ShedError is about a namespace that
-// is shed, also where all are asked for.
+// ListKnown is List where objects may be too large to be held: these it names. A namespace that is over its budget
+// makes an error, also where all namespaces are asked for.
 func (s *Store[T]) ListKnown(namespace string) (held []T, large []Large, err error) {
 	held, large, err = s.collectKnown(namespace)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *Store[T]) collectKnown(namespace string) (held []T, large []Large, err 
 			if !key.large || key.bare {
 				continue
 			}
-			one := Large{Key: k, Known: key.head != nil, Message: s.tooLarge(k, key)}
+			one := Large{Key: k, Known: key.head != nil, Problem: s.tooLarge(k, key)}
 			if one.Known {
 				one.Labels = key.head.Labels
 			}

@@ -56,7 +56,7 @@ func TestOfAnObjectThatIsTooLargeTheMetadataIsKnown(t *testing.T) {
 		}
 		held, large, err := store.ListKnown("big")
 		if err != nil || len(held) != 1 || len(large) != 2 || large[0].Known || !large[1].Known ||
-			!strings.Contains(large[1].Message, "one object may take 256 KiB") {
+			!strings.Contains(large[1].Problem.Public, "one object may take 256 KiB") {
 			t.Errorf("listed: %v, %+v, %v", held, large, err)
 		}
 		if _, ok := store.Head(kube.Key{Namespace: "big", Name: "labels"}); ok {

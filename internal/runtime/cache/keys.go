@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -162,12 +163,12 @@ func stub[T kube.Object](k kube.Key, key shedKey) T {
 // ShedNamespace is what a mirror does not hold of a namespace.
 type ShedNamespace struct {
 	Namespace string
-	Whole     bool   // none of its objects is held; else those are too large that are not
-	Objects   int    // that are not held
-	Bytes     int64  // what they would take, about
-	Largest   string // the largest of them, as far as is known
-	Most      int64  // what that would take
-	Message   string // what takes how much, and what to do
+	Whole     bool           // none of its objects is held; else those are too large that are not
+	Objects   int            // that are not held
+	Bytes     int64          // what they would take, about
+	Largest   string         // the largest of them, as far as is known
+	Most      int64          // what that would take
+	Problem   health.Problem // what takes how much, and what to do
 }
 
 // Sheds returns what is not held, by namespace, those first that would take most.
@@ -181,7 +182,7 @@ func (s *Store[T]) Sheds() []ShedNamespace {
 		}
 		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(),
 			Bytes:   sh.keys.size + sh.keys.beyond,
-			Message: s.shedErrorLocked(kube.Key{Namespace: namespace}).Message}
+			Problem: s.unheldLocked(kube.Key{Namespace: namespace}).Problem}
 		for name, key := range sh.keys.byName {
 			if key.size > one.Most || key.size == one.Most && name < one.Largest {
 				one.Largest, one.Most = name, key.size

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,8 +52,8 @@ func TestOneUndecodableItemDoesNotKeepTheRestFromSyncing(t *testing.T) {
 			t.Errorf("state %+v, want 99 objects, synced, 1 undecodable", m.state())
 		}
 		_, _, err := m.Get(kube.Key{Namespace: "default", Name: "bad"})
-		if !errors.Is(err, ErrUndecodable) {
-			t.Errorf("get of the undecodable object: %v, want ErrUndecodable, not a silent absence", err)
+		if Unserved(err, Undecodable) == nil {
+			t.Errorf("get of the undecodable object: %v, want Undecodable, not a silent absence", err)
 		}
 		if q := m.Quarantined(); len(q) != 1 || q[0].Key.Name != "bad" {
 			t.Errorf("quarantine holds %v", q)

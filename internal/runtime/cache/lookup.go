@@ -7,7 +7,7 @@ import (
 )
 
 // ByIndex returns the objects with a value in an index, in key order: of one namespace, or of the whole mirror where
-// namespace is "". The error is ErrNotSynced, ErrOutOfScope, ErrNoIndex or a ShedError.
+// namespace is "". The error is a NotServed or ErrNoIndex.
 func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
 	return s.byIndex(name, namespace, value, true)
 }
@@ -17,7 +17,7 @@ func (s *Store[T]) HeldByIndex(name, namespace, value string) ([]T, error) {
 	return s.byIndex(name, namespace, value, false)
 }
 
-// byIndex is ByIndex; all says that an object that is not held makes a ShedError.
+// byIndex is ByIndex; all says that an object that is not held makes an error.
 func (s *Store[T]) byIndex(name, namespace, value string, all bool) ([]T, error) {
 	out, err := s.lookUp(name, namespace, value, all)
 	if err != nil {
@@ -68,16 +68,16 @@ func (s *Store[T]) indexedLocked(name, namespace, value string, all bool) ([]*en
 	return set, nil
 }
 
-// withheldLocked returns a ShedError where objects that are not held may have a value in an index. An index over the
+// withheldLocked returns an error where objects that are not held may have a value in an index. An index over the
 // whole mirror leaves out what is shed, but for owners, of which there is one for all namespaces.
 func (s *Store[T]) withheldLocked(name, namespace, value string) error {
-	var e *ShedError
+	var e *NotServed
 	switch {
 	case len(s.shed) == 0:
 	case name == ownerIndex:
 		e = s.ownsShedLocked(namespace, value)
 	case namespace != "" || s.o.Resource.ClusterScoped:
-		e = s.shedErrorLocked(kube.Key{Namespace: namespace})
+		e = s.unheldLocked(kube.Key{Namespace: namespace})
 	}
 	if e == nil {
 		return nil
@@ -86,7 +86,7 @@ func (s *Store[T]) withheldLocked(name, namespace, value string) error {
 }
 
 // ByOwner returns the objects that have an owner reference to uid, in key order: of one namespace, or of the whole
-// mirror where namespace is "", for an owner that is cluster-scoped. The error is ErrNotSynced or ErrOutOfScope.
+// mirror where namespace is "", for an owner that is cluster-scoped. The error is a NotServed.
 func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
 	return s.ByIndex(ownerIndex, namespace, uid)
 }
@@ -105,7 +105,7 @@ func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
 // readableLocked returns nil when a namespace is synced; where namespace is "", the whole mirror.
 func (s *Store[T]) readableLocked(namespace string) error {
 	if namespace != "" && s.scopeLocked(namespace) == nil {
-		return ErrOutOfScope
+		return s.outOfScope(kube.Key{Namespace: namespace})
 	}
 	for _, sc := range s.scopes {
 		if !sc.Synced && (namespace == "" || sc.covers(namespace)) {

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -37,22 +36,22 @@ func TestAReadOfWhatIsNotMirroredIsAnErrorAndSendsNothing(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, endMark("5")))
 		kind := New[*pod](Options{Resource: pods, Client: s.client}) // declared, and not run
 		key := kube.Key{Namespace: "b", Name: "x"}
-		if _, _, err := kind.Get(key); !errors.Is(err, ErrNotSynced) {
-			t.Errorf("get: %v, want %v", err, ErrNotSynced)
+		if _, _, err := kind.Get(key); Unserved(err, NotSynced) == nil {
+			t.Errorf("get: %v, want %v", err, NotSynced)
 		}
-		if _, err := kind.List(""); !errors.Is(err, ErrNotSynced) {
-			t.Errorf("list: %v, want %v", err, ErrNotSynced)
+		if _, err := kind.List(""); Unserved(err, NotSynced) == nil {
+			t.Errorf("list: %v, want %v", err, NotSynced)
 		}
-		if _, err := kind.ByOwner("", "u"); !errors.Is(err, ErrNotSynced) {
-			t.Errorf("by owner: %v, want %v", err, ErrNotSynced)
+		if _, err := kind.ByOwner("", "u"); Unserved(err, NotSynced) == nil {
+			t.Errorf("by owner: %v, want %v", err, NotSynced)
 		}
 		if n := len(s.seen()); n != 0 {
 			t.Errorf("reads sent %d requests", n)
 		}
 		m := startMirror(t, s, Options{Namespaces: []string{"a"}})
-		if _, _, err := m.Get(key); !errors.Is(err, ErrOutOfScope) || len(s.seen()) != 1 {
+		if _, _, err := m.Get(key); Unserved(err, OutOfScope) == nil || len(s.seen()) != 1 {
 			t.Errorf("get of another namespace: %v after %d requests, want %v after the one that lists", err,
-				len(s.seen()), ErrOutOfScope)
+				len(s.seen()), OutOfScope)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -108,8 +107,8 @@ func TestNamespacesOfAMirrorComeAndGo(t *testing.T) {
 		s.want("a/one b/one", "ADDED a/one", "ADDED b/one")
 		s.mirrors.Select([]string{"b", "c"})
 		s.want("b/one c/one", "ADDED c/one") // what is in a has not been deleted
-		if _, _, err := s.store.Get(kube.Key{Namespace: "a", Name: "one"}); !errors.Is(err, ErrOutOfScope) {
-			t.Errorf("a namespace that has gone: %v, want ErrOutOfScope", err)
+		if _, _, err := s.store.Get(kube.Key{Namespace: "a", Name: "one"}); Unserved(err, OutOfScope) == nil {
+			t.Errorf("a namespace that has gone: %v, want OutOfScope", err)
 		}
 		s.create("a", "two")
 		s.want("b/one c/one")

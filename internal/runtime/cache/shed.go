@@ -6,44 +6,21 @@ import (
 	"math"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
 // This file is about objects that exist and are not held, because they take more memory than there is for their
 // namespace, or than one object may. They are known by their keys alone: name, uid, version and controller.
 
-// Why an object is not held.
-const (
-	OverBudget = "OverBudget" // its namespace takes more than there is
-	TooLarge   = "TooLarge"   // it is larger than one object may be
-)
-
 // DefaultObjectBytes is how large one object may be in a mirror, by default: a pod template of a hundred containers is
 // a tenth of it, and a hundred objects of that size still fit into a container of 128 MiB.
 const DefaultObjectBytes = 256 << 10
 
-// ShedError is the answer to a read about objects that exist and are not held. Whether an object exists that it is
-// about, and which do, is not known: nothing must be concluded from it.
-type ShedError struct {
-	Resource kube.Resource
-	Key      kube.Key // Name is "" where it is about all objects of a namespace
-	Reason   string   // OverBudget or TooLarge
-	Size     int64    // what the object would take, about; 0: that is not known
-	Message  string   // what takes how much, and what to do
-}
-
-func (e *ShedError) Error() string { return e.Message }
-
-// AsShed returns the ShedError in the chain of err, or nil.
-func AsShed(err error) *ShedError {
-	shed, _ := errors.AsType[*ShedError](err)
-	return shed
-}
-
 // shed is what is known of the objects of a namespace that are not held. Store.mu guards it.
 type shed[T kube.Object] struct {
-	whole bool   // of the namespace no object is held, but those that are being deleted
-	why   string // with the figures of the moment in which it was shed
+	whole bool           // of the namespace no object is held, but those that are being deleted
+	why   health.Problem // with the figures of the moment in which it was shed
 	keys  keys
 	back  readmission
 }
@@ -79,18 +56,19 @@ func (s *Store[T]) maxObject() int64 {
 	return s.o.MaxObjectBytes
 }
 
-// shedErrorLocked is the answer to a read of one object, or of all of a namespace where the name is "".
-func (s *Store[T]) shedErrorLocked(k kube.Key) *ShedError {
+// unheldLocked is the answer to a read of one object that is not held for lack of memory, or of all of a namespace
+// where the name is ""; nil: they are held.
+func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	sh := s.shed[k.Namespace]
 	if sh == nil {
 		return nil
 	}
-	e := &ShedError{Resource: s.o.Resource, Key: k, Reason: OverBudget, Message: sh.why}
+	e := &NotServed{Problem: sh.why, Resource: s.o.Resource, Key: k}
 	key, known := sh.keys.byName[k.Name]
 	e.Size = key.size
 	switch {
 	case known && key.large:
-		e.Reason, e.Message = TooLarge, s.tooLarge(k, key)
+		e.Problem = s.tooLarge(k, key)
 	case sh.whole:
 	case k.Name != "" || len(sh.keys.byName) == 0:
 		return nil
@@ -101,16 +79,17 @@ func (s *Store[T]) shedErrorLocked(k kube.Key) *ShedError {
 				first = name
 			}
 		}
-		one := kube.Key{Namespace: k.Namespace, Name: first}
-		e.Reason, e.Message = TooLarge, s.tooLarge(one, sh.keys.byName[first])
+		e.Problem = s.tooLarge(kube.Key{Namespace: k.Namespace, Name: first}, sh.keys.byName[first])
 	}
 	return e
 }
 
 // tooLarge says what is wrong with an object that is too large, and what to do.
-func (s *Store[T]) tooLarge(k kube.Key, key shedKey) string {
-	return fmt.Sprintf("%s %s takes %s of memory, one object may take %s: make it smaller", s.o.Resource.Kind, k,
-		kib(key.size), kib(s.o.MaxObjectBytes)) + or(s.o.Advice.ObjectBytes)
+func (s *Store[T]) tooLarge(k kube.Key, key shedKey) health.Problem {
+	return health.Problem{Reason: TooLarge, Severity: health.Stalled, Public: fmt.Sprintf(
+		"%s %s takes %s of memory, one object may take %s", s.o.Resource.Kind, k, kib(key.size),
+		kib(s.o.MaxObjectBytes)),
+		Next: "make it smaller" + or(s.o.Advice.ObjectBytes)}
 }
 
 // or adds another thing to do.
@@ -129,14 +108,14 @@ func kib(bytes int64) string {
 }
 
 // ownsShedLocked says whether an object that is not held has an owner of that uid, or may have.
-func (s *Store[T]) ownsShedLocked(namespace, uid string) *ShedError {
-	of := func(namespace string, sh *shed[T]) *ShedError {
+func (s *Store[T]) ownsShedLocked(namespace, uid string) *NotServed {
+	of := func(namespace string, sh *shed[T]) *NotServed {
 		if sh.keys.more > 0 {
-			return s.shedErrorLocked(kube.Key{Namespace: namespace})
+			return s.unheldLocked(kube.Key{Namespace: namespace})
 		}
 		for name, key := range sh.keys.byName {
 			if key.owner.UID == uid {
-				return s.shedErrorLocked(kube.Key{Namespace: namespace, Name: name})
+				return s.unheldLocked(kube.Key{Namespace: namespace, Name: name})
 			}
 		}
 		return nil
@@ -147,7 +126,7 @@ func (s *Store[T]) ownsShedLocked(namespace, uid string) *ShedError {
 			return nil
 		}
 		if sh.whole {
-			return s.shedErrorLocked(kube.Key{Namespace: namespace})
+			return s.unheldLocked(kube.Key{Namespace: namespace})
 		}
 		return of(namespace, sh)
 	}
@@ -186,26 +165,26 @@ func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	s.notify(sc, changes...)
 }
 
-// logShed says that a namespace is shed; why is "" if it was shed before.
-func (s *Store[T]) logShed(namespace, why string) {
-	if why != "" {
-		s.o.Log.Error(errors.New(why), "a namespace is over its memory budget; the others are not affected",
+// logShed says that a namespace is shed; why is nil if it was shed before.
+func (s *Store[T]) logShed(namespace string, why *health.Problem) {
+	if why != nil {
+		s.o.Log.Error(errors.New(why.Note()), "a namespace is over its memory budget; the others are not affected",
 			"resource", s.o.Resource.GroupResource(), "namespace", namespace)
 	}
 }
 
 // letGo is shedNamespace for the content.
-func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Change[T], why string) {
+func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Change[T], why *health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.scopeLocked(namespace) != sc {
-		return nil, ""
+		return nil, nil
 	}
 	return s.shedLocked(namespace, v)
 }
 
-// shedLocked makes keys of the objects of a namespace. why is "" if it was shed before.
-func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why string) {
+// shedLocked makes keys of the objects of a namespace. why is nil if it was shed before.
+func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why *health.Problem) {
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
 	s.account.try(namespace, false)
@@ -215,7 +194,7 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 			sh.back.postpone(time.Now())
 			s.wakeReadmit()
 		}
-		return nil, ""
+		return nil, nil
 	}
 	sh.whole, sh.why = true, s.whyShed(namespace, v)
 	sh.back.begin(time.Now())
@@ -238,7 +217,7 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 		}
 	}
 	s.wakeReadmit()
-	return changes, sh.why
+	return changes, new(sh.why)
 }
 
 // relieve sheds namespaces until all mirrors take no more than they may.
@@ -264,7 +243,7 @@ func (s *Store[T]) wakeReadmit() {
 const maxName = 253
 
 // whyShed says why a namespace is shed, and what to do.
-func (s *Store[T]) whyShed(namespace string, v victim) string {
+func (s *Store[T]) whyShed(namespace string, v victim) health.Problem {
 	of := s.o.Resource.GroupResource()
 	if namespace != "" {
 		of += " of namespace " + namespace
@@ -294,9 +273,10 @@ func (s *Store[T]) whyShed(namespace string, v victim) string {
 	if most > 0 {
 		what += fmt.Sprintf("; the largest is %s with %s", kube.Printable(name, maxName), kib(most))
 	}
-	what += ": delete some or make them smaller" + or(s.o.Advice.MirrorBytes) + "; until then "
+	until := "skiff applies a change of their owners to those that exist, and does nothing else"
 	if s.o.Owners {
-		return what + "skiff leaves them as they are"
+		until = "skiff leaves them as they are"
 	}
-	return what + "skiff applies a change of their owners to those that exist, and does nothing else"
+	return health.Problem{Reason: OverBudget, Severity: health.Stalled, Public: what,
+		Next: "delete some or make them smaller" + or(s.o.Advice.MirrorBytes) + "; until then " + until}
 }

@@ -68,7 +68,7 @@ func withMirrors(t *testing.T, items, events []string, o Options, test func(t *t
 }
 
 func isShed(err error, reason string) bool {
-	e := AsShed(err)
+	e := Unheld(err)
 	return e != nil && e.Reason == reason
 }
 

@@ -97,7 +97,7 @@ func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map
 	for k, want := range model {
 		got, ok, err := s.Get(k)
 		switch {
-		case AsShed(err) != nil:
+		case Unheld(err) != nil:
 		case err != nil || !ok || got.ResourceVersion != want.ResourceVersion || got.UID != want.UID:
 			t.Errorf("%s is %v, %t, %v, want version %s", k, got, ok, err, want.ResourceVersion)
 		}

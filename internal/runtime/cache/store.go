@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -10,19 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-)
-
-var (
-	// ErrNotSynced is the answer to a read before the first list is complete: whether an object exists is not known
-	// yet.
-	ErrNotSynced = errors.New("the cache is not synced")
-	// ErrOutOfScope is the answer to a read of what this mirror does not cover by its options. Waiting does
-	// not help.
-	ErrOutOfScope = errors.New("outside what the cache mirrors")
-	// ErrUndecodable is the answer to a read of an object that exists, but of which no version that fits the
-	// declared struct has come yet.
-	ErrUndecodable = errors.New("the object does not decode")
 )
 
 // Store is the read side of a mirror.
@@ -61,15 +49,15 @@ type Store[T kube.Object] struct {
 	check    mutationCheck
 }
 
-// Get returns one object. The error is ErrNotSynced, ErrOutOfScope, ErrUndecodable or a ShedError; false without an
-// error means that the object is not in the mirror: it does not exist, or a selector leaves it out.
+// Get returns one object. The error is a NotServed; false without an error means that the object does not exist, or
+// that a selector leaves it out.
 func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	var none T
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sc := s.scopeLocked(k.Namespace)
 	if sc == nil || s.only != "" && s.only != k.Name {
-		return none, false, s.readError("get", k.String(), ErrOutOfScope)
+		return none, false, s.readError("get", k.String(), s.outOfScope(k))
 	}
 	if !sc.Synced {
 		return none, false, s.readError("get", k.String(), s.notSyncedLocked(sc))
@@ -79,22 +67,23 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 		s.check.verify(obj)
 		return obj, true, nil
 	}
-	if e := s.shedErrorLocked(k); e != nil {
+	if e := s.unheldLocked(k); e != nil {
 		return none, false, s.readError("get", k.String(), e)
 	}
 	if bad := s.bad[k]; bad != nil {
-		return none, false, s.readError("get", k.String(), fmt.Errorf("%w: %w", ErrUndecodable, bad.Err))
+		return none, false, s.readError("get", k.String(),
+			s.notServed(Undecodable, k, "the object does not decode", bad.Err))
 	}
 	return none, false, nil
 }
 
 // List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
-// are the content at one moment. The error is ErrNotSynced, ErrOutOfScope or, of one namespace or of a cluster-scoped
-// resource, a ShedError. An object that has never decoded is missing, and from the list of all namespaces one that is
-// shed; State counts them, Quarantined and Sheds name them.
+// are the content at one moment. The error is a NotServed; for lack of memory only where one namespace is asked for,
+// or the resource is cluster-scoped. An object that has never decoded is missing, and from the list of all namespaces
+// one that is shed; State counts them, Quarantined and Sheds name them.
 func (s *Store[T]) List(namespace string) ([]T, error) {
 	out, err := s.collect(namespace)
-	if namespace != "" && (errors.Is(err, ErrOutOfScope) || AsShed(err) != nil) {
+	if namespace != "" && Unserved(err, OutOfScope, OverBudget, TooLarge) != nil {
 		return nil, s.readError("list", "in "+namespace, err)
 	} else if err != nil {
 		return nil, s.readError("list", "", err)
@@ -116,7 +105,7 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 		return nil, err
 	}
 	if namespace != "" || s.o.Resource.ClusterScoped {
-		if e := s.shedErrorLocked(kube.Key{Namespace: namespace}); e != nil {
+		if e := s.unheldLocked(kube.Key{Namespace: namespace}); e != nil {
 			return nil, e
 		}
 	}
@@ -216,11 +205,20 @@ func (s *Store[T]) scopeLocked(namespace string) *scope {
 	return s.scopes[i]
 }
 
+// notServed is the answer to a read for a reason, with the error behind it.
+func (s *Store[T]) notServed(reason string, k kube.Key, why string, cause error) *NotServed {
+	return &NotServed{Problem: health.Problem{Reason: reason, Public: why}, Resource: s.o.Resource, Key: k,
+		cause: cause}
+}
+
+// outOfScope is the answer to a read that the options of the mirror leave out.
+func (s *Store[T]) outOfScope(k kube.Key) error {
+	return s.notServed(OutOfScope, k, "outside what the cache mirrors", nil)
+}
+
+// notSyncedLocked is the answer to a read of a scope before its first list is complete.
 func (s *Store[T]) notSyncedLocked(sc *scope) error {
-	if sc.Err != nil {
-		return fmt.Errorf("%w: %w", ErrNotSynced, sc.Err)
-	}
-	return ErrNotSynced
+	return s.notServed(NotSynced, kube.Key{Namespace: sc.Namespace}, "the cache is not synced", sc.Err)
 }
 
 func (s *Store[T]) readError(verb, what string, err error) error {

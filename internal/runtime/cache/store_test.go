@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -40,16 +39,16 @@ func TestReadsBeforeTheFirstListAreErrorsThatSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startMirror(t, newServer(t).on(streamedList, status(403, "Forbidden")), Options{})
 		_, found, err := m.Get(kube.Key{Namespace: "default", Name: "a"})
-		if found || !errors.Is(err, ErrNotSynced) || !kube.IsForbidden(err) {
-			t.Errorf("get: %v, %v, want ErrNotSynced because of 403", found, err)
+		if found || Unserved(err, NotSynced) == nil || !kube.IsForbidden(err) {
+			t.Errorf("get: %v, %v, want NotSynced because of 403", found, err)
 		}
-		if _, err := m.List(""); !errors.Is(err, ErrNotSynced) {
+		if _, err := m.List(""); Unserved(err, NotSynced) == nil {
 			t.Errorf("list: %v", err)
 		}
-		if _, err := m.List("default"); !errors.Is(err, ErrNotSynced) {
+		if _, err := m.List("default"); Unserved(err, NotSynced) == nil {
 			t.Errorf("list of a namespace: %v", err)
 		}
-		if _, err := m.ByOwner("", "u"); !errors.Is(err, ErrNotSynced) {
+		if _, err := m.ByOwner("", "u"); Unserved(err, NotSynced) == nil {
 			t.Errorf("by owner: %v", err)
 		}
 	})
@@ -60,10 +59,10 @@ func TestReadsOutsideTheMirrorAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t).on(streamedList, frames(thenHold, endMark("5")))
 		m := startMirror(t, s, Options{Namespaces: []string{"a"}})
-		if _, _, err := m.Get(kube.Key{Namespace: "b", Name: "x"}); !errors.Is(err, ErrOutOfScope) {
+		if _, _, err := m.Get(kube.Key{Namespace: "b", Name: "x"}); Unserved(err, OutOfScope) == nil {
 			t.Errorf("get in another namespace: %v", err)
 		}
-		if _, err := m.List("b"); !errors.Is(err, ErrOutOfScope) {
+		if _, err := m.List("b"); Unserved(err, OutOfScope) == nil {
 			t.Errorf("list of another namespace: %v", err)
 		}
 		if m.Reached("b", "1", time.Now()) {
@@ -73,7 +72,7 @@ func TestReadsOutsideTheMirrorAreErrors(t *testing.T) {
 			t.Errorf("get inside: %v, %v, want absent", found, err)
 		}
 		one := startMirror(t, s, Options{FieldSelector: "metadata.name=x,metadata.namespace!=b"})
-		if _, _, err := one.Get(kube.Key{Namespace: "a", Name: "y"}); !errors.Is(err, ErrOutOfScope) {
+		if _, _, err := one.Get(kube.Key{Namespace: "a", Name: "y"}); Unserved(err, OutOfScope) == nil {
 			t.Errorf("get of another name: %v", err)
 		}
 		if _, _, err := one.Get(kube.Key{Namespace: "a", Name: "x"}); err != nil {

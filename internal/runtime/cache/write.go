@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -23,7 +24,7 @@ func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv st
 // store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed,
 // and why its namespace is shed where it had to be.
 func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (changes []Change[T],
-	why string) {
+	why *health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := obj.ObjectMeta()

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +31,7 @@ func TestAFuncAttachesAMirrorAndDetachesIt(t *testing.T) {
 					func() []kube.Key { return []kube.Key{k} })
 			}
 			all, err := attached.List("")
-			if errors.Is(err, cache.ErrNotSynced) {
+			if cache.Unserved(err, cache.NotSynced) != nil {
 				return Done, nil
 			}
 			seen = len(all)

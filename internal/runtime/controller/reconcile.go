@@ -177,10 +177,10 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	case ctx.Err() != nil:
 		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
 		return stopped
-	case cache.AsShed(err) != nil:
+	case cache.Unheld(err) != nil:
 		rest := c.besideShed(ctx, item, err)
 		if rest == nil {
-			return c.requeueShed(ctx, item, cache.AsShed(err))
+			return c.requeueShed(ctx, item, cache.Unheld(err))
 		}
 		err = rest
 	}

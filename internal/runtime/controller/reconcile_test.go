@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/process"
 	"skiff/internal/testcluster/apiserver"
@@ -573,7 +574,7 @@ func TestErrorsAreClassifiedByTheWholeOfTheirChain(t *testing.T) {
 		{context.Canceled, failing},
 		{&timeoutError{time.Second, context.DeadlineExceeded}, failing},
 		{&process.Panic{Value: status(422)}, failing},
-		{cache.ErrOutOfScope, failing},
+		{&cache.NotServed{Problem: health.Problem{Reason: cache.OutOfScope}}, failing},
 		// One part that is worth another try makes the whole so.
 		{errors.Join(status(422), status(503)), passing},
 		{errors.Join(status(503), plain, status(422)), failing},

@@ -39,7 +39,7 @@ func (s Source) Shed(f func(ctx context.Context, key kube.Key, reason, message s
 }
 
 // IsShed says that a run has found that an object is not held in memory. Nothing follows from what else it has found.
-func IsShed(err error) bool { return cache.AsShed(err) != nil }
+func IsShed(err error) bool { return cache.Unheld(err) != nil }
 
 // paces spaces the writes of the status of objects that are not worked on.
 type paces struct {
@@ -111,7 +111,7 @@ func (p *paces) leave(namespace string) {
 
 // requeueShed is requeue for a run that has found that an object is not held, and nothing else. Nothing was done,
 // nothing is lost, and nothing is to be tried again before it is held: that is an event.
-func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.ShedError) string {
+func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.NotServed) string {
 	wait, ok := time.Duration(0), c.shed != nil
 	if ok {
 		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
@@ -121,7 +121,7 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
-		err := c.reportShed(ctx, item, shed, shed.Message)
+		err := c.reportShed(ctx, item, shed, shed.Note())
 		if err != nil && ctx.Err() != nil {
 			c.queue.Add(item.Key, cutCause)
 			return stopped
@@ -138,8 +138,8 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 }
 
 // reportShed says in the status of an object that it is not worked on.
-func (c *Controller) reportShed(ctx context.Context, item queue.Item, shed *cache.ShedError, message string) error {
-	c.Report(item.Key, &health.Problem{Reason: shed.Reason, Public: shed.Message, Severity: health.Stalled})
+func (c *Controller) reportShed(ctx context.Context, item queue.Item, shed *cache.NotServed, message string) error {
+	c.Report(item.Key, &shed.Problem)
 	counting, writes := kube.CountWrites(ctx, 0)
 	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
 		return Done, c.shed(ctx, key, shed.Reason, message)
@@ -157,8 +157,8 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 	if rest == nil || c.shed == nil {
 		return rest
 	}
-	shed := cache.AsShed(err)
-	message := shed.Message
+	shed := cache.Unheld(err)
+	message := shed.Note()
 	if kube.IsRefused(rest) {
 		message += "; " + kube.Explain(rest)
 	}
@@ -168,9 +168,9 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 	return rest // the status says it at a later try
 }
 
-// notShed returns the errors that are joined in err and are no ShedError; nil: there are none.
+// notShed returns the errors that are joined in err and are about more than memory; nil: there are none.
 func notShed(err error) error {
-	if cache.AsShed(err) == nil {
+	if cache.Unheld(err) == nil {
 		return err
 	}
 	switch wrapped := err.(type) {
@@ -243,7 +243,7 @@ func (c *Controller) notInMemory() (out []health.Problem) {
 	for _, m := range c.everyMirror() {
 		sheds := slices.DeleteFunc(m.Sheds(), func(s cache.ShedNamespace) bool { return !s.Whole && m != c.own })
 		for i, shed := range sheds {
-			p := health.Problem{Controller: c.name, Reason: "OverBudget"}
+			p := health.Problem{Controller: c.name, Reason: cache.OverBudget}
 			if i == maxShedLines {
 				p.Public = fmt.Sprintf("over budget: %s of %d more namespaces", m.Resource().GroupResource(),
 					len(sheds)-i)
@@ -253,10 +253,11 @@ func (c *Controller) notInMemory() (out []health.Problem) {
 			p.Namespaces = []string{shed.Namespace}
 			what := "over budget"
 			if !shed.Whole {
-				p.Reason, what = "TooLarge", "too large"
+				p.Reason, what = cache.TooLarge, "too large"
 			}
 			p.Public = fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
-				shed.Objects, m.Resource().Plural, kube.Printable(shed.Message, 2*maxReason))
+				shed.Objects, m.Resource().Plural, shed.Problem.Public)
+			p.Next = shed.Problem.Next
 			out = append(out, p)
 		}
 	}

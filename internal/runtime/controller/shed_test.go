@@ -11,8 +11,14 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
+
+// notHeld is the answer to a read of an object for which there is no memory.
+func notHeld(reason, why string) *cache.NotServed {
+	return &cache.NotServed{Problem: health.Problem{Reason: reason, Severity: health.Stalled, Public: why}}
+}
 
 func TestTheObjectsOfANamespaceAreToldOneAfterTheOther(t *testing.T) {
 	var p paces
@@ -72,7 +78,7 @@ func TestTellingThatAnObjectIsNotWorkedOnIsTriedAgainAfterABackoff(t *testing.T)
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			shed := func(context.Context, kube.Key) (Outcome, error) {
-				return Done, &cache.ShedError{Reason: cache.OverBudget, Message: "the pods take too much"}
+				return Done, notHeld(cache.OverBudget, "the pods take too much")
 			}
 			told := 0
 			c := New("x", shed, Options{})
@@ -103,7 +109,7 @@ func TestObjectsThatAreTooLargeAreToldOneEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var times runTimes
 		c := New("test", func(context.Context, kube.Key) (Outcome, error) {
-			return Done, &cache.ShedError{Reason: cache.TooLarge, Message: "it takes too much"}
+			return Done, notHeld(cache.TooLarge, "it takes too much")
 		}, Options{})
 		c.shed = func(context.Context, kube.Key, string, string) error {
 			times.note()
@@ -133,7 +139,7 @@ func TestARunThatAlsoFailsForAnotherReasonIsTriedAgainAndSaysSo(t *testing.T) {
 		failure := error(errors.New("the server is busy"))
 		f := func(context.Context, kube.Key) (Outcome, error) {
 			times.note()
-			shed := &cache.ShedError{Reason: cache.OverBudget, Message: "the pods take too much"}
+			shed := notHeld(cache.OverBudget, "the pods take too much")
 			return Done, fmt.Errorf("reconcile: %w", errors.Join(shed, failure))
 		}
 		lines := &logLines{}

@@ -38,7 +38,7 @@ func TestWhatIsNotHeldInMemoryIsNamedInReadyzAndCountedInMetrics(t *testing.T) {
 		expectText(t, "/readyz?verbose", all.health.verbose(),
 			"    ! over budget: namespace kube-system: 4 of its configmaps not worked on: ",
 			"; the largest is a with 41 KiB",
-			": delete some or make them smaller",
+			"; delete some or make them smaller",
 			"    ! too large: namespace default: 1 of its configmaps not worked on: ConfigMap default/huge takes ",
 			"make it smaller")
 		s := all.metrics.samples()

@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/process"
-	"skiff/internal/runtime/queue"
 )
 
 // terminalError marks an error that only a change can help.
@@ -133,7 +133,7 @@ const (
 	stallAfter = 10
 	stallTime  = 2 * time.Minute
 	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for the person who sees
-	// that it is missing. Until then the queue's backoff is shorter for quickForbidden failures.
+	// that it is missing. The backoff is shorter for quickForbidden failures before that.
 	forbiddenDelay = 30 * time.Second
 	forbiddenTime  = 10 * time.Minute
 	quickForbidden = 12
@@ -145,6 +145,11 @@ const (
 	// all the same.
 	SlowDelay = 5 * time.Minute
 )
+
+// retries are the pauses of a key that fails. The first one is long enough for a cache one event behind to catch up,
+// and too short to be noticed. With the last one, however long an outage of the server was, the last key is tried
+// again within two minutes, and ten thousand failing keys make about a hundred requests per second.
+var retries = backoff.Backoff{Min: 5 * time.Millisecond, Max: 2 * time.Minute, Jitter: 0.5}
 
 // Next is what follows from a run that fails.
 type Next struct {
@@ -188,13 +193,10 @@ func next(err error, before streak, now time.Time) Next {
 	return n
 }
 
-// retry queues the run that follows, and returns how long it has to wait.
-func (c *Controller) retry(item queue.Item, n Next, err error) time.Duration {
-	c.streaks.add(item.Key, n, err)
-	if n.class == forbidden && n.delay == 0 && item.Failures >= quickForbidden {
-		d := forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
-		c.queue.AddAfter(item.Key, d, n.cause)
-		return d
+// pause returns how long the key waits, after failures before this one: at least as long as the error asks for.
+func (n Next) pause(failures int) time.Duration {
+	if n.class == forbidden && n.delay == 0 && failures >= quickForbidden {
+		return forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)
 	}
-	return c.queue.RetryAfter(item.Key, n.delay, n.cause)
+	return max(retries.After(failures), backoff.Spread(n.delay, retries.Jitter))
 }

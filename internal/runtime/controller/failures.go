@@ -20,8 +20,8 @@ const (
 	wakeScan = time.Second
 )
 
-// streak is the failures of a key since it succeeded, or became another object. Failures are counted by class: a
-// server that is away says nothing of the key.
+// streak is the failures of a key since it succeeded, or became another object: backoff, log, page, metrics, history
+// read no other count. Failures are counted by class, too: a server that is away says nothing of the key.
 type streak struct {
 	failures  int       // of all classes
 	first     time.Time // of them
@@ -86,13 +86,15 @@ func (s *streaks) drop(k kube.Key) (missed bool) {
 	return missed
 }
 
-// add counts a failure.
-func (s *streaks) add(k kube.Key, n Next, err error) {
+// add counts a failure, and returns how many there were before.
+func (s *streaks) add(k kube.Key, n Next, err error) (before int) {
 	now, reason, text := time.Now(), ReasonOf(err), kube.Printable(kube.Explain(err), maxReason)
 	s.Change(k, func(one *streak) {
+		before = one.failures
 		*one = one.and(n.class, now)
 		one.last, one.stalled, one.reason, one.text = now, n.Stalled, reason, text
 	})
+	return before
 }
 
 // maxFailing is how many groups of objects that fail are named.
@@ -245,17 +247,16 @@ func (c *Controller) requestsWork(in func(namespace string) bool) {
 	}
 }
 
-// forget clears the failures of a key.
-func (c *Controller) forget(k kube.Key) {
-	c.streaks.Forget(k)
-	c.queue.Forget(k)
+// retry counts a failure of a key, queues the run that follows, and returns how long the key has to wait.
+func (c *Controller) retry(k kube.Key, n Next, err error) time.Duration {
+	d := n.pause(c.streaks.add(k, n, err))
+	c.queue.AddAfter(k, d, n.cause)
+	return d
 }
 
 // succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
 func (c *Controller) succeeded(k kube.Key) {
-	missed := c.streaks.drop(k)
-	c.queue.Forget(k)
-	if missed {
+	if c.streaks.drop(k) {
 		c.queue.Add(k, missedCause)
 	}
 }

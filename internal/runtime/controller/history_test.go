@@ -20,7 +20,7 @@ func TestALivePageCostsARunThatDoesNothingNoAllocationAndOneThatFailsFew(t *test
 			c.queue.Add(k, "Service default/web-service DELETED")
 			item, _ := c.queue.Get(t.Context())
 			c.reconcile(t.Context(), item)
-			c.queue.Forget(k)
+			c.streaks.Forget(k)
 		})
 	}
 	for _, test := range []struct {

@@ -87,6 +87,56 @@ func TestAKeyThatFailsIsTriedWithinThePauseOfItsError(t *testing.T) {
 	}
 }
 
+// Rules: WQ-06
+func TestBackoffDoublesFromFiveMillisecondsToItsCapWithoutOverflow(t *testing.T) {
+	full := 5 * time.Millisecond
+	for failures := range 200 {
+		for range 20 {
+			d := retries.After(failures)
+			if d < full/2 || d > full {
+				t.Fatalf("after %d failures: %v is not between half and all of %v", failures, d, full)
+			}
+		}
+		full = min(2*full, retries.Max)
+	}
+}
+
+// Of two delays, the backoff and the delay that an error asks for, the longer one counts.
+//
+// Rules: WQ-06, WQ-07, WQ-08
+func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
+	var s streaks
+	busy := &kube.Status{Code: 429, Details: kube.StatusDetails{RetryAfterSeconds: 60}}
+	fail := func(name string, err error) time.Duration {
+		n := next(err, s.Get(key(name)), time.Now())
+		return n.pause(s.add(key(name), n, err))
+	}
+	apart, busyApart := map[time.Duration]bool{}, map[time.Duration]bool{}
+	for i := range 1000 {
+		name := fmt.Sprint(i)
+		for range 8 {
+			fail(name, errors.New("x"))
+		}
+		apart[fail(name, errors.New("x"))] = true
+		d := fail("busy"+name, busy)
+		if d < time.Minute || d > 90*time.Second {
+			t.Fatalf("asked for 1m, got %v", d)
+		}
+		busyApart[d] = true
+	}
+	if len(apart) < 500 || len(busyApart) < 500 {
+		t.Fatalf("1000 keys share %d and %d different delays", len(apart), len(busyApart))
+	}
+	if d := fail("new", errors.New("x")); d > retries.Min {
+		t.Fatalf("the first failure of another key waits %v", d)
+	}
+	expect(t, "failures", s.Get(key("0")).failures, 9)
+	s.Forget(key("0"))
+	if d := fail("0", errors.New("x")); d > retries.Min {
+		t.Fatalf("the first failure after a success waits %v", d)
+	}
+}
+
 // Rules: WQ-15
 func TestTheLogSaysHowOftenAKeyFailedAndWhenItIsTriedNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

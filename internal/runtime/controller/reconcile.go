@@ -39,7 +39,7 @@ func (c *Controller) work(feed, runs context.Context) {
 		case reporting:
 			c.reportUnseen(runs, item, why)
 		case left:
-			c.forget(item.Key)
+			c.streaks.Forget(item.Key)
 			fallthrough
 		default:
 			c.queue.Done(item.Key)
@@ -57,7 +57,8 @@ func CauseOf(ctx context.Context) (cause string, failures int) {
 	if !ok {
 		return "", 0
 	}
-	return item.Cause(), item.Failures
+	before, _ := ctx.Value(streakKey{}).(streak)
+	return item.Cause(), before.failures
 }
 
 // kindKey is where the context of a run has the kind of the objects of its controller.
@@ -187,7 +188,7 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	c.stats.errors.Add(1)
 	before := c.streaks.get(k)
 	n := next(err, before, time.Now())
-	d := c.retry(item, n, err)
+	d := c.retry(k, n, err)
 	switch {
 	case n.class == terminal:
 		c.stats.terminal.Add(1)

@@ -129,10 +129,10 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 		if err != nil {
 			c.stats.errors.Add(1)
 			return c.again("not worked on ("+shed.Reason+"), and its status cannot say so: "+kube.Explain(err)+
-				"; again in ", c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err))
+				"; again in ", c.retry(item.Key, next(err, c.streaks.get(item.Key), time.Now()), err))
 		}
 	}
-	c.forget(item.Key)
+	c.streaks.Forget(item.Key)
 	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
 	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
 }

@@ -99,7 +99,7 @@ func forSource[T kube.Object](s *cache.Store[T], ignores func(c *Controller, was
 			}
 			k := c.Object().ObjectMeta().Key()
 			if c.Type != cache.Updated || c.Old.ObjectMeta().Generation != c.New.ObjectMeta().Generation {
-				to.forget(k)
+				to.streaks.Forget(k)
 			}
 			add(to.queue, k, kind, c)
 		})

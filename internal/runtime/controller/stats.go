@@ -233,10 +233,19 @@ type Failing struct {
 	health.Problem
 }
 
+// Pending is a key that runs or waits.
+type Pending struct {
+	queue.Pending
+	Failures int // in a row
+}
+
 // View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
 // many there are of each.
-func (c *Controller) View(limit int) (pending []queue.Pending, waiting int, failing []Failing, failed int) {
-	pending, waiting = c.queue.View(limit)
+func (c *Controller) View(limit int) (pending []Pending, waiting int, failing []Failing, failed int) {
+	first, waiting := c.queue.View(limit)
+	for _, one := range first {
+		pending = append(pending, Pending{one, c.streaks.get(one.Key).failures})
+	}
 	failing = c.streaks.all()
 	failed = len(failing)
 	return pending, waiting, failing[:min(failed, limit)], failed

@@ -66,18 +66,18 @@ func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why stri
 	})
 	switch {
 	case err == nil:
-		c.forget(item.Key)
+		c.streaks.Forget(item.Key)
 	case ctx.Err() != nil:
 		c.queue.Add(item.Key, cutCause)
 	case kube.IsForbidden(err):
-		c.forget(item.Key)
+		c.streaks.Forget(item.Key)
 		if c.parts.mute(item.Key) {
 			log.Info("cannot set the status to Unknown; it may be stale",
 				kube.Warn("problem", kube.Explain(err))...)
 		}
 	default:
 		c.stats.errors.Add(1)
-		d := c.retry(item, next(err, c.streaks.get(item.Key), time.Now()), err)
+		d := c.retry(item.Key, next(err, c.streaks.get(item.Key), time.Now()), err)
 		log.Error(err, "cannot set the status to Unknown", "outcome", c.again("error, again in ", d))
 	}
 }

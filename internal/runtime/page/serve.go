@@ -13,7 +13,6 @@ import (
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/queue"
 )
 
 const (
@@ -236,8 +235,8 @@ func (p *Page) queueAnswer() QueueAnswer {
 	return out
 }
 
-func keyOf(controller string, one queue.Pending) Key {
-	k := Key{Controller: controller, Key: kube.Printable(one.Key.String(), maxText), State: "delayed",
+func keyOf(name string, one controller.Pending) Key {
+	k := Key{Controller: name, Key: kube.Printable(one.Key.String(), maxText), State: "delayed",
 		Causes: []string{}, Failures: one.Failures}
 	switch {
 	case one.Running:

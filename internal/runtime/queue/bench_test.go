@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"skiff/internal/runtime/kube"
 )
@@ -69,7 +70,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(keys)), "ns/key")
 }
 
-// BenchmarkRetry is a failure with its delay: heap and timer.
+// BenchmarkRetry is a run that asks for another one after a delay: heap and timer.
 func BenchmarkRetry(b *testing.B) {
 	q := New(0)
 	defer q.ShutDown()
@@ -83,7 +84,7 @@ func BenchmarkRetry(b *testing.B) {
 		k := keys[i%len(keys)]
 		q.Add(k, "")
 		item, _ := q.Get(b.Context())
-		q.RetryAfter(item.Key, 0, "retry")
+		q.AddAfter(item.Key, 5*time.Millisecond, "retry")
 		q.Done(item.Key)
 		i++
 	}

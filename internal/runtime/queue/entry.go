@@ -33,8 +33,7 @@ type entry struct {
 	order      uint64 // of being delayed
 	delay      int32  // index in delayed plus 1; 0: not delayed
 
-	more     int32 // causes of the pending run beyond those in causes
-	failures int32 // in a row
+	more int32 // causes of the pending run beyond those in causes
 
 	dirty      bool
 	lane       lane // of the pending run
@@ -125,7 +124,7 @@ func (q *Queue) enqueueLocked(e *entry) {
 // releaseLocked drops an entry without any state. Go maps never shrink, so after a burst (an initial list, an outage)
 // the map is made anew: 100,000 keys would hold some 5 MB for good.
 func (q *Queue) releaseLocked(e *entry) {
-	if e.dirty || e.processing || e.failures > 0 {
+	if e.dirty || e.processing {
 		return
 	}
 	delete(q.entries, e.key)

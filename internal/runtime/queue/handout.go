@@ -73,11 +73,10 @@ func (q *Queue) take() (item Item, ok, stopped bool) {
 	}
 	waited := time.Since(e.due) // cheaper than to ask for the time of day
 	item = Item{
-		Key:      e.key,
-		Causes:   e.causes,
-		More:     int(e.more),
-		Waited:   waited,
-		Failures: int(e.failures),
+		Key:    e.key,
+		Causes: e.causes,
+		More:   int(e.more),
+		Waited: waited,
 	}
 	e.processing, e.runLane = true, e.lane
 	q.running = append(q.running, begun{e, e.due.Add(waited)})

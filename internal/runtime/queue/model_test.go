@@ -30,7 +30,6 @@ type modelKey struct {
 	due               time.Time
 	lane, runLane     lane
 	causes            map[string]bool
-	failures          int
 }
 
 func (m *model) want(k kube.Key, cause string, due time.Time, l lane) {
@@ -143,12 +142,6 @@ func (m *model) ownLane(k kube.Key) lane {
 	return high
 }
 
-func (m *model) forget(k kube.Key) {
-	if e := m.keys[k]; e != nil {
-		e.failures = 0
-	}
-}
-
 func (m *model) done(k kube.Key) {
 	if e := m.keys[k]; e != nil {
 		e.processing = false
@@ -157,7 +150,7 @@ func (m *model) done(k kube.Key) {
 }
 
 // FuzzQueueAgainstModel runs random operations on a queue and on the model and compares every answer: keys,
-// order, causes, failures, waiting times.
+// order, causes, waiting times.
 //
 // Rules: WQ-01, WQ-02, WQ-03, WQ-05, WQ-10, WQ-11, WQ-12, WQ-13, WQ-14, WQ-17
 func FuzzQueueAgainstModel(f *testing.F) {
@@ -193,23 +186,14 @@ func playAgainstModel(t *testing.T, ops []byte) {
 		case 2, 3, 4:
 			q.AddLow(k, cause)
 			m.want(k, cause, time.Now(), low)
-		case 5, 6:
+		case 5, 6, 7:
 			q.AddAfter(k, d, cause)
 			m.want(k, cause, time.Now().Add(d), m.ownLane(k))
-		case 7:
-			delay := q.RetryAfter(k, d, cause)
-			m.want(k, cause, time.Now().Add(delay), m.ownLane(k))
-			if e := m.keys[k]; e != nil && !m.stopped {
-				e.failures++
-			}
 		case 8, 9, 10, 11:
 			compareGet(t, q, m)
-		case 12, 13:
+		case 12, 13, 14:
 			q.Done(k)
 			m.done(k)
-		case 14:
-			q.Forget(k)
-			m.forget(k)
 		case 15:
 			if arg == 255 && i > len(ops)/2 {
 				q.ShutDown()
@@ -226,7 +210,7 @@ func playAgainstModel(t *testing.T, ops []byte) {
 func (m *model) shutDown() {
 	m.stopped, m.turns = true, [2][]string{}
 	for _, e := range m.keys {
-		e.dirty, e.waiting, e.failures = false, false, 0
+		e.dirty, e.waiting = false, false
 	}
 }
 
@@ -249,9 +233,8 @@ func compareGet(t *testing.T, q *Queue, m *model) {
 			t.Fatalf("%v: cause %q, want one of %v", want, c, e.causes)
 		}
 	}
-	if waited := time.Since(e.due); item.Waited != waited || item.Failures != e.failures {
-		t.Fatalf("%v: waited %v with %d failures, want %v with %d", want, item.Waited, item.Failures, waited,
-			e.failures)
+	if waited := time.Since(e.due); item.Waited != waited {
+		t.Fatalf("%v: waited %v, want %v", want, item.Waited, waited)
 	}
 }
 
@@ -269,11 +252,8 @@ func compareState(t *testing.T, q *Queue, m *model) {
 		if e.processing {
 			processing = append(processing, k)
 		}
-		if e.dirty || e.processing || e.failures > 0 {
+		if e.dirty || e.processing {
 			kept++
-		}
-		if got := failures(q, k); got != e.failures {
-			t.Fatalf("%v: %d failures, want %d", k, got, e.failures)
 		}
 	}
 	slices.SortFunc(processing, kube.Key.Compare)

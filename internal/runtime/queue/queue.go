@@ -2,9 +2,9 @@
 // reads the latest state when a run starts and a thousand changes of one object cost one run.
 //
 // The queue decides which key runs next and when: one run per key at a time, at most one pending run per key, delays,
-// backoff per key, two lanes, fairness between namespaces, and the causes of each run. Package controller knows how to
-// run a key, what an error means and how many workers there are. There is no limit over all keys: a delay depends on
-// the failures of its own key only, so a mass failure never holds up an unrelated key.
+// two lanes, fairness between namespaces, and the causes of each run. Package controller knows how to run a key, what
+// an error means, how long a key that failed waits and how many workers there are. There is no limit over all keys, so
+// a mass failure never holds up an unrelated key.
 //
 // The code runs on the goroutines of the callers, under one mutex: Reflectors call Add, workers call the rest. One
 // timer is set to the earliest delay. On the path of an event (*Queue).Add and Get are the only hand-over between two
@@ -15,19 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/kube"
 )
 
 const (
-	// baseDelay is the wait after the first failure: long enough for a cache one event behind to catch up, short
-	// enough not to be noticed.
-	baseDelay = 5 * time.Millisecond
-	// maxDelay caps the backoff: after an outage of the server, however long, the last key is tried
-	// again within two minutes, and ten thousand failing keys make about a hundred requests per second.
-	maxDelay = 2 * time.Minute
-	// jitter is the random part of all delays after a failure.
-	jitter = 0.5
 	// maxOvertakes is how many high keys may go before a waiting low key: an endless stream of changes leaves an
 	// eighth of the runs to the initial list, and a list of any size delays a change by one run at most.
 	maxOvertakes = 7
@@ -36,15 +27,12 @@ const (
 	shrinkAbove = 1024
 )
 
-var retries = backoff.Backoff{Min: baseDelay, Max: maxDelay, Jitter: jitter}
-
 // Item is a key handed out to a worker, who must call Done.
 type Item struct {
-	Key      kube.Key
-	Causes   []string      // in the order of arrival, each once, at most maxCauses
-	More     int           // causes beyond those; repeated ones may be counted again
-	Waited   time.Duration // since Add, or since the end of the delay
-	Failures int           // failures in a row before this run
+	Key    kube.Key
+	Causes []string      // in the order of arrival, each once, at most maxCauses
+	More   int           // causes beyond those; repeated ones may be counted again
+	Waited time.Duration // since Add, or since the end of the delay
 }
 
 // Queue hands keys to workers. All methods may be called from any goroutine.
@@ -73,7 +61,7 @@ type Queue struct {
 
 	// mu guards all below, and every entry.
 	mu      sync.Mutex
-	entries map[kube.Key]*entry // keys that are dirty, processing or have failures
+	entries map[kube.Key]*entry // keys that are dirty or processing
 	peak    int                 // largest len(entries) since the map was made
 	lanes   [2]waiting          // the due keys, by lane
 	delayed delayHeap           // the earliest first
@@ -141,33 +129,6 @@ func (q *Queue) Return(item Item, d time.Duration) {
 	q.requestLocked(item.Key, "", d, q.ownLaneLocked(item.Key))
 }
 
-// RetryAfter counts a failure of k, requests a run after the backoff of k, and returns the delay. The delay is at
-// least d: a time asked for by a server, or a long pause. Up to half of d is added at random, so that keys delayed
-// together come back apart. The lane stays the same.
-func (q *Queue) RetryAfter(k kube.Key, d time.Duration, cause string) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.stopped {
-		return 0
-	}
-	e := q.entryLocked(k)
-	delay := max(retries.After(int(e.failures)), backoff.Spread(d, jitter))
-	e.failures++
-	q.postponed++
-	q.requestLocked(k, cause, delay, q.ownLaneLocked(k))
-	return delay
-}
-
-// Forget clears the failures of k, after a success or when the object is gone or another. A pending run stays.
-func (q *Queue) Forget(k kube.Key) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e := q.entries[k]; e != nil {
-		e.failures = 0
-		q.releaseLocked(e)
-	}
-}
-
 // ShutDown ends the queue: waiting and delayed keys are dropped (a later start lists everything again), further keys
 // are ignored, and every Get returns false. Runs in progress go on.
 func (q *Queue) ShutDown() {
@@ -179,7 +140,7 @@ func (q *Queue) ShutDown() {
 	q.stopped = true
 	for k, e := range q.entries {
 		if e.processing {
-			e.dirty, e.causes, e.more, e.failures = false, nil, 0, 0
+			e.dirty, e.causes, e.more = false, nil, 0
 		} else {
 			delete(q.entries, k)
 		}

@@ -24,16 +24,6 @@ func next(q *Queue) string {
 	return item.Key.Name
 }
 
-// failures returns the failures of k in a row.
-func failures(q *Queue, k kube.Key) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e := q.entries[k]; e != nil {
-		return int(e.failures)
-	}
-	return 0
-}
-
 // run takes the key that is due and ends its run, and returns its name, or "" if none is due.
 func run(q *Queue) string {
 	item, ok, _ := q.take()
@@ -104,74 +94,6 @@ func TestCausesAreMergedOnceEachAndBounded(t *testing.T) {
 	q.Done(key("a"))
 	item, _, _ = q.take()
 	expect(t, "causes of the second run", item.Cause(), "later")
-}
-
-// Rules: WQ-06
-func TestBackoffDoublesFromFiveMillisecondsToItsCapWithoutOverflow(t *testing.T) {
-	full := 5 * time.Millisecond
-	for failures := range 200 {
-		for range 20 {
-			d := retries.After(failures)
-			if d < full/2 || d > full {
-				t.Fatalf("after %d failures: %v is not between half and all of %v", failures, d, full)
-			}
-		}
-		full = min(2*full, maxDelay)
-	}
-}
-
-// Rules: WQ-06, WQ-07
-func TestKeysThatFailTogetherAreRetriedApartAndDelayNobodyElse(t *testing.T) {
-	q := New(0)
-	defer q.ShutDown()
-	seen := map[time.Duration]bool{}
-	const keys = 10_000
-	for i := range keys {
-		k := key(fmt.Sprint(i))
-		for range 8 {
-			q.RetryAfter(k, 0, "")
-		}
-		seen[q.RetryAfter(k, 0, "")] = true
-	}
-	if len(seen) < keys/2 {
-		t.Fatalf("%d keys share %d different delays", keys, len(seen))
-	}
-	if d := q.RetryAfter(key("new"), 0, ""); d > baseDelay {
-		t.Fatalf("the first failure of another key waits %v", d)
-	}
-}
-
-// Of the two delays, that of the backoff and the one asked for, the longer one counts; both count the failure.
-//
-// Rules: WQ-08
-func TestRetryAfterWaitsAtLeastAsLongAsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := New(0)
-		defer q.ShutDown()
-		seen := map[time.Duration]bool{}
-		for range 8 { // failures whose backoff is shorter than that
-			d := q.RetryAfter(key("a"), time.Minute, "")
-			if d < time.Minute || d > 90*time.Second {
-				t.Fatalf("asked for 1m, got %v", d)
-			}
-			seen[d] = true
-		}
-		if len(seen) < 2 {
-			t.Fatal("keys sent away together come back together")
-		}
-		expect(t, "failures", failures(q, key("a")), 8)
-		time.Sleep(time.Minute - 1)
-		synctest.Wait()
-		expect(t, "before", next(q), "")
-		for range 20 {
-			q.RetryAfter(key("b"), time.Millisecond, "")
-		}
-		if d := q.RetryAfter(key("b"), time.Millisecond, ""); d < time.Minute {
-			t.Errorf("after 20 failures, asked for 1ms: got %v, want the backoff", d)
-		}
-		q.Forget(key("b"))
-		expect(t, "failures after Forget", failures(q, key("b")), 0)
-	})
 }
 
 // Rules: WQ-11
@@ -258,7 +180,6 @@ func TestShutDownDropsWaitingKeysAndLeavesRunsAlone(t *testing.T) {
 		t.Fatalf("processing %v", got)
 	}
 	expect(t, "waiting", q.Len(), 0)
-	expect(t, "delay of a retry", q.RetryAfter(key("a"), 0, ""), 0)
 	q.Done(key("a"))
 	expect(t, "keys kept", len(q.entries), 0)
 }
@@ -344,11 +265,10 @@ func TestNothingIsKeptOfForgottenKeys(t *testing.T) {
 		}
 		for range atOnce {
 			item, _, _ := q.take()
-			q.RetryAfter(item.Key, 0, "retry") // fails ...
+			q.AddAfter(item.Key, time.Second, "retry") // fails ...
 			q.Done(item.Key)
 			q.AddLow(item.Key, "") // ... and runs again at once
 			item, _, _ = q.take()
-			q.Forget(item.Key)
 			q.Done(item.Key)
 		}
 	}
@@ -390,7 +310,6 @@ func TestTheQueueKeepsTimesOfTheMonotonicClockOnly(t *testing.T) {
 	q := New(0)
 	defer q.ShutDown()
 	q.AddAfter(key("after"), time.Hour, "test")
-	q.RetryAfter(key("retry"), time.Hour, "test")
 	q.Add(key("now"), "test")
 	expect(t, "due", next(q), "now")
 	q.mu.Lock()
@@ -399,7 +318,7 @@ func TestTheQueueKeepsTimesOfTheMonotonicClockOnly(t *testing.T) {
 	for _, e := range q.entries {
 		times = append(times, e.due)
 	}
-	expect(t, "times", len(times), 5)
+	expect(t, "times", len(times), 4)
 	for i, at := range times {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("time %d is %s, without the monotonic clock", i, at)

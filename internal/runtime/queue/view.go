@@ -10,14 +10,13 @@ import (
 
 // Pending is a key held by a queue, as shown to people.
 type Pending struct {
-	Key      kube.Key
-	Running  bool      // handed out
-	Since    time.Time // start of the run, while running
-	Waiting  bool      // a run is pending, also while running
-	Due      time.Time // of the pending run
-	Causes   []string  // of the pending run, at most maxCauses
-	More     int       // causes beyond those
-	Failures int       // in a row
+	Key     kube.Key
+	Running bool      // handed out
+	Since   time.Time // start of the run, while running
+	Waiting bool      // a run is pending, also while running
+	Due     time.Time // of the pending run
+	Causes  []string  // of the pending run, at most maxCauses
+	More    int       // causes beyond those
 }
 
 // View returns at most limit keys that run or wait: first the running keys, then by due time. all is the number of
@@ -61,8 +60,7 @@ func (q *Queue) Due(k kube.Key) (time.Time, bool) {
 }
 
 func (e *entry) view() Pending {
-	return Pending{Key: e.key, Waiting: e.dirty, Due: e.due, Causes: slices.Clone(e.causes), More: int(e.more),
-		Failures: int(e.failures)}
+	return Pending{Key: e.key, Waiting: e.dirty, Due: e.due, Causes: slices.Clone(e.causes), More: int(e.more)}
 }
 
 // Stats are the state and the counters of a queue.

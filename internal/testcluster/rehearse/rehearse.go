@@ -24,7 +24,6 @@ import (
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/queue"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/simulate"
 	"skiff/internal/testcluster/state"
@@ -212,11 +211,11 @@ func (r *rehearsal) busy() string {
 
 // onlyRepeats says whether a key comes again and again and nothing is written for it: a recheck of what waits for a
 // change that no one here makes, or the next try of what fails.
-func (r *rehearsal) onlyRepeats(controller string, p queue.Pending) bool {
+func (r *rehearsal) onlyRepeats(name string, p controller.Pending) bool {
 	if time.Since(r.log.latest()) < settled {
 		return false
 	}
-	k := controller + " " + p.Key.String()
+	k := name + " " + p.Key.String()
 	if p.Waiting && !p.Running && time.Until(p.Due) > 0 {
 		r.repeats[k] = true
 	}

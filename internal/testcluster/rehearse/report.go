@@ -10,8 +10,8 @@ import (
 
 	"skiff/internal/cli"
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/queue"
 	"skiff/internal/testcluster/apiserver/kinds"
 	"skiff/internal/testcluster/apiserver/obj"
 )
@@ -95,7 +95,7 @@ func (r *rehearsal) whatWaits() (out []string) {
 // maxWaits is how many keys of a controller are named: a screen.
 const maxWaits = 40
 
-func (r *rehearsal) until(p queue.Pending) string {
+func (r *rehearsal) until(p controller.Pending) string {
 	if r.ByOwner {
 		return ""
 	}

@@ -19,7 +19,6 @@ type part struct {
 	closed    time.Time // since when it is not worked on; of watchParts alone
 
 	stage stage
-	kept  map[kube.Key]queue.Item // keys that came while it was waiting
 }
 
 // stage is what a controller does with the keys of a part. watchParts alone changes it, but that a worker mutes.
@@ -32,7 +31,7 @@ type stage struct {
 type doing int
 
 const (
-	waiting   doing = iota // keeps them until all mirrors serve the part
+	waiting   doing = iota // parks them until all mirrors serve the part
 	working                // runs the Func
 	reporting              // has not seen the part for long: runs the unseenFunc; see unseen.go
 	muted                  // may not write the status either: drops them
@@ -43,7 +42,7 @@ const (
 type parts struct {
 	selected bool // namespaces come and go; does not change after New
 
-	mu  sync.Mutex       // guards the rest, and stage and kept of all
+	mu  sync.Mutex       // guards the rest, and stage of all
 	all []*part          // sorted by namespace; the slice is replaced, never changed
 	by  map[string]*part // the same by namespace
 }
@@ -64,7 +63,7 @@ func (p *parts) follow(mirrors []mirror) (gone []string) {
 				continue
 			}
 			if by[ns] = p.by[ns]; by[ns] == nil {
-				by[ns] = &part{namespace: ns, closed: time.Now(), kept: map[kube.Key]queue.Item{}}
+				by[ns] = &part{namespace: ns, closed: time.Now()}
 			}
 			all = append(all, by[ns])
 		}
@@ -96,8 +95,9 @@ func (p *parts) partLocked(k kube.Key) *part {
 	return p.by[""]
 }
 
-// admit says what to do with a key, and why if its object is not seen. It keeps the key while its part is waiting.
-func (p *parts) admit(item queue.Item) (doing, string) {
+// admit says what to do with a key, and why if its object is not seen. While the part of the key is waiting, admit
+// parks the key: under mu, so that no Release comes between.
+func (p *parts) admit(item queue.Item, q *queue.Queue) (doing, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.partLocked(item.Key)
@@ -107,11 +107,7 @@ func (p *parts) admit(item queue.Item) (doing, string) {
 		return working, ""
 	}
 	if one.stage.doing == waiting {
-		if before, ok := one.kept[item.Key]; ok {
-			item.Causes = slices.Concat(before.Causes, item.Causes)
-			item.Causes = item.Causes[:min(len(item.Causes), maxKeptCauses)]
-		}
-		one.kept[item.Key] = item
+		q.Park(item, one.namespace)
 	}
 	return one.stage.doing, one.stage.why
 }
@@ -130,11 +126,8 @@ func (p *parts) stage(one *part) stage {
 	return one.stage
 }
 
-// maxKeptCauses bounds the causes of a key that is kept: as many as the queue keeps.
-const maxKeptCauses = 8
-
-// setStage changes what is done with the keys of a part. It returns those that were kept, unless it is waiting now.
-func (p *parts) setStage(one *part, to doing, why string) (kept map[kube.Key]queue.Item) {
+// setStage changes what is done with the keys of a part. The caller releases the parked keys, unless to is waiting.
+func (p *parts) setStage(one *part, to doing, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -142,18 +135,14 @@ func (p *parts) setStage(one *part, to doing, why string) (kept map[kube.Key]que
 		one.closed = now
 	}
 	one.stage = stage{to, now, why}
-	if to != waiting {
-		kept, one.kept = one.kept, map[kube.Key]queue.Item{}
-	}
-	return kept
 }
 
 // admit says what to do with a key, and why if its object is not seen.
 func (c *Controller) admit(item queue.Item) (doing, string) {
-	d, why := c.parts.admit(item)
+	d, why := c.parts.admit(item, c.queue)
 	if d == left { // or selected just now: a mirror may be quicker than watchParts
 		c.followSelection()
-		return c.parts.admit(item)
+		return c.parts.admit(item, c.queue)
 	}
 	return d, why
 }
@@ -167,6 +156,7 @@ func (c *Controller) followSelection() {
 
 // leave drops what is remembered of a namespace that is no longer selected.
 func (c *Controller) leave(namespace string) {
+	c.queue.Release(namespace) // admit drops the keys
 	c.paces.leave(namespace)
 	for _, m := range c.memories {
 		m.Leave(namespace)
@@ -224,7 +214,8 @@ func (c *Controller) updateParts() (work bool) {
 		was := c.parts.stage(one)
 		switch {
 		case serves && was.doing != working:
-			c.release(c.parts.setStage(one, working, ""))
+			c.parts.setStage(one, working, "")
+			c.queue.Release(one.namespace)
 			if was.doing != waiting {
 				c.queueAll(one, seenCause)
 			}
@@ -254,24 +245,6 @@ func (c *Controller) logParts() {
 			c.log.Info("working again", "namespace", one.namespace)
 		} else {
 			c.log.Info("waiting", kube.Warn("namespace", one.namespace, "problem", problem)...)
-		}
-	}
-}
-
-// release queues keys that were kept, in the order of the keys.
-func (c *Controller) release(kept map[kube.Key]queue.Item) {
-	keys := make([]kube.Key, 0, len(kept))
-	for k := range kept {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, kube.Key.Compare)
-	for _, k := range keys {
-		for _, cause := range kept[k].Causes {
-			if cause == initialList {
-				c.queue.AddLow(k, cause)
-			} else {
-				c.queue.Add(k, cause)
-			}
 		}
 	}
 }

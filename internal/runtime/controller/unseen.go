@@ -33,7 +33,8 @@ func (c *Controller) updateUnseen(one *part, was stage) {
 	if was.doing == reporting && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
 		return
 	}
-	c.parts.setStage(one, reporting, why) // what was kept is among all, and would run twice
+	c.parts.setStage(one, reporting, why)
+	c.queue.Release(one.namespace)
 	c.queueAll(one, unseenCause)
 }
 
@@ -60,6 +61,9 @@ func (c *Controller) queueAll(one *part, cause string) {
 // the other objects would meet the same.
 func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why string) {
 	defer c.queue.Done(item.Key)
+	if c.object(item.Key) == nil {
+		return // parked before the object was listed, or the object is gone: no status to write
+	}
 	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
 	_, err := c.call(ctx, log, item, func(ctx context.Context, key kube.Key) (Outcome, error) {
 		return Done, c.unseen(ctx, key, why)

@@ -27,7 +27,7 @@ type entry struct {
 	due    time.Time // earliest start
 	causes []string
 
-	// The place in the queue: in a lane, among the delayed, or nowhere while processing.
+	// The place in the queue: in a lane, among the delayed, parked, or nowhere while processing.
 	in         *line
 	prev, next *entry // neighbours in the line
 	order      uint64 // of being delayed
@@ -36,6 +36,7 @@ type entry struct {
 	more int32 // causes of the pending run beyond those in causes
 
 	dirty      bool
+	parked     bool // the pending run waits for Release
 	lane       lane // of the pending run
 	processing bool // handed out by Get, not yet Done
 	runLane    lane // of the run in progress
@@ -90,6 +91,7 @@ func (q *Queue) ownLaneLocked(k kube.Key) lane {
 func (q *Queue) placeLocked(e *entry, now time.Time) {
 	switch {
 	case e.processing: // Done places the entry
+	case e.parked: // Release places the entry
 	case e.due.After(now):
 		if e.delay > 0 {
 			heap.Fix(&q.delayed, int(e.delay)-1)
@@ -204,6 +206,14 @@ func (h *delayHeap) Pop() any {
 // maxCauses bounds the causes kept for one run: more than a log line needs, and few enough when a thousand children of
 // an object change at once.
 const maxCauses = 8
+
+// giveBack adds the causes of an item that was not worked on to those of the pending run.
+func (e *entry) giveBack(item Item) {
+	for _, cause := range item.Causes {
+		e.addCause(cause)
+	}
+	e.more += int32(item.More)
+}
 
 // addCause records a reason for the pending run.
 func (e *entry) addCause(cause string) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,8 +25,9 @@ type modelKey struct {
 	namespace         string
 	dirty, processing bool
 	waiting           bool // in its lane, since seq
-	delayed           bool
-	seq               int // when it joined its lane
+	delayed, parked   bool
+	ran               []string // the causes of the run
+	seq               int      // when it joined its lane
 	delaySeq          int
 	due               time.Time
 	lane, runLane     lane
@@ -64,7 +66,7 @@ func (m *model) settle() {
 	var joining []*modelKey
 	for k, e := range m.keys {
 		e.namespace = k.Namespace
-		if !e.dirty || e.processing || e.waiting {
+		if !e.dirty || e.processing || e.waiting || e.parked {
 			continue
 		}
 		if e.due.After(now) {
@@ -142,6 +144,23 @@ func (m *model) ownLane(k kube.Key) lane {
 	return high
 }
 
+func (m *model) park(k kube.Key) {
+	e := m.keys[k]
+	e.parked = true
+	for _, cause := range e.ran {
+		m.want(k, cause, time.Now(), e.runLane)
+	}
+}
+
+func (m *model) release(namespace string) {
+	for _, k := range slices.SortedFunc(maps.Keys(m.keys), kube.Key.Compare) {
+		if e := m.keys[k]; e.parked && k.Namespace == namespace {
+			e.parked, e.due = false, time.Now()
+			m.settle()
+		}
+	}
+}
+
 func (m *model) done(k kube.Key) {
 	if e := m.keys[k]; e != nil {
 		e.processing = false
@@ -186,12 +205,20 @@ func playAgainstModel(t *testing.T, ops []byte) {
 		case 2, 3, 4:
 			q.AddLow(k, cause)
 			m.want(k, cause, time.Now(), low)
-		case 5, 6, 7:
+		case 5, 6:
 			q.AddAfter(k, d, cause)
 			m.want(k, cause, time.Now().Add(d), m.ownLane(k))
+		case 7:
+			if e := m.keys[k]; e != nil && e.processing && !e.parked && !m.stopped {
+				q.Park(Item{Key: k, Causes: e.ran}, k.Namespace)
+				m.park(k)
+			}
 		case 8, 9, 10, 11:
 			compareGet(t, q, m)
-		case 12, 13, 14:
+		case 14:
+			q.Release(k.Namespace)
+			m.release(k.Namespace)
+		case 12, 13:
 			q.Done(k)
 			m.done(k)
 		case 15:
@@ -210,7 +237,7 @@ func playAgainstModel(t *testing.T, ops []byte) {
 func (m *model) shutDown() {
 	m.stopped, m.turns = true, [2][]string{}
 	for _, e := range m.keys {
-		e.dirty, e.waiting = false, false
+		e.dirty, e.waiting, e.parked = false, false, false
 	}
 }
 
@@ -228,6 +255,7 @@ func compareGet(t *testing.T, q *Queue, m *model) {
 	if len(item.Causes) != len(e.causes) || item.More != 0 {
 		t.Fatalf("%v: causes %q, want %v", want, item.Causes, e.causes)
 	}
+	e.ran = item.Causes
 	for _, c := range item.Causes {
 		if !e.causes[c] {
 			t.Fatalf("%v: cause %q, want one of %v", want, c, e.causes)
@@ -246,7 +274,7 @@ func compareState(t *testing.T, q *Queue, m *model) {
 		if e.waiting {
 			waiting++
 		}
-		if e.dirty && !e.waiting && !e.processing {
+		if e.dirty && !e.waiting && !e.processing && !e.parked {
 			delayed++
 		}
 		if e.processing {

@@ -12,6 +12,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +41,7 @@ type Item struct {
 // A key is in up to two states at once: dirty while a run is pending, and processing from Get until Done. Three rules
 // are the whole algorithm:
 //
-//   - A dirty key that is not processing is queued: in a lane if due, else among the delayed.
+//   - A dirty key that is not processing is due, in a lane, or delayed, or parked until its namespace is served.
 //   - Adding a dirty key changes the pending run: the earlier due time, the higher lane and both causes apply. There
 //     is never a second pending run.
 //   - A key that becomes dirty while processing is queued at Done, so that no two workers have the same key and no
@@ -65,6 +66,7 @@ type Queue struct {
 	peak    int                 // largest len(entries) since the map was made
 	lanes   [2]waiting          // the due keys, by lane
 	delayed delayHeap           // the earliest first
+	parked  map[string][]*entry // by the namespace of Release
 	order   uint64              // counts delays, so that equal times keep their order
 
 	overtakes int         // high keys handed out since the last low key, while a low key waits
@@ -83,6 +85,7 @@ func New(each int) *Queue {
 		each:    each,
 		wake:    make(chan struct{}, 1),
 		entries: map[kube.Key]*entry{},
+		parked:  map[string][]*entry{},
 		lanes:   [2]waiting{newWaiting(), newWaiting()},
 	}
 }
@@ -120,13 +123,38 @@ func (q *Queue) Return(item Item, d time.Duration) {
 	if q.stopped {
 		return
 	}
-	e := q.entryLocked(item.Key)
-	for _, cause := range item.Causes {
-		e.addCause(cause)
-	}
-	e.more += int32(item.More)
+	q.entryLocked(item.Key).giveBack(item)
 	q.postponed++
 	q.requestLocked(item.Key, "", d, q.ownLaneLocked(item.Key))
+}
+
+// Park requests another run of a key that was handed out and not worked on, with all causes of the item, for when
+// Release is called for the namespace. Requests until then change the pending run and do not begin it.
+func (q *Queue) Park(item Item, namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	e := q.entryLocked(item.Key)
+	e.giveBack(item)
+	e.parked = true
+	q.parked[namespace] = append(q.parked[namespace], e)
+	q.requestLocked(item.Key, "", 0, q.ownLaneLocked(item.Key))
+}
+
+// Release makes the keys due that were parked for a namespace, in key order.
+func (q *Queue) Release(namespace string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.parked[namespace]
+	delete(q.parked, namespace)
+	slices.SortFunc(all, func(a, b *entry) int { return a.key.Compare(b.key) })
+	now := time.Now()
+	for _, e := range all {
+		e.parked, e.due = false, now
+		q.placeLocked(e, now)
+	}
 }
 
 // ShutDown ends the queue: waiting and delayed keys are dropped (a later start lists everything again), further keys
@@ -140,12 +168,12 @@ func (q *Queue) ShutDown() {
 	q.stopped = true
 	for k, e := range q.entries {
 		if e.processing {
-			e.dirty, e.causes, e.more = false, nil, 0
+			e.dirty, e.parked, e.causes, e.more = false, false, nil, 0
 		} else {
 			delete(q.entries, k)
 		}
 	}
-	q.lanes, q.delayed = [2]waiting{newWaiting(), newWaiting()}, nil
+	q.lanes, q.delayed, q.parked = [2]waiting{newWaiting(), newWaiting()}, nil, nil
 	if q.timer != nil {
 		q.timer.Stop()
 	}

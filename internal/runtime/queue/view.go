@@ -19,8 +19,8 @@ type Pending struct {
 	More    int       // causes beyond those
 }
 
-// View returns at most limit keys that run or wait: first the running keys, then by due time. all is the number of
-// such keys.
+// View returns at most limit keys that run, are due or delayed: first the running keys, then by due time. all is the
+// number of such keys.
 func (q *Queue) View(limit int) (first []Pending, all int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -33,7 +33,7 @@ func (q *Queue) View(limit int) (first []Pending, all int) {
 	runs := len(first)
 	all = runs
 	for _, e := range q.entries {
-		if e.processing || !e.dirty {
+		if e.processing || e.parked || !e.dirty {
 			continue
 		}
 		all++
@@ -53,7 +53,7 @@ func (q *Queue) Due(k kube.Key) (time.Time, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[k]
-	if e == nil || !e.dirty {
+	if e == nil || e.parked || !e.dirty {
 		return time.Time{}, false
 	}
 	return e.due, true

@@ -13,16 +13,22 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/backoff"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
+	"skiff/internal/runtime/process"
 	"skiff/internal/runtime/queue"
 )
 
@@ -311,3 +317,654 @@ func (c *Controller) drain(done <-chan struct{}, abort context.CancelFunc) error
 		return fmt.Errorf("drain: still running %s after the end of its context: %v", c.name, c.queue.Processing())
 	}
 }
+
+// work hands keys from the queue to reconcile until feed ends. Runs get the context runs, which lives on.
+func (c *Controller) work(feed, runs context.Context) {
+	c.manned.Add(1)
+	defer c.manned.Add(-1)
+	for {
+		item, ok := c.queue.Get(feed)
+		if !ok {
+			return
+		}
+		c.turns.Add(1)
+		if runs.Err() != nil { // taken in the moment in which leadership was lost
+			c.queue.Add(item.Key, item.Cause())
+			c.queue.Done(item.Key)
+			return
+		}
+		switch doing, why := c.admit(item); doing {
+		case working:
+			c.reconcile(runs, item)
+			if c.parts.left(item.Key.Namespace) { // meanwhile, and the run has remembered something
+				c.leave(item.Key.Namespace)
+			}
+		case reporting:
+			c.reportUnseen(runs, item, why)
+		case left:
+			c.streaks.Forget(item.Key)
+			fallthrough
+		default:
+			c.queue.Done(item.Key)
+		}
+		c.turns.Add(1)
+	}
+}
+
+// itemKey is where the context of a run has its item.
+type itemKey struct{}
+
+// CauseOf returns why the run that ctx belongs to takes place, and how many runs of its key have failed before it.
+func CauseOf(ctx context.Context) (cause string, failures int) {
+	item, ok := ctx.Value(itemKey{}).(*queue.Item)
+	if !ok {
+		return "", 0
+	}
+	before, _ := ctx.Value(streakKey{}).(streak)
+	return item.Cause(), before.failures
+}
+
+// kindKey is where the context of a run has the kind of the objects of its controller.
+type kindKey struct{}
+
+// RunOf returns the kind and the key of the object that the run of ctx is for; false in the context of no run.
+func RunOf(ctx context.Context) (kind string, key kube.Key, ok bool) {
+	item, ok := ctx.Value(itemKey{}).(*queue.Item)
+	if !ok {
+		return "", kube.Key{}, false
+	}
+	kind, _ = ctx.Value(kindKey{}).(string)
+	return kind, item.Key, true
+}
+
+// RunAll runs the controller for all objects of its source made by For, of one namespace, or of all if that is "".
+func (c *Controller) RunAll(namespace, cause string) {
+	for _, k := range c.keys(namespace) {
+		c.queue.AddLow(k, cause)
+	}
+}
+
+// reconcile runs the Func for one key, decides what follows, and logs it in one line: a run that wrote or failed at
+// level 0, one that did nothing at level 1.
+func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
+	defer c.queue.Done(item.Key)
+	weight := c.weight(item.Key)
+	if wait := c.o.InFlight.Begin(item.Key.Namespace, weight); wait > 0 {
+		c.queue.Return(item, wait)
+		return
+	}
+	defer c.o.InFlight.End(item.Key.Namespace, weight)
+	log := c.logOf(item)
+	start := time.Now()
+	c.stats.waited.Observe(item.Waited)
+	c.stats.causes.count(item)
+	c.streaks.begin(item.Key)
+	counting, writes := kube.CountWrites(ctx, c.keptWrites())
+	outcome, err := c.call(counting, log, item, c.f)
+	if err == nil && writes.Sent() > 0 {
+		c.requestsWork(func(namespace string) bool { return namespace == item.Key.Namespace })
+	}
+	if len(c.mirrors) > 0 && (err != nil || writes.Sent() > 0) {
+		c.mirrors[0].Answered(err)
+	}
+	before := c.streaks.get(item.Key)
+	next := c.requeue(ctx, item, outcome, err)
+	took := time.Since(start)
+	c.stats.took.Observe(took)
+	c.stats.worked.Observe(took)
+	c.remember(item, start, took, writes, next, err)
+	if err == nil && writes.Sent() == 0 {
+		if log = log.V(1); !log.Enabled() { // most runs find all as it should be
+			return
+		}
+	}
+	log = log.WithValues("duration_ms", float64(took.Microseconds())/1000, "outcome", next)
+	var p *process.Panic
+	switch {
+	case err == nil && writes.Sent() == 0:
+		log.Info("reconciled")
+	case err == nil:
+		log.Info("reconciled", "writes", writes.Sent())
+	case ctx.Err() != nil:
+		log.Info("reconcile interrupted", "reason", context.Cause(ctx).Error(), "error", err.Error())
+	case notShed(err) == nil:
+		log.V(1).Info("not worked on", "reason", err.Error())
+	case errors.As(err, &p):
+		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.Stack))
+	default:
+		s := c.streaks.get(item.Key)
+		known := writes.Sent() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
+		c.logFailure(log, err, s, known)
+	}
+}
+
+// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does
+// not answer or refuses the credential, has its own line, so that a thousand objects do not say it, too. known says
+// that it has failed in the same way before the next try was due, and wrote nothing: the write of its status wakes an
+// object that is refused.
+func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool) {
+	const message = "reconcile failed"
+	switch {
+	case s.class == terminal && known,
+		s.class == passing && (kube.IsOutage(err) || s.failures <= newsAfter):
+		log.V(1).Info(message, "failures", s.failures, "error", err)
+	case s.class == passing, s.class == forbidden:
+		log.Info(message, kube.Warn("failures", s.failures, "error", err)...)
+	default:
+		log.Error(err, message, "failures", s.failures)
+	}
+}
+
+// requeue has the queue do what follows from a run, and returns it as text.
+func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
+	k := item.Key
+	switch {
+	case err == nil && outcome.gone:
+		c.stats.done.Add(1)
+		c.succeeded(k) // first: it asks a memory whether a change was passed over
+		for _, m := range c.memories {
+			m.Forget(k)
+		}
+		return "done"
+	case err == nil && outcome == Done:
+		c.stats.done.Add(1)
+		c.succeeded(k)
+		return "done"
+	case err == nil:
+		c.stats.again.Add(1)
+		c.succeeded(k)
+		c.queue.AddAfter(k, outcome.after, outcome.cause)
+		if outcome.after == 0 && !c.queue.ShuttingDown() {
+			return "requeued after pending keys"
+		}
+		return c.again("again in ", outcome.after)
+	case ctx.Err() != nil:
+		c.queue.Add(k, cutCause) // for when this process leads again; not heard at a shutdown
+		return stopped
+	case cache.Unheld(err) != nil:
+		rest := c.besideShed(ctx, item, err)
+		if rest == nil {
+			return c.requeueShed(ctx, item, cache.Unheld(err))
+		}
+		err = rest
+	}
+	c.stats.errors.Add(1)
+	before := c.streaks.get(k)
+	n := next(err, before, time.Now())
+	d := c.retry(k, n, err)
+	switch {
+	case n.class == terminal:
+		c.stats.terminal.Add(1)
+		return c.again("refused; next try when the object changes or in ", d)
+	case n.Stalled:
+		return c.again(
+			fmt.Sprintf("%d failures in a row; next try when the object changes or in ", before.failures+1), d)
+	}
+	if kube.UnknownOutcome(err) {
+		return c.again("looking, then trying again in ", d)
+	}
+	return c.again("error, again in ", d)
+}
+
+// stopped is the outcome of a run after which the controller stops.
+const stopped = "stopped"
+
+// again says when a run follows, after a text that ends in "in " or the like.
+func (c *Controller) again(text string, d time.Duration) string {
+	if c.queue.ShuttingDown() {
+		return stopped
+	}
+	return text + rounded(d)
+}
+
+func rounded(d time.Duration) string {
+	if d >= time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// call runs f with a deadline and makes an error of a panic.
+func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item, f Func) (outcome Outcome, err error) {
+	run, cancel := context.WithTimeout(ctx, c.o.ReconcileTimeout)
+	defer cancel()
+	run = context.WithValue(logr.NewContext(run, log), itemKey{}, &item)
+	run = context.WithValue(run, kindKey{}, c.kind)
+	if before := c.streaks.get(item.Key); before.failures > 0 {
+		run = context.WithValue(run, streakKey{}, before)
+	}
+	err = process.Contain("reconcile", func() (err error) { outcome, err = f(run, item.Key); return err })
+	if err != nil && errors.As(err, new(*process.Panic)) { // new allocates
+		c.stats.panics.Add(1)
+		return outcome, err
+	}
+	if err != nil && ctx.Err() == nil && run.Err() != nil {
+		c.stats.timeouts.Add(1)
+		err = &timeoutError{limit: c.o.ReconcileTimeout, err: err}
+	}
+	return outcome, err
+}
+
+// streakKey is where the context of a run has the failures of its key before it; nothing is there if there were none.
+type streakKey struct{}
+
+// restarts are the pauses before a part of a controller that panicked is run again.
+var restarts = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
+
+// contained runs a part of the controller until it returns. A panic in it is counted and logged, and the part is run
+// again after a pause that doubles: no mistake of ours ends the process, and with it the other controllers.
+func (c *Controller) contained(ctx context.Context, part string, run func()) {
+	for crashes := 0; !c.runOnce(part, run); crashes++ {
+		timer := time.NewTimer(restarts.After(crashes))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// runOnce reports whether run returned without a panic.
+func (c *Controller) runOnce(part string, run func()) bool {
+	err := process.Contain(part, func() error { run(); return nil })
+	if p := new(process.Panic); errors.As(err, &p) {
+		c.stats.crashes.Add(1)
+		c.log.Error(err, "a part of the controller panicked; it is run again", "stack", string(p.Stack))
+	}
+	return err == nil
+}
+
+// logOf returns the log of a run.
+func (c *Controller) logOf(item queue.Item) logr.Logger {
+	sink := c.log.GetSink()
+	if sink == nil {
+		return c.log // discards
+	}
+	return c.log.WithSink(&runLog{LogSink: sink, item: item})
+}
+
+// requestsWork runs the keys that failed because requests did not work.
+func (c *Controller) requestsWork(in func(namespace string) bool) {
+	for _, k := range c.streaks.wake(in) {
+		c.queue.Add(k, worksCause)
+	}
+}
+
+// retry counts a failure of a key, queues the run that follows, and returns how long the key has to wait.
+func (c *Controller) retry(k kube.Key, n Next, err error) time.Duration {
+	d := n.pause(c.streaks.add(k, n, err))
+	c.queue.AddAfter(k, d, n.cause)
+	return d
+}
+
+// succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
+func (c *Controller) succeeded(k kube.Key) {
+	if c.streaks.drop(k) {
+		c.queue.Add(k, missedCause)
+	}
+}
+
+// keptWrites is how many writes of a run are kept: without a history none is needed.
+func (c *Controller) keptWrites() int {
+	if c.o.History == nil {
+		return 0
+	}
+	return history.MaxWrites
+}
+
+// remember adds a run to the history of the process. next says what follows from it.
+func (c *Controller) remember(item queue.Item, began time.Time, took time.Duration, writes *kube.Writes, next string,
+
+	err error) {
+	switch {
+	case c.o.History == nil:
+		return
+	case err == nil && writes.Sent() == 0:
+		c.o.History.Quiet()
+		return
+	}
+	r := history.Run{Controller: c.name, Kind: c.kind, Namespace: item.Key.Namespace, Name: item.Key.Name,
+		Causes: item.Causes, MoreCauses: item.More, Due: began.Add(-item.Waited), Began: began,
+		Ended: began.Add(took), Outcome: next}
+	if err != nil {
+		r.Failures, r.Error = c.streaks.get(item.Key).failures, history.ErrorOf(err, ReasonOf(err))
+	}
+	kept := writes.Kept()
+	for _, w := range kept {
+		r.Writes = append(r.Writes, history.Write{Verb: w.Verb, Object: w.What, Code: w.Code,
+			Sent: w.Sent, Millis: history.Millis(w.Took), DryRun: w.DryRun})
+	}
+	r.MoreWrites = max(0, writes.Sent()-len(kept))
+	c.o.History.Add(r)
+}
+
+// weight is how many bytes a run of a key takes at most.
+func (c *Controller) weight(k kube.Key) int64 {
+	if c.size == nil || c.o.InFlight == nil {
+		return 0
+	}
+	return runFactor * c.size(k)
+}
+
+// admit says what to do with a key, and why if its object is not seen.
+func (c *Controller) admit(item queue.Item) (doing, string) {
+	d, why := c.parts.admit(item, c.queue)
+	if d == left { // or selected just now: a mirror may be quicker than watchParts
+		c.followSelection()
+		return c.parts.admit(item, c.queue)
+	}
+	return d, why
+}
+
+// followSelection has a part for each namespace that is selected now.
+func (c *Controller) followSelection() {
+	for _, namespace := range c.parts.follow(c.mirrors) {
+		c.leave(namespace)
+	}
+}
+
+// leave drops what is remembered of a namespace that is no longer selected.
+func (c *Controller) leave(namespace string) {
+	c.queue.Release(namespace) // admit drops the keys
+	c.paces.leave(namespace)
+	for _, m := range c.memories {
+		m.Leave(namespace)
+	}
+}
+
+// watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is
+// something to do in one.
+func (c *Controller) watchParts(ctx context.Context, work func()) {
+	news := make(chan struct{}, 1)
+	for _, m := range c.mirrors {
+		defer m.OnServes(func() {
+			select {
+			case news <- struct{}{}:
+			default: // there is news already
+			}
+		})()
+	}
+	for _, one := range c.parts.list() {
+		one.closed = time.Now()
+	}
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		if c.parts.selected {
+			c.followSelection()
+		}
+		if c.updateParts() {
+			work()
+		}
+		select {
+		case <-news: // a mirror has heard of the server after a while, or no longer may
+			c.requestsWork(c.parts.works)
+		case <-tick.C: // not at once: one missing grant shows in one mirror after the other
+			c.logParts()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// updateParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports
+// whether there is something to do in one.
+func (c *Controller) updateParts() (work bool) {
+	all := c.parts.list()
+	for _, one := range all {
+		serves := !slices.ContainsFunc(c.mirrors, func(m mirror) bool { return !m.Serves(one.namespace) })
+		was := c.parts.stage(one)
+		switch {
+		case serves && was.doing != working:
+			c.parts.setStage(one, working, "")
+			c.queue.Release(one.namespace)
+			if was.doing != waiting {
+				c.queueAll(one, seenCause)
+			}
+		case !serves && was.doing == working:
+			c.parts.setStage(one, waiting, "")
+		case !serves:
+			c.updateUnseen(one, was)
+		}
+		work = work || c.parts.stage(one).doing != waiting
+	}
+	return work || len(all) == 0
+}
+
+// logParts logs what keeps a part from being worked on, and again when that changes.
+func (c *Controller) logParts() {
+	for _, one := range c.parts.list() {
+		problem := ""
+		working := c.parts.stage(one).doing == working
+		if !working {
+			problem = health.Texts(c.problemsOf(one), time.Now())
+		}
+		if problem == one.logged || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
+			continue // not heard of yet, or a server that has just started and has not loaded its rules
+		}
+		one.logged = problem
+		if problem == "" {
+			c.log.Info("working again", "namespace", one.namespace)
+		} else {
+			c.log.Info("waiting", kube.Warn("namespace", one.namespace, "problem", problem)...)
+		}
+	}
+}
+
+// updateUnseen has the status of the objects of a part say that their state is not known, once it could not be watched
+// for long, and again when the reason changes or it could not be written for a while.
+func (c *Controller) updateUnseen(one *part, was stage) {
+	if c.unseen == nil || time.Since(one.closed) < unseenAfter || !c.parked(one) {
+		return // a server that does not answer takes no status either
+	}
+	why := health.Texts(c.problemsOf(one), time.Now())
+	if was.doing == reporting && why == was.why || was.doing == muted && time.Since(was.since) < muteTime {
+		return
+	}
+	c.parts.setStage(one, reporting, why)
+	c.queue.Release(one.namespace)
+	c.queueAll(one, unseenCause)
+}
+
+// parked reports whether a right or a resource is missing in a part.
+func (c *Controller) parked(one *part) bool {
+	return slices.ContainsFunc(c.mirrors, func(m mirror) bool {
+		return slices.ContainsFunc(m.State(), func(s cache.ScopeState) bool {
+			return s.Parked && (s.Namespace == "" || s.Namespace == one.namespace)
+		})
+	})
+}
+
+// queueAll queues all objects of a part.
+func (c *Controller) queueAll(one *part, cause string) {
+	if c.keys == nil {
+		return
+	}
+	for _, k := range c.keys(one.namespace) {
+		c.queue.AddLow(k, cause)
+	}
+}
+
+// reportUnseen runs the unseenFunc for one key. Where it is forbidden, no other is written in the part for a while:
+// the other objects would meet the same.
+func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why string) {
+	defer c.queue.Done(item.Key)
+	if c.object(item.Key) == nil {
+		return // parked before the object was listed, or the object is gone: no status to write
+	}
+	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
+	_, err := c.call(ctx, log, item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+		return Done, c.unseen(ctx, key, why)
+	})
+	switch {
+	case err == nil:
+		c.streaks.Forget(item.Key)
+	case ctx.Err() != nil:
+		c.queue.Add(item.Key, cutCause)
+	case kube.IsForbidden(err):
+		c.streaks.Forget(item.Key)
+		if c.parts.mute(item.Key) {
+			log.Info("cannot set the status to Unknown; it may be stale",
+				kube.Warn("problem", kube.Explain(err))...)
+		}
+	default:
+		c.stats.errors.Add(1)
+		d := c.retry(item.Key, next(err, c.streaks.get(item.Key), time.Now()), err)
+		log.Error(err, "cannot set the status to Unknown", "outcome", c.again("error, again in ", d))
+	}
+}
+
+// Attach adds a source while the controller runs, for a kind that its Func has just learnt of; the Func calls it. No
+// part waits for its mirror: the Func has to see to it that what it reads is listed. served names the keys that are to
+// run when the mirror may have become readable. detach takes the source away, and returns when its mirror has
+// stopped, unless others run that, too. The end of Run does so for all sources.
+func (c *Controller) Attach(s Source, served func() []kube.Key) (detach func()) {
+	disconnect := s.connect(c)
+	unhear := s.mirror.OnServes(func() {
+		for _, k := range served() {
+			c.queue.AddLow(k, listedCause)
+		}
+	})
+	stop := func() {}
+	one := &attachment{mirror: s.mirror, end: sync.OnceFunc(func() {
+		disconnect()
+		unhear()
+		stop()
+	})}
+	a := &c.attached
+	a.mu.Lock()
+	running := a.run != nil
+	if running {
+		stop = a.run(s.mirror)
+		a.all = append(slices.Clip(a.all), one)
+	}
+	a.mu.Unlock()
+	if !running {
+		one.end()
+	}
+	return func() {
+		one.end()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all = slices.DeleteFunc(slices.Clone(a.all), func(o *attachment) bool { return o == one })
+	}
+}
+
+// everyMirror returns the mirrors of all sources.
+func (c *Controller) everyMirror() []mirror {
+	c.attached.mu.Lock()
+	defer c.attached.mu.Unlock()
+	all := slices.Clone(c.mirrors)
+	for _, one := range c.attached.all {
+		all = append(all, one.mirror)
+	}
+	return all
+}
+
+// planCause is the cause of the runs of a plan, where Follow, Settle and Once take the place of Run: without workers,
+// no key runs twice, is retried or logged.
+const planCause = "plan"
+
+// settleEvery is how often Settle looks. A list takes milliseconds.
+const settleEvery = 5 * time.Millisecond
+
+// Follow has the mirrors of the controller follow the server, until stop has returned.
+func (c *Controller) Follow(ctx context.Context) (stop func()) {
+	mirroring, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	for _, m := range c.mirrors {
+		running.Go(func() { m.Run(mirroring) })
+	}
+	endAttached := c.attached.open(mirroring)
+	return func() {
+		endAttached()
+		cancel()
+		running.Wait()
+		c.queue.ShutDown()
+	}
+}
+
+// Settle waits until each mirror is listed, or parked because a right or the resource is missing. The error says what
+// is not, and why.
+func (c *Controller) Settle(ctx context.Context) error {
+	look := time.NewTicker(settleEvery)
+	defer look.Stop()
+	for {
+		if c.parts.selected {
+			c.followSelection()
+		}
+		err := c.unsettled()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (c *Controller) unsettled() error {
+	for _, m := range c.everyMirror() {
+		for _, s := range m.State() {
+			switch {
+			case s.Synced || s.Parked:
+			case s.Err != nil:
+				return fmt.Errorf("list %s: %w", scopeName(m.Resource(), s), s.Err)
+			default:
+				return fmt.Errorf("list %s: no answer yet", scopeName(m.Resource(), s))
+			}
+		}
+	}
+	return nil
+}
+
+// Once calls the Func for a key. Where the Func has learnt meanwhile that it needs more mirrors, it is called again
+// when these are listed.
+func (c *Controller) Once(ctx context.Context, k kube.Key) (outcome Outcome, err error) {
+	for {
+		before := len(c.everyMirror())
+		item := queue.Item{Key: k, Causes: []string{planCause}}
+		if outcome, err = c.call(ctx, c.log, item, c.f); err != nil || len(c.everyMirror()) <= before {
+			return outcome, err
+		}
+		if err := c.Settle(ctx); err != nil {
+			return outcome, err
+		}
+	}
+}
+
+// Resource returns that of the objects of For; the zero value if the keys are no objects.
+func (c *Controller) Resource() kube.Resource {
+	if c.own == nil {
+		return kube.Resource{}
+	}
+	return c.own.Resource()
+}
+
+// Keys returns the objects of For, in order.
+func (c *Controller) Keys() []kube.Key {
+	return c.keys("")
+}
+
+// Assume has the mirror of For show an object as if an event had brought it.
+func (c *Controller) Assume(object kube.Raw) error { return c.own.Assume(object) }
+
+// Serves returns nil if all that runs in a namespace need can be read, else what cannot.
+func (c *Controller) Serves(namespace string) error {
+	for _, m := range c.mirrors {
+		of := namespace
+		if m.Resource().ClusterScoped {
+			of = ""
+		}
+		if !m.Serves(of) {
+			return fmt.Errorf("%s cannot be listed", m.Resource().GroupResource())
+		}
+	}
+	return nil
+}
+
+// Missing returns what keeps the controller from working, and where.
+func (c *Controller) Missing() []health.Problem { return c.notWorking() }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -28,6 +29,18 @@ func (e *reasonedError) Unwrap() error { return e.error }
 
 // WithReason gives an error a reason of one word, which a condition has as well. A status has a line for each reason.
 func WithReason(reason string, err error) error { return &reasonedError{err, reason} }
+
+// timeoutError is a run that failed after its deadline.
+type timeoutError struct {
+	limit time.Duration
+	err   error
+}
+
+func (e *timeoutError) Error() string {
+	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
+}
+
+func (e *timeoutError) Unwrap() error { return e.err }
 
 // Terminal marks err as one that trying again does not help: what is declared must change first. The key is
 // looked at again at its next change, and without one after SlowDelay, because what stood in the way need not

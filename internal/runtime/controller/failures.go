@@ -239,24 +239,3 @@ func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
 	})
 	return keys
 }
-
-// requestsWork runs the keys that failed because requests did not work.
-func (c *Controller) requestsWork(in func(namespace string) bool) {
-	for _, k := range c.streaks.wake(in) {
-		c.queue.Add(k, worksCause)
-	}
-}
-
-// retry counts a failure of a key, queues the run that follows, and returns how long the key has to wait.
-func (c *Controller) retry(k kube.Key, n Next, err error) time.Duration {
-	d := n.pause(c.streaks.add(k, n, err))
-	c.queue.AddAfter(k, d, n.cause)
-	return d
-}
-
-// succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
-func (c *Controller) succeeded(k kube.Key) {
-	if c.streaks.drop(k) {
-		c.queue.Add(k, missedCause)
-	}
-}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"skiff/internal/runtime/kube"
 )
 
 const (
@@ -111,12 +109,4 @@ func (f *InFlight) End(namespace string, bytes int64) {
 	if own.bytes -= bytes; own.bytes == 0 {
 		delete(f.by, namespace)
 	}
-}
-
-// weight is how many bytes a run of a key takes at most.
-func (c *Controller) weight(k kube.Key) int64 {
-	if c.size == nil || c.o.InFlight == nil {
-		return 0
-	}
-	return runFactor * c.size(k)
 }

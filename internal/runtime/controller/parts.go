@@ -1,13 +1,11 @@
 package controller
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/queue"
 )
@@ -33,7 +31,7 @@ type doing int
 const (
 	waiting   doing = iota // parks them until all mirrors serve the part
 	working                // runs the Func
-	reporting              // has not seen the part for long: runs the unseenFunc; see unseen.go
+	reporting              // has not seen the part for long: runs the unseenFunc
 	muted                  // may not write the status either: drops them
 	left                   // no longer selected: drops them, and what is known of them
 )
@@ -137,32 +135,6 @@ func (p *parts) setStage(one *part, to doing, why string) {
 	one.stage = stage{to, now, why}
 }
 
-// admit says what to do with a key, and why if its object is not seen.
-func (c *Controller) admit(item queue.Item) (doing, string) {
-	d, why := c.parts.admit(item, c.queue)
-	if d == left { // or selected just now: a mirror may be quicker than watchParts
-		c.followSelection()
-		return c.parts.admit(item, c.queue)
-	}
-	return d, why
-}
-
-// followSelection has a part for each namespace that is selected now.
-func (c *Controller) followSelection() {
-	for _, namespace := range c.parts.follow(c.mirrors) {
-		c.leave(namespace)
-	}
-}
-
-// leave drops what is remembered of a namespace that is no longer selected.
-func (c *Controller) leave(namespace string) {
-	c.queue.Release(namespace) // admit drops the keys
-	c.paces.leave(namespace)
-	for _, m := range c.memories {
-		m.Leave(namespace)
-	}
-}
-
 // left reports whether a namespace is no longer selected.
 func (p *parts) left(namespace string) bool {
 	p.mu.Lock()
@@ -170,81 +142,26 @@ func (p *parts) left(namespace string) bool {
 	return p.selected && p.by[namespace] == nil
 }
 
-// watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is
-// something to do in one.
-func (c *Controller) watchParts(ctx context.Context, work func()) {
-	news := make(chan struct{}, 1)
-	for _, m := range c.mirrors {
-		defer m.OnServes(func() {
-			select {
-			case news <- struct{}{}:
-			default: // there is news already
-			}
-		})()
-	}
-	for _, one := range c.parts.list() {
-		one.closed = time.Now()
-	}
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
-	for {
-		if c.parts.selected {
-			c.followSelection()
-		}
-		if c.updateParts() {
-			work()
-		}
-		select {
-		case <-news: // a mirror has heard of the server after a while, or no longer may
-			c.requestsWork(c.parts.works)
-		case <-tick.C: // not at once: one missing grant shows in one mirror after the other
-			c.logParts()
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+const (
+	// unseenAfter is how long a part may be without a right or a resource before the status of its objects says so:
+	// longer than an API server that has started refuses what it will allow.
+	unseenAfter = 2 * time.Minute
+	// muteTime is how long no status is written after the right to write it was missing, too. A grant ends it earlier
+	// if it lets the part be watched again.
+	muteTime = 5 * time.Minute
 
-// updateParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports
-// whether there is something to do in one.
-func (c *Controller) updateParts() (work bool) {
-	all := c.parts.list()
-	for _, one := range all {
-		serves := !slices.ContainsFunc(c.mirrors, func(m mirror) bool { return !m.Serves(one.namespace) })
-		was := c.parts.stage(one)
-		switch {
-		case serves && was.doing != working:
-			c.parts.setStage(one, working, "")
-			c.queue.Release(one.namespace)
-			if was.doing != waiting {
-				c.queueAll(one, seenCause)
-			}
-		case !serves && was.doing == working:
-			c.parts.setStage(one, waiting, "")
-		case !serves:
-			c.updateUnseen(one, was)
-		}
-		work = work || c.parts.stage(one).doing != waiting
-	}
-	return work || len(all) == 0
-}
+	unseenCause = "its state is not known"
+	seenCause   = "watched again"
+)
 
-// logParts logs what keeps a part from being worked on, and again when that changes.
-func (c *Controller) logParts() {
-	for _, one := range c.parts.list() {
-		problem := ""
-		working := c.parts.stage(one).doing == working
-		if !working {
-			problem = health.Texts(c.problemsOf(one), time.Now())
-		}
-		if problem == one.logged || problem == "" && !working || !working && time.Since(one.closed) < reportEvery {
-			continue // not heard of yet, or a server that has just started and has not loaded its rules
-		}
-		one.logged = problem
-		if problem == "" {
-			c.log.Info("working again", "namespace", one.namespace)
-		} else {
-			c.log.Info("waiting", kube.Warn("namespace", one.namespace, "problem", problem)...)
-		}
+// mute stops reporting in the part of a key, and reports whether it had not been stopped.
+func (p *parts) mute(k kube.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.partLocked(k)
+	if one == nil || one.stage.doing != reporting {
+		return false
 	}
+	one.stage = stage{muted, time.Now(), one.stage.why}
+	return true
 }

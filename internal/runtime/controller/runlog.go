@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -18,23 +17,9 @@ type runLog struct {
 	values []any // of WithValues
 }
 
-// logOf returns the log of a run.
-func (c *Controller) logOf(item queue.Item) logr.Logger {
-	sink := c.log.GetSink()
-	if sink == nil {
-		return c.log // discards
-	}
-	return c.log.WithSink(&runLog{LogSink: sink, item: item})
-}
-
 func (l *runLog) Info(level int, message string, values ...any) {
 	l.LogSink.Info(level, message, l.with(values)...)
 }
-
-func (e *timeoutError) Error() string {
-	return fmt.Sprintf("reconcile: not done within its deadline of %v: %v", e.limit, e.err)
-}
-func (e *timeoutError) Unwrap() error { return e.err }
 
 func (l *runLog) Error(err error, message string, values ...any) {
 	if id := kube.AuditID(err); id != "" {

@@ -51,28 +51,6 @@ type Stats struct {
 	Worked  *metrics.Histogram // runs, with the bounds of a work queue
 }
 
-// Stats returns the present counts.
-func (c *Controller) Stats() Stats {
-	s := Stats{
-		Done:     c.stats.done.Load(),
-		Again:    c.stats.again.Load(),
-		Errors:   c.stats.errors.Load(),
-		Terminal: c.stats.terminal.Load(),
-		Panics:   c.stats.panics.Load(),
-		Crashes:  c.stats.crashes.Load(),
-		Timeouts: c.stats.timeouts.Load(),
-		Workers:  c.o.Workers,
-		Queue:    c.queue.Stats(),
-		Causes:   c.stats.causes.all(),
-		Waited:   c.stats.waited,
-		Took:     c.stats.took,
-		Worked:   c.stats.worked,
-	}
-	s.Queued = s.Queue.Due
-	s.Failing, s.Stalled = c.streaks.count()
-	return s
-}
-
 // stuckAfter is for how long workers may begin and end nothing: longer than a run lasts by default.
 const stuckAfter = 2 * time.Minute
 
@@ -82,18 +60,6 @@ type Progress struct {
 	Due   int           // keys that wait for them; 0 while there is no worker
 	Limit time.Duration // for which Turns may stay while keys are due
 }
-
-// Progress returns how far the workers are.
-func (c *Controller) Progress() Progress {
-	p := Progress{Turns: c.turns.Load(), Limit: max(stuckAfter, c.o.ReconcileTimeout+stuckAfter/2)}
-	if c.manned.Load() > 0 {
-		p.Due = c.queue.Stats().Due
-	}
-	return p
-}
-
-// Running returns the keys that workers have now.
-func (c *Controller) Running() []kube.Key { return c.queue.Processing() }
 
 const (
 	// maxCauses bounds the sorts of causes that are counted each: every one is a time series.
@@ -145,6 +111,7 @@ func (c *causes) all() map[string]uint64 {
 
 // ownCauses are the causes that this package gives.
 var ownCauses = []string{initialList, startCause, recheckCause, retryCause, refusedCause, manyErrorsCause, worksCause,
+
 	cutCause, unseenCause, seenCause, listedCause}
 
 // changes are the ends of a cause that is the change of an object; see add.
@@ -162,8 +129,6 @@ func sortOf(text string) sort {
 	}
 	return sort{what: otherCause}
 }
-
-// This file shows how a controller is doing, for metrics and debug pages. NotReady and Problems are for probes.
 
 // WatchState is the state of one scope of a mirror that controllers have.
 type WatchState struct {
@@ -211,20 +176,6 @@ const (
 // MissingReasons are all of these.
 var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
 
-// Parts returns what the controller works on, and what keeps it from that.
-func (c *Controller) Parts() []Part {
-	var out []Part
-	for _, one := range c.parts.list() {
-		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Missing: map[string]bool{}}
-		for _, l := range c.lacksOf(one) {
-			p.Missing[l.reason] = true
-			p.Problems = append(p.Problems, c.problem(l, one.namespace))
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
 // Failing is a key whose last run failed, and the Problem of that run: Since is the first failure of a kind that does
 // not pass without a change, zero where there was none.
 type Failing struct {
@@ -239,18 +190,6 @@ type Pending struct {
 	Failures int // in a row
 }
 
-// View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
-// many there are of each.
-func (c *Controller) View(limit int) (pending []Pending, waiting int, failing []Failing, failed int) {
-	first, waiting := c.queue.View(limit)
-	for _, one := range first {
-		pending = append(pending, Pending{one, c.streaks.get(one.Key).failures})
-	}
-	failing = c.streaks.all()
-	failed = len(failing)
-	return pending, waiting, failing[:min(failed, limit)], failed
-}
-
 // all returns what fails, in key order.
 func (s *streaks) all() (out []Failing) {
 	s.View(func(of map[kube.Key]streak) {
@@ -260,9 +199,3 @@ func (s *streaks) all() (out []Failing) {
 	})
 	return out
 }
-
-// Publish adds counts of the operator's own to the metrics of the controller. It is for before Run.
-func (c *Controller) Publish(counts *metrics.Counts) { c.counts = append(c.counts, counts) }
-
-// Counts returns what was given to Publish.
-func (c *Controller) Counts() []*metrics.Counts { return c.counts }

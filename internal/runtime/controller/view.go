@@ -1,0 +1,526 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/apply"
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
+)
+
+// Ready returns nil when nothing is NotReady.
+func (c *Controller) Ready() error {
+	if problems := c.NotReady(); len(problems) > 0 {
+		return fmt.Errorf("%s: %s", c.name, health.Texts(problems, time.Now()))
+	}
+	return nil
+}
+
+// NotReady returns the mirrors that are not synced, or have not been in touch with the server for long: a dead watch
+// must not hide behind a green probe. Parked ones are left out: a right or a resource is missing, waiting may not cure
+// that, and one wrong namespace must not hold up a rollout.
+func (c *Controller) NotReady() []health.Problem { return c.outOfTouch(staleAfter) }
+
+// Unsynced returns the mirrors that have never been synced and are not parked. Unsynced stands for NotReady while the
+// API server answers nothing: a replica that is not ready would not bring the server back.
+func (c *Controller) Unsynced() []health.Problem { return c.outOfTouch(math.MaxInt64) }
+
+// notSynced is the Reason of a mirror that has never been listed.
+const notSynced = "NotSynced"
+
+// outOfTouch returns the mirrors that are not synced, or have not been up to date for longer than that, those with the
+// same cause as one Problem.
+func (c *Controller) outOfTouch(longer time.Duration) (out []health.Problem) {
+	type cause struct {
+		health.Problem
+		synced bool
+	}
+	at := map[string]int{}
+	var causes []cause
+	var names [][]string
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			fails := s.Synced && !s.ErrSince.IsZero()
+			if s.Parked || s.Synced && (s.Err == nil || !fails || time.Since(s.ErrSince) < longer) {
+				continue
+			}
+			is := cause{synced: s.Synced}
+			if s.Err != nil {
+				is.Problem = health.OfError(s.Err)
+			}
+			id := fmt.Sprintf("%t %q %q", is.synced, is.Public, is.Quoted)
+			i, ok := at[id]
+			if !ok {
+				i = len(causes)
+				at[id], causes, names = i, append(causes, is), append(names, nil)
+			}
+			names[i] = append(names[i], scopeName(m.Resource(), s))
+			if since := &causes[i].Since; fails && (since.IsZero() || s.ErrSince.Before(*since)) {
+				*since = s.ErrSince
+			}
+		}
+	}
+	for i, is := range causes {
+		p := is.Problem
+		p.Controller, p.Reason = c.name, notSynced
+		state := "have not been listed yet"
+		if is.synced {
+			p.Reason, state = "NotUpToDate", "have not been up to date"
+		}
+		if p.Public != "" {
+			p.Public += "; "
+		}
+		p.Public += health.Few(names[i]) + " " + state
+		if p.Next == "" && is.synced {
+			p.Next = "skiff tries again"
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Faults returns the Problems of the controller itself: namespaces without the controller, mirrors that are not up to
+// date, silent watches, and objects that are not in memory.
+func (c *Controller) Faults() []health.Problem {
+	out := c.notWorking()
+	for i := range out {
+		out[i].Public = "not working: " + out[i].Public
+	}
+	for _, p := range c.outOfTouch(statusAfter) {
+		if p.Reason != notSynced { // a mirror that was never listed is among those above
+			out = append(out, p)
+		}
+	}
+	out = append(out, c.notRead()...)
+	out = append(out, c.silent()...)
+	return append(out, c.notInMemory()...)
+}
+
+// Problems returns Faults and the objects that fail.
+func (c *Controller) Problems() []health.Problem {
+	return append(c.Faults(), c.streaks.problems(c.name, c.kind)...)
+}
+
+// Mirrors describes each mirror with its last contact with the server, a line each.
+func (c *Controller) Mirrors() (lines []string) {
+	for _, m := range c.everyMirror() {
+		for _, s := range m.State() {
+			lines = append(lines, describe(m.Resource(), s))
+		}
+	}
+	return lines
+}
+
+// notRead returns the mirrors with objects that do not decode.
+func (c *Controller) notRead() (out []health.Problem) {
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			if s.Quarantined > 0 {
+				out = append(out, health.Problem{Controller: c.name, Reason: "NotRead",
+					Public: scopeName(m.Resource(), s) + ": " + health.Count(s.Quarantined, "object", "objects") +
+						" cannot be read, and the last state is used", Next: "the log names what is wrong"})
+			}
+		}
+	}
+	return out
+}
+
+// silentAfter is how long a watch may be silent before it is a Problem: two of the bookmarks that a kube-apiserver
+// sends about every minute.
+const silentAfter = 2*time.Minute + 15*time.Second
+
+// silent returns the watches that have been silent for long although bookmarks have come on them: the server hangs, or
+// the connection is dead. A silent watch is given up after some time, and its renewal shows more.
+func (c *Controller) silent() []health.Problem {
+	var names []string
+	var since time.Time
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			untold := s.Err == nil || time.Since(s.ErrSince) < statusAfter
+			if !s.Synced || !untold || !s.LastBookmark.After(s.Opened) || time.Since(s.LastContact) <= silentAfter {
+				continue
+			}
+			names = append(names, scopeName(m.Resource(), s))
+			if since.IsZero() || s.LastContact.Before(since) {
+				since = s.LastContact
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []health.Problem{{Controller: c.name, Reason: "SilentWatch", Since: since,
+		Public: health.Few(names) + ": nothing received",
+		Next:   "the API server may hang, or the connection be dead; skiff renews the watch"}}
+}
+
+// statusAfter is how long requests of a mirror may fail before that is a Problem: most often the next one succeeds.
+const statusAfter = 5 * time.Second
+
+// describe is the line of one mirror.
+func describe(r kube.Resource, s cache.ScopeState) string {
+	contact := "never"
+	if !s.LastContact.IsZero() {
+		contact = time.Since(s.LastContact).Round(time.Second).String() + " ago"
+	}
+	objects := "objects"
+	if s.Objects == 1 {
+		objects = "object"
+	}
+	line := fmt.Sprintf("%s: %s, %d %s, last contact %s", scopeName(r, s), s.Phase, s.Objects, objects, contact)
+	if s.Quarantined > 0 {
+		line += fmt.Sprintf(", %d objects do not decode", s.Quarantined)
+	}
+	return line
+}
+
+// maxReason bounds the text of one error in a line.
+const maxReason = 300
+
+func scopeName(r kube.Resource, s cache.ScopeState) string {
+	if s.Namespace == "" {
+		return r.GroupResource()
+	}
+	return r.GroupResource() + " in " + s.Namespace
+}
+
+// Advice is what a user of the program can do, as the end of a message; "" adds nothing.
+type Advice struct {
+	cache.Advice
+	Install map[string]string // a definition of this API group is missing
+	Version map[string]string // it is there in another version
+	// Grant is how an administrator gives a user, "" where it is not known, what a controller needs in namespaces, or
+	// everywhere if the first is ""; nil: no advice.
+	Grant func(controller, user string, namespaces []string) string
+}
+
+// reasonOfLack are the Reasons of Problems by the labels of metrics.
+var reasonOfLack = map[string]string{MissingRight: "Forbidden", MissingResource: "NotFound",
+
+	MissingContent: notSynced}
+
+// lack is one reason for which a controller does not work on a part. Equal lacks of several parts make one Problem.
+type lack struct {
+	reason string // of MissingReasons
+	names  string // of the resources
+	user   string // who may not list and watch them, as the server calls skiff; "": it does not say
+	health.Problem
+}
+
+// same identifies the lack among those of other parts.
+func (l *lack) same() string {
+	return fmt.Sprintf("%s %s %s %q", l.reason, l.names, l.user, l.Problem.Text(l.Since))
+}
+
+// lacksOf returns what keeps the controller from working on a part: missing rights first, then missing definitions.
+func (c *Controller) lacksOf(one *part) (out []lack) {
+	var forbidden, other []lack
+	absent := map[string][]string{} // by what installs them
+	version := new(kube.OtherVersionError)
+	for _, m := range c.mirrors {
+		for _, s := range m.State() {
+			if s.Namespace != "" && s.Namespace != one.namespace || s.Synced && !s.Parked {
+				continue
+			}
+			l := lack{reason: MissingContent, names: m.Resource().GroupResource()}
+			install := c.o.Advice.Install[m.Resource().Group]
+			switch {
+			case kube.IsForbidden(s.Err):
+				l.reason, l.user = MissingRight, kube.ForbiddenUser(s.Err)
+				if len(forbidden) > 0 {
+					forbidden[0].names += ", " + l.names
+					continue
+				}
+				forbidden = append(forbidden, l)
+				continue
+			case errors.As(s.Err, &version):
+				l.reason, l.Next = MissingResource, c.o.Advice.Version[m.Resource().Group]
+				l.Public = fmt.Sprintf("%s is served as %s, and this skiff needs %s", l.names,
+					strings.Join(version.Served, ", "), version.Resource.Version)
+			case kube.IsNotFound(s.Err) && install != "":
+				absent[install] = append(absent[install], l.names)
+				continue
+			case kube.IsNotFound(s.Err):
+				l.reason, l.Public, l.Next = MissingResource, l.names+": the server does not have this resource",
+					"install its CRD"
+			case s.Err != nil:
+				l.Problem = health.OfError(s.Err)
+				l.Public = l.names + ": " + l.Public
+			default:
+				l.Public = l.names + ": not listed yet"
+			}
+			other = append(other, l)
+		}
+	}
+	out = forbidden
+	for _, install := range slices.Sorted(maps.Keys(absent)) {
+		l := lack{reason: MissingResource, names: strings.Join(absent[install], ", ")}
+		l.Public, l.Next = l.names+" is not installed", install
+		if len(absent[install]) > 1 {
+			l.Public = l.names + " are not installed"
+		}
+		out = append(out, l)
+	}
+	return append(out, other...)
+}
+
+// maxNamespaces bounds the namespaces of one Problem: ten thousand would make an answer of a probe a megabyte.
+const maxNamespaces = 100
+
+// problem returns a lack of some namespaces, with the next step.
+func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
+	p := l.Problem
+	p.Controller, p.Reason = c.name, reasonOfLack[l.reason]
+	if l.reason == MissingRight {
+		p.Public = "may not list and watch " + l.names
+		if grant := c.o.Advice.Grant; grant != nil {
+			p.Next = grant(c.name, l.user, namespaces)
+		}
+	}
+	switch {
+	case namespaces[0] == "":
+		return p
+	case len(namespaces) == 1:
+		p.Public = "namespace " + namespaces[0] + ": " + p.Public
+	default:
+		p.Public = "namespaces " + health.Few(namespaces) + ": " + p.Public
+	}
+	p.Namespaces = namespaces[:min(len(namespaces), maxNamespaces)]
+	return p
+}
+
+// problemsOf returns what keeps the controller from working on a part.
+func (c *Controller) problemsOf(one *part) (out []health.Problem) {
+	for _, l := range c.lacksOf(one) {
+		out = append(out, c.problem(l, one.namespace))
+	}
+	return out
+}
+
+// notWorking returns the lacks of all parts as Problems; parts with an equal lack share a Problem.
+func (c *Controller) notWorking() (out []health.Problem) {
+	type group struct {
+		same  string
+		doing doing
+	}
+	var order []group
+	lacks, namespaces := map[group]lack{}, map[group][]string{}
+	for _, one := range c.parts.list() {
+		for _, l := range c.lacksOf(one) {
+			g := group{l.same(), c.parts.stage(one).doing}
+			if namespaces[g] == nil {
+				order, lacks[g] = append(order, g), l
+			}
+			namespaces[g] = append(namespaces[g], one.namespace)
+		}
+	}
+	for _, g := range order {
+		p := c.problem(lacks[g], namespaces[g]...)
+		effect := ""
+		switch g.doing {
+		case reporting:
+			effect = "the status of the objects says that their state is not known"
+		case muted:
+			effect = "the status of the objects cannot be written either and may not be true any more"
+		}
+		if p.Next != "" && effect != "" {
+			p.Next += "; "
+		}
+		p.Next += effect
+		out = append(out, p)
+	}
+	return out
+}
+
+// IsCalled says whether a name is that of the objects of the controller, as kubectl takes it: the kind, the plural,
+// also with its group, or a short name.
+func (c *Controller) IsCalled(name string) bool {
+	r := c.Resource()
+	if r.Plural == "" {
+		return false
+	}
+	names := append([]string{r.Kind, r.Plural, r.GroupResource()}, c.shows.Short...)
+	return slices.ContainsFunc(names, func(known string) bool { return strings.EqualFold(known, name) })
+}
+
+// Example is an object to begin with, in YAML; "": its objects are not made for the controller.
+func (c *Controller) Example() string {
+	r := c.Resource()
+	if c.shows.Foreign || r.Kind == "" || c.shows.Example != "" {
+		return c.shows.Example
+	}
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: example}\nspec: {}\n",
+		strings.TrimPrefix(r.Group+"/"+r.Version, "/"), r.Kind)
+}
+
+// Show says what is shown of an object. It is for before Run.
+func (c *Controller) Show(s Shows) { c.shows = s }
+
+// Details returns what is shown of the object under a key; nothing where there is none.
+func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) {
+	if c.object == nil {
+		return nil, nil
+	}
+	owner := c.object(k)
+	if owner == nil {
+		return nil, nil
+	}
+	if c.shows.Children != nil {
+		children = c.shows.Children(owner)
+	}
+	if c.shows.Facts != nil {
+		facts = c.shows.Facts(owner)
+	}
+	return children, facts
+}
+
+// Pods reads the pods of the object under a key; false: none are known of it.
+func (c *Controller) Pods(ctx context.Context, k kube.Key) (pods Pods, known bool, err error) {
+	if c.object == nil || c.shows.Pods == nil {
+		return Pods{}, false, nil
+	}
+	owner := c.object(k)
+	if owner == nil {
+		return Pods{}, false, nil
+	}
+	pods, err = c.shows.Pods(ctx, owner)
+	return pods, true, err
+}
+
+// Owners calls f for each object of the source made by For that the controller works for, without an order. The
+// conditions must not be changed.
+func (c *Controller) Owners(f func(*Owner)) {
+	if c.keys == nil {
+		return
+	}
+	for _, k := range c.keys("") {
+		if o, ok := c.Owner(k); ok {
+			f(&o)
+		}
+	}
+}
+
+// Owner returns one of them; false: there is none under that key.
+func (c *Controller) Owner(k kube.Key) (Owner, bool) {
+	if c.object == nil {
+		return Owner{}, false
+	}
+	object := c.object(k)
+	if object == nil || c.shows.Works != nil && !c.shows.Works(object) {
+		return Owner{}, false
+	}
+	m := object.ObjectMeta()
+	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
+		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Problem: c.reports.get(k)}
+	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
+		o.Failing = Failing{k, s.failures, s.problem()}
+		o.Failing.Since = cmp.Or(s.since, s.first)
+	}
+	if says, ok := object.(conditioned); ok {
+		o.Conditions = says.Shown()
+	}
+	o.Next, _ = c.queue.Due(k)
+	return o, true
+}
+
+// Report notes what a run has found to be wrong with the object under a key; nil: nothing. The page shows the words of
+// skiff to everybody, and to those who may see the object the words of others in its conditions, which are not kept
+// here again.
+func (c *Controller) Report(k kube.Key, p *health.Problem) { c.reports.set(k, p) }
+
+// Strays returns the keys that fail and name no object that is held: those of rules, or of what is gone.
+func (c *Controller) Strays() (out []Failing) {
+	for _, f := range c.streaks.all() {
+		if c.object == nil || c.object(f.Key) == nil {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// OldestDue is since when the key waits for a worker that has waited for longest; zero: none waits.
+func (c *Controller) OldestDue() time.Time {
+	pending, _ := c.queue.View(c.o.Workers + 2) // those that run come first, and there may be one more than workers
+	for _, k := range pending {
+		if !k.Running && k.Waiting && !k.Due.After(time.Now()) {
+			return k.Due
+		}
+	}
+	return time.Time{}
+}
+
+// Stats returns the present counts.
+func (c *Controller) Stats() Stats {
+	s := Stats{
+		Done:     c.stats.done.Load(),
+		Again:    c.stats.again.Load(),
+		Errors:   c.stats.errors.Load(),
+		Terminal: c.stats.terminal.Load(),
+		Panics:   c.stats.panics.Load(),
+		Crashes:  c.stats.crashes.Load(),
+		Timeouts: c.stats.timeouts.Load(),
+		Workers:  c.o.Workers,
+		Queue:    c.queue.Stats(),
+		Causes:   c.stats.causes.all(),
+		Waited:   c.stats.waited,
+		Took:     c.stats.took,
+		Worked:   c.stats.worked,
+	}
+	s.Queued = s.Queue.Due
+	s.Failing, s.Stalled = c.streaks.count()
+	return s
+}
+
+// Progress returns how far the workers are.
+func (c *Controller) Progress() Progress {
+	p := Progress{Turns: c.turns.Load(), Limit: max(stuckAfter, c.o.ReconcileTimeout+stuckAfter/2)}
+	if c.manned.Load() > 0 {
+		p.Due = c.queue.Stats().Due
+	}
+	return p
+}
+
+// Running returns the keys that workers have now.
+func (c *Controller) Running() []kube.Key { return c.queue.Processing() }
+
+// Parts returns what the controller works on, and what keeps it from that.
+func (c *Controller) Parts() []Part {
+	var out []Part
+	for _, one := range c.parts.list() {
+		p := Part{Namespace: one.namespace, Working: c.parts.works(one.namespace), Missing: map[string]bool{}}
+		for _, l := range c.lacksOf(one) {
+			p.Missing[l.reason] = true
+			p.Problems = append(p.Problems, c.problem(l, one.namespace))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
+// many there are of each.
+func (c *Controller) View(limit int) (pending []Pending, waiting int, failing []Failing, failed int) {
+	first, waiting := c.queue.View(limit)
+	for _, one := range first {
+		pending = append(pending, Pending{one, c.streaks.get(one.Key).failures})
+	}
+	failing = c.streaks.all()
+	failed = len(failing)
+	return pending, waiting, failing[:min(failed, limit)], failed
+}
+
+// Publish adds counts of the operator's own to the metrics of the controller. It is for before Run.
+func (c *Controller) Publish(counts *metrics.Counts) { c.counts = append(c.counts, counts) }
+
+// Counts returns what was given to Publish.
+func (c *Controller) Counts() []*metrics.Counts { return c.counts }

@@ -17,7 +17,7 @@ type attachment struct {
 	end    func() // disconnects the source and stops the mirror
 }
 
-// open lets Attach run mirrors, and returns what ends all of that.
+// open lets Attach run mirrors, and returns a function that ends all attachments.
 func (a *attached) open(ctx context.Context) (end func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -3,7 +3,7 @@
 // A Controller has sources (For, Owns, Watches), which turn changes of mirrors into keys, a queue, and
 // workers, which call the function with one key at a time: with a deadline, with panics contained, and with
 // one log line for each run. Its answer decides what comes next: done, again after a while, an error with
-// backoff, a terminal error, an error at the longest interval. What a reconcile does is not its business, nor are
+// backoff, a terminal error, an error at the longest interval. A Controller does not know the work of a reconcile, nor
 // leader election and probes (package manager).
 //
 // Sources run on the goroutines of the mirrors' Reflectors and only put keys into the queue; each worker has
@@ -33,13 +33,13 @@ import (
 )
 
 const (
-	// DefaultWorkers make a few hundred writes a second on a server that answers in ten milliseconds, and do not
-	// overload a small one.
+	// DefaultWorkers make a few hundred writes a second on a server with answers in ten milliseconds, and do not
+	// overload a small server.
 	DefaultWorkers = 4
 	// DefaultReconcileTimeout leaves room for two requests that take all of their 30 s.
 	DefaultReconcileTimeout = time.Minute
-	// DrainTimeout is for how long runs under way may go on at a shutdown. It fits, with abortGrace, into the 30 s
-	// that Kubernetes gives a pod to end.
+	// DrainTimeout is how long runs under way may go on at a shutdown. Together with abortGrace the time fits into the
+	// 30 s in which Kubernetes expects a pod to end.
 	DrainTimeout = 25 * time.Second
 
 	// abortGrace is how long a run may take to return once its context was cancelled.
@@ -47,16 +47,16 @@ const (
 	// staleAfter is how long requests of a synced mirror may fail before the controller is not ready any more: longer
 	// than a server takes to restart, so that an upgrade of the control plane does not show.
 	staleAfter = 2 * time.Minute
-	// reportEvery is how often a controller checks whether what it waits for has changed, and logs it.
+	// reportEvery is how often a controller checks the reasons why a namespace waits, and logs a change.
 	reportEvery = 5 * time.Second
 )
 
-// Func makes the world fit what is declared under key. It is level-triggered: it gets a name, reads the
-// latest state, and must come to the same end for any cause. It must return soon after ctx ends.
-// Two calls for one key never overlap.
+// Func makes the world fit the declaration under key. A Func is level-triggered: a call has a name, reads the latest
+// state, must come to the same end for any cause, and must return soon after ctx ends. Two calls for one key never
+// overlap.
 type Func func(ctx context.Context, key kube.Key) (Outcome, error)
 
-// Outcome says what comes next after a run without an error; an error always wins over it.
+// Outcome says when a key runs again after a run without an error; an error always wins.
 type Outcome struct {
 	after time.Duration
 	cause string
@@ -66,14 +66,14 @@ type Outcome struct {
 // Done waits for the next change. It is the zero value.
 var Done Outcome
 
-// Gone is Done for a key that has no object, or one that the controller does not work on: all Memories forget the key.
+// Gone is Done for a key without an object that the controller works on: all Memories forget the key.
 var Gone = Outcome{gone: true}
 
-// After asks for another run after d, or at the next change if that is earlier. A d that is not positive
-// means at once, so that a time already past is never taken for Done.
+// After asks for another run after d, or at the next change if earlier. With d <= 0 the run follows at once, so that a
+// time already past is never taken for Done.
 func After(d time.Duration) Outcome { return Outcome{after: max(d, 1), cause: recheckCause} }
 
-// Wait is After for waits where 0 means that there is nothing to wait for: then it is Done.
+// Wait is After, and Done for 0, for callers where 0 means no wait.
 func Wait(d time.Duration) Outcome {
 	if d == 0 {
 		return Done
@@ -81,8 +81,8 @@ func Wait(d time.Duration) Outcome {
 	return After(d)
 }
 
-// Behind asks for another run behind the keys that wait for a worker now, or at once if there are none. A Func that
-// has done what matters asks for it to let others have that first: see Controller.Backlog.
+// Behind asks for another run behind the keys that wait for a worker now, or at once if no key waits. A Func returns
+// Behind once the important work is done, so that other keys get their important work first: see Controller.Backlog.
 func Behind(cause string) Outcome { return Outcome{cause: cause} }
 
 // Because names the cause of the run that o asks for: "debounce over", "waits for deployment/web".
@@ -95,7 +95,7 @@ func (o Outcome) Because(cause string) Outcome {
 
 // Options configure a Controller. Zero values mean the defaults.
 type Options struct {
-	Workers          int           // runs of one namespace at a time, and one more is of others; 0 = DefaultWorkers
+	Workers          int           // runs of one namespace at a time, beside one of another; 0 = DefaultWorkers
 	ReconcileTimeout time.Duration // of one run; 0 = DefaultReconcileTimeout
 	Elected          bool          // Run only mirrors, the work is done in calls of Lead
 	InFlight         *InFlight     // shared by all controllers of a process; nil: no bound
@@ -104,7 +104,7 @@ type Options struct {
 	Log              logr.Logger
 }
 
-// Controller runs a Func for the keys that its sources name.
+// Controller runs a Func for the keys of its sources.
 type Controller struct {
 	name     string
 	f        Func
@@ -128,7 +128,7 @@ type Controller struct {
 	reports  reports
 	started  atomic.Bool
 	working  chan struct{} // closed when there is something to work on
-	lead     chan struct{} // has an element while Lead runs: it runs once at a time, and Run waits for it
+	lead     chan struct{} // has an element while Lead runs: once at a time, and Run waits
 	turns    atomic.Uint64 // keys that workers have taken or put away
 	manned   atomic.Int32  // workers that run
 	stats    counters
@@ -140,8 +140,8 @@ type Controller struct {
 // noKind stands for the kind of objects where a key is no object.
 const noKind = "key"
 
-// New returns a controller. It connects the sources to its queue and starts nothing. Run runs the stores of the
-// sources, which other controllers may use at the same time.
+// New returns a controller, connects the sources to its queue and starts nothing. Run runs the stores of the sources,
+// which other controllers may use at the same time.
 func New(name string, f Func, o Options, sources ...Source) *Controller {
 	if o.Workers <= 0 {
 		o.Workers = DefaultWorkers
@@ -192,8 +192,7 @@ func (c *Controller) Elected() bool { return c.o.Elected }
 type Memory interface {
 	// Forget drops a key, after a run of the key that ended in Gone.
 	Forget(k kube.Key)
-	// Leave drops a namespace that is no longer selected, and does so again after each run in the namespace that was
-	// under way.
+	// Leave drops a namespace which is no longer selected, again after each run that was under way in the namespace.
 	Leave(namespace string)
 }
 
@@ -211,7 +210,7 @@ func (c *Controller) Kind() string { return c.kind }
 
 // Run mirrors what the sources need, works on each namespace as soon as all of it is there, and does so until ctx
 // ends. Then it takes no further key, lets the runs under way finish on mirrors that still follow the server, and
-// stops those last. What it waits for is logged and in Ready; a resource that the server does not have yet, or a
+// stops those last. The reasons to wait are logged and in Ready; a resource that the server does not have yet, or a
 // missing right, stops only the namespaces that lack it.
 //
 // The error is nil after a clean stop. Otherwise runs did not return in time: it names their keys.
@@ -257,8 +256,8 @@ func (c *Controller) serve(ctx context.Context) error {
 }
 
 // Lead runs the workers from when there is something to work on until ctx ends, and drains: the runs under way may
-// finish. When leaseCtx ends before, the runs are cancelled, and their keys wait in the queue for the next
-// call. It returns when no run is under way any more; the error names those that did not return in time.
+// finish. When leaseCtx ends before, the runs are cancelled, and their keys wait in the queue for the next call. Lead
+// returns when no run is under way any more; the error names the keys whose runs did not return in time.
 func (c *Controller) Lead(ctx, leaseCtx context.Context) error {
 	select {
 	case c.lead <- struct{}{}:
@@ -354,7 +353,7 @@ func (c *Controller) work(feed, runs context.Context) {
 // itemKey is where the context of a run has its item.
 type itemKey struct{}
 
-// CauseOf returns why the run that ctx belongs to takes place, and how many runs of its key have failed before it.
+// CauseOf returns the cause of the run of ctx, and how many runs of the key have failed before, in a row.
 func CauseOf(ctx context.Context) (cause string, failures int) {
 	item, ok := ctx.Value(itemKey{}).(*queue.Item)
 	if !ok {
@@ -377,15 +376,15 @@ func RunOf(ctx context.Context) (kind string, key kube.Key, ok bool) {
 	return kind, item.Key, true
 }
 
-// RunAll runs the controller for all objects of its source made by For, of one namespace, or of all if that is "".
+// RunAll runs the controller for all objects of the source made by For, in one namespace, or in all with "".
 func (c *Controller) RunAll(namespace, cause string) {
 	for _, k := range c.keys(namespace) {
 		c.queue.AddLow(k, cause)
 	}
 }
 
-// reconcile runs the Func for one key, decides what follows, and logs it in one line: a run that wrote or failed at
-// level 0, one that did nothing at level 1.
+// reconcile runs the Func for one key, decides when the key runs next, and logs the run in one line: a write or a
+// failure at level 0, a run without either at level 1.
 func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	defer c.queue.Done(item.Key)
 	weight := c.weight(item.Key)
@@ -438,7 +437,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	}
 }
 
-// logFailure logs a run that failed, as loud as that deserves. What concerns the whole process, a server that does
+// logFailure logs a run that failed, as loud as that deserves. A failure of the whole process, a server that does
 // not answer or refuses the credential, has its own line, so that a thousand objects do not say it, too. known says
 // that it has failed in the same way before the next try was due, and wrote nothing: the write of its status wakes an
 // object that is refused.
@@ -455,7 +454,7 @@ func (c *Controller) logFailure(log logr.Logger, err error, s streak, known bool
 	}
 }
 
-// requeue has the queue do what follows from a run, and returns it as text.
+// requeue queues the run that follows from a run, if any, and returns the decision as text.
 func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outcome, err error) string {
 	k := item.Key
 	switch {
@@ -545,14 +544,15 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 	return outcome, err
 }
 
-// streakKey is where the context of a run has the failures of its key before it; nothing is there if there were none.
+// streakKey is where the context of a run has the earlier failures of the key; absent without failures.
 type streakKey struct{}
 
 // restarts are the pauses before a part of a controller that panicked is run again.
 var restarts = backoff.Backoff{Min: time.Second, Max: 30 * time.Second}
 
-// contained runs a part of the controller until it returns. A panic in it is counted and logged, and the part is run
-// again after a pause that doubles: no mistake of ours ends the process, and with it the other controllers.
+// contained runs a part of the controller until the part returns. A panic is counted and logged, and the part runs
+// again after a pause, twice as long each time: no mistake of skiff's ends the process, and with the process the other
+// controllers.
 func (c *Controller) contained(ctx context.Context, part string, run func()) {
 	for crashes := 0; !c.runOnce(part, run); crashes++ {
 		timer := time.NewTimer(restarts.After(crashes))
@@ -598,7 +598,7 @@ func (c *Controller) retry(k kube.Key, n Next, err error) time.Duration {
 	return d
 }
 
-// succeeded clears the failures of a key. A change that was passed over while it ran leads to a run now.
+// succeeded clears the failures of a key. A change passed over during the run leads to a run now.
 func (c *Controller) succeeded(k kube.Key) {
 	if c.streaks.drop(k) {
 		c.queue.Add(k, missedCause)
@@ -613,7 +613,7 @@ func (c *Controller) keptWrites() int {
 	return history.MaxWrites
 }
 
-// remember adds a run to the history of the process. next says what follows from it.
+// remember adds a run to the history of the process. next says when the key runs again.
 func (c *Controller) remember(item queue.Item, began time.Time, took time.Duration, writes *kube.Writes, next string,
 
 	err error) {
@@ -647,7 +647,7 @@ func (c *Controller) weight(k kube.Key) int64 {
 	return runFactor * c.size(k)
 }
 
-// admit says what to do with a key, and why if its object is not seen.
+// admit says how to treat a key, and why if the object is not seen.
 func (c *Controller) admit(item queue.Item) (doing, string) {
 	d, why := c.parts.admit(item, c.queue)
 	if d == left { // or selected just now: a mirror may be quicker than watchParts
@@ -664,7 +664,7 @@ func (c *Controller) followSelection() {
 	}
 }
 
-// leave drops what is remembered of a namespace that is no longer selected.
+// leave forgets the keys of a namespace which is no longer selected.
 func (c *Controller) leave(namespace string) {
 	c.queue.Release(namespace) // admit drops the keys
 	c.paces.leave(namespace)
@@ -673,8 +673,8 @@ func (c *Controller) leave(namespace string) {
 	}
 }
 
-// watchParts decides which parts are worked on, and logs why one is not, until ctx ends. It calls work when there is
-// something to do in one.
+// watchParts decides which parts are worked on, and logs why a part is not, until ctx ends. The first part with work
+// to do leads to a call of work.
 func (c *Controller) watchParts(ctx context.Context, work func()) {
 	news := make(chan struct{}, 1)
 	for _, m := range c.mirrors {
@@ -708,8 +708,8 @@ func (c *Controller) watchParts(ctx context.Context, work func()) {
 	}
 }
 
-// updateParts turns parts to working when all mirrors serve them, and away from it when one does not. It reports
-// whether there is something to do in one.
+// updateParts turns parts to working when all mirrors serve them, and away when a mirror does not. The result says
+// whether any part has work to do.
 func (c *Controller) updateParts() (work bool) {
 	all := c.parts.list()
 	for _, one := range all {
@@ -732,7 +732,7 @@ func (c *Controller) updateParts() (work bool) {
 	return work || len(all) == 0
 }
 
-// logParts logs what keeps a part from being worked on, and again when that changes.
+// logParts logs why a part is not worked on, and each change of the reason.
 func (c *Controller) logParts() {
 	for _, one := range c.parts.list() {
 		problem := ""
@@ -752,8 +752,8 @@ func (c *Controller) logParts() {
 	}
 }
 
-// updateUnseen has the status of the objects of a part say that their state is not known, once it could not be watched
-// for long, and again when the reason changes or it could not be written for a while.
+// updateUnseen makes the status of the objects of a part Unknown, after the part could not be watched for long, and
+// again when the reason changes or after a pause in which the status could not be written.
 func (c *Controller) updateUnseen(one *part, was stage) {
 	if c.unseen == nil || time.Since(one.closed) < unseenAfter || !c.parked(one) {
 		return // a server that does not answer takes no status either
@@ -786,8 +786,8 @@ func (c *Controller) queueAll(one *part, cause string) {
 	}
 }
 
-// reportUnseen runs the unseenFunc for one key. Where it is forbidden, no other is written in the part for a while:
-// the other objects would meet the same.
+// reportUnseen runs the unseenFunc for one key. After an answer 403 no status is written in the part for a while:
+// other objects would meet the same answer.
 func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why string) {
 	defer c.queue.Done(item.Key)
 	if c.object(item.Key) == nil {
@@ -885,8 +885,8 @@ func (c *Controller) Follow(ctx context.Context) (stop func()) {
 	}
 }
 
-// Settle waits until each mirror is listed, or parked because a right or the resource is missing. The error says what
-// is not, and why.
+// Settle waits until each mirror is listed, or parked because a right or the resource is missing. The error names the
+// first mirror that is neither, and the reason.
 func (c *Controller) Settle(ctx context.Context) error {
 	look := time.NewTicker(settleEvery)
 	defer look.Stop()
@@ -921,8 +921,8 @@ func (c *Controller) unsettled() error {
 	return nil
 }
 
-// Once calls the Func for a key. Where the Func has learnt meanwhile that it needs more mirrors, it is called again
-// when these are listed.
+// Once calls the Func for a key. After a call in which the Func has attached more mirrors, Once calls again when the
+// new mirrors are listed.
 func (c *Controller) Once(ctx context.Context, k kube.Key) (outcome Outcome, err error) {
 	for {
 		before := len(c.everyMirror())
@@ -952,7 +952,7 @@ func (c *Controller) Keys() []kube.Key {
 // Assume has the mirror of For show an object as if an event had brought it.
 func (c *Controller) Assume(object kube.Raw) error { return c.own.Assume(object) }
 
-// Serves returns nil if all that runs in a namespace need can be read, else what cannot.
+// Serves returns nil if runs in a namespace can read all mirrors, else an error with the first unreadable resource.
 func (c *Controller) Serves(namespace string) error {
 	for _, m := range c.mirrors {
 		of := namespace

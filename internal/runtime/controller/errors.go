@@ -30,7 +30,7 @@ func (e *reasonedError) Unwrap() error { return e.error }
 // WithReason gives an error a reason of one word, which a condition has as well. A status has a line for each reason.
 func WithReason(reason string, err error) error { return &reasonedError{err, reason} }
 
-// timeoutError is a run that failed after its deadline.
+// timeoutError is the failure of a run after its deadline.
 type timeoutError struct {
 	limit time.Duration
 	err   error
@@ -42,9 +42,9 @@ func (e *timeoutError) Error() string {
 
 func (e *timeoutError) Unwrap() error { return e.err }
 
-// Terminal marks err as one that trying again does not help: what is declared must change first. The key is
-// looked at again at its next change, and without one after SlowDelay, because what stood in the way need not
-// be the object itself (another team's webhook, a quota). Errors of the server are classified without it.
+// Terminal marks err as an error that no retry helps: the declaration must change first. The key runs again at the
+// next change, and without a change after SlowDelay, because the obstacle need not be the object itself (another
+// team's webhook, a quota). Errors of the server are classified without Terminal.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -58,7 +58,7 @@ const HookFailed = "HookFailed"
 // TerminalFor is Terminal with a reason.
 func TerminalFor(reason string, err error) error { return Terminal(WithReason(reason, err)) }
 
-// ReasonOf is one word for why err is an error: what two errors for the same reason have in common.
+// ReasonOf is one word for the reason of err, equal for two errors with the same reason.
 func ReasonOf(err error) string {
 	if r := new(reasonedError); errors.As(err, &r) {
 		return r.reason
@@ -90,8 +90,8 @@ const (
 	failing // backoff, then the longest interval
 )
 
-// classify finds the class of err. It walks the chain itself, because errors.As would take the first part of
-// a joined error for all of it.
+// classify finds the class of err. errors.As would take the first part of a joined error for the whole, so classify
+// walks the chain by hand.
 func classify(err error) class {
 	switch e := err.(type) {
 	case nil, *terminalError:
@@ -99,7 +99,7 @@ func classify(err error) class {
 	case *process.Panic:
 		return failing
 	case *timeoutError:
-		// Whose fault it was shows in what it was doing: a server that does not answer is no fault of the key.
+		// The cause shows in the request under way: a server without an answer is no fault of the key.
 		if kube.IsTransient(e.err) {
 			return classify(e.err)
 		}
@@ -124,9 +124,9 @@ func classify(err error) class {
 	return failing
 }
 
-// classOf finds the class of an answer. 401 is about us, not about the object: a token that is not renewed in time
-// must not park every key. 403 is no terminal error: a grant may come at any time, and nothing changes in the object
-// when it does. Nothing can be created in a namespace that is being deleted, though.
+// classOf finds the class of an answer. 401 is about skiff, not about the object: a token renewed too late must not
+// park every key. 403 is no terminal error: a grant may come at any time, and changes nothing in the object. In a
+// namespace under deletion nothing can be created, though.
 func classOf(s *kube.Status) class {
 	switch {
 	case kube.IsRefused(s), kube.IsNamespaceTerminating(s):
@@ -140,36 +140,35 @@ func classOf(s *kube.Status) class {
 }
 
 const (
-	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if they are not
-	// of the class passing and have gone on for stallTime: an API server that has just started fails in many ways for
-	// a while, and ten failures take it a few seconds.
+	// stallAfter is the number of failures in a row after which a key is tried only every SlowDelay, if the failures
+	// are not of the class passing and have gone on for stallTime: an API server fails in many ways for a while after
+	// its start, and ten failures take a few seconds.
 	stallAfter = 10
 	stallTime  = 2 * time.Minute
-	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for the person who sees
-	// that it is missing. The backoff is shorter for quickForbidden failures before that.
+	// A missing right (403) is asked for every forbiddenDelay for forbiddenTime: long enough for a person to notice
+	// and grant the right. The first quickForbidden failures have a shorter backoff.
 	forbiddenDelay = 30 * time.Second
 	forbiddenTime  = 10 * time.Minute
 	quickForbidden = 12
-	// newsAfter is the number of failures in a row after which one of the class passing is worth reporting a
-	// user: a few hundred milliseconds of backoff, which a restart of the API server's leader takes longer than.
+	// newsAfter is the number of failures in a row after which a failure of the class passing is worth reporting to a
+	// user: a few hundred milliseconds of backoff, less than a restart of the API server's leader takes.
 	newsAfter = 6
-	// SlowDelay is the longest pause, and that after a terminal error, plus up to half of it at random. A write that
-	// the server refuses is then sent less than once per five minutes. A change of the object runs at once
-	// all the same.
+	// SlowDelay is the longest pause, and the pause after a terminal error, plus up to half at random. A write refused
+	// by the server is then sent less than once per five minutes. A change of the object runs at once all the same.
 	SlowDelay = 5 * time.Minute
 )
 
-// retries are the pauses of a key that fails. The first one is long enough for a cache one event behind to catch up,
-// and too short to be noticed. With the last one, however long an outage of the server was, the last key is tried
+// retries are the pauses of a key that fails. The first pause is long enough for a cache one event behind to catch up,
+// and too short to be noticed. With the longest pause, however long an outage of the server was, the last key is tried
 // again within two minutes, and ten thousand failing keys make about a hundred requests per second.
 var retries = backoff.Backoff{Min: 5 * time.Millisecond, Max: 2 * time.Minute, Jitter: 0.5}
 
-// Next is what follows from a run that fails.
+// Next is the decision after a failed run.
 type Next struct {
 	Brief   bool // it is of the class passing, and too recent to report
 	Stalled bool // the key is tried at the longest interval, or waits for a change
-	// Step is for the end of a condition's message. It follows from the error alone: an interval, or a count of
-	// failures, would be another one in each process, and two that work for one object would write their own in turn.
+	// Step is for the end of a condition's message. Step follows from the error alone: an interval, or a count of
+	// failures, would differ between processes, and two processes that work for one object would write in turn.
 	Step string
 
 	class class
@@ -177,7 +176,7 @@ type Next struct {
 	cause string        // of the run that follows
 }
 
-// Severity returns that of a Problem which is what failed.
+// Severity returns the severity of a Problem for the failure.
 func (n Next) Severity() health.Severity {
 	if n.Stalled {
 		return health.Stalled
@@ -185,13 +184,13 @@ func (n Next) Severity() health.Severity {
 	return health.Failing
 }
 
-// NextOf returns what follows if the run that ctx belongs to ends with err, all that went wrong in it.
+// NextOf returns the decision for a run, given its ctx, that ends with err, all errors of the run joined.
 func NextOf(ctx context.Context, err error) Next {
 	before, _ := ctx.Value(streakKey{}).(streak)
 	return next(err, before, time.Now())
 }
 
-// next returns what follows from err after the failures before it.
+// next returns the decision after err and the earlier failures.
 func next(err error, before streak, now time.Time) Next {
 	n := Next{class: classify(err), cause: retryCause, delay: kube.RetryAfter(err), Step: "skiff tries again"}
 	n.Brief = n.class == passing && before.failures < newsAfter
@@ -206,7 +205,7 @@ func next(err error, before streak, now time.Time) Next {
 	return n
 }
 
-// pause returns how long the key waits, after failures before this one: at least as long as the error asks for.
+// pause returns how long the key waits, given the number of earlier failures: at least as long as the error asks for.
 func (n Next) pause(failures int) time.Duration {
 	if n.class == forbidden && n.delay == 0 && failures >= quickForbidden {
 		return forbiddenDelay*2/3 + rand.N(forbiddenDelay/3)

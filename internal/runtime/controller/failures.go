@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// wakeEvery bounds how often a key is tried because the requests of others work again: it may fail for a reason of
-	// its own.
+	// wakeEvery bounds how often a key is tried because requests for other keys work again: the key may fail for a
+	// reason of its own.
 	wakeEvery = 30 * time.Second
 	// wakeScan is the least time between two searches for such keys.
 	wakeScan = time.Second
 )
 
-// streak is the failures of a key since it succeeded, or became another object: backoff, log, page, metrics, history
-// read no other count. Failures are counted by class, too: a server that is away says nothing of the key.
+// streak is the failures of a key since the last success, or since the key's object was replaced: backoff, log, page,
+// metrics, history read no other count. Failures are counted by class, too: an outage of the server says nothing about
+// the key.
 type streak struct {
 	failures  int       // of all classes
-	first     time.Time // of them
+	first     time.Time // of the first failure
 	failing   int       // of class failing
-	since     time.Time // of the first of those
+	since     time.Time // of the first of class failing
 	forbidden time.Time // of the first of class forbidden
 
-	last    time.Time // the last one
-	class   class     // of the last one
-	text    string    // of the last one
-	reason  string    // of the last one, one word
-	stalled bool      // since the last one, it is tried at the longest interval
-	woken   time.Time // when it was last tried because the requests of others worked again
-	missed  bool      // the status of its object has changed since its last run began, which was passed over
+	last    time.Time // of the last failure
+	class   class     // of the last failure
+	text    string    // of the last failure
+	reason  string    // of the last failure, one word
+	stalled bool      // the next try is at the longest interval
+	woken   time.Time // last try because other requests worked again
+	missed  bool      // a change of the status was passed over since the last run began
 }
 
 // streaks are the keys that fail.
@@ -100,7 +101,7 @@ func (s *streaks) add(k kube.Key, n Next, err error) (before int) {
 // maxFailing is how many groups of objects that fail are named.
 const maxFailing = 20
 
-// failures are the objects of one namespace that fail for the same reason.
+// failures are the objects of one namespace with the same reason to fail.
 type failures struct {
 	alike
 	keys []kube.Key
@@ -110,9 +111,9 @@ type failures struct {
 // alike is what such objects have in common.
 type alike struct{ namespace, what, reason string }
 
-// problems returns the objects that fail: one Problem for each namespace and reason, and the first of each namespace
-// before all others, so that no namespace hides another. A recent failure that is retried with success most often is
-// left out. kind is that of the objects.
+// problems returns the failing objects: one Problem for each namespace and reason, and the first of each namespace
+// before the rest, so that no namespace hides another. A recent failure of the class passing is left out, as the retry
+// most often succeeds. kind is the kind of the objects.
 func (s *streaks) problems(controller, kind string) (out []health.Problem) {
 	s.View(func(of map[kube.Key]streak) { out = problemsOf(of, controller, kind) })
 	return out
@@ -145,7 +146,7 @@ func problemsOf(of map[kube.Key]streak, controller, kind string) (out []health.P
 	return out
 }
 
-// groupsOf returns what is worth reporting, in that order.
+// groupsOf returns the groups worth reporting, in order.
 func groupsOf(of map[kube.Key]streak) []*failures {
 	by := map[alike]*failures{}
 	var groups []*failures
@@ -220,7 +221,7 @@ func (s streak) and(c class, now time.Time) streak {
 	return s
 }
 
-// wake returns the keys that waited for what works now: the server, and requests in the namespaces that in names.
+// wake returns the keys that waited for the server, or for a right in the namespaces for which in is true.
 func (s *streaks) wake(in func(namespace string) bool) (keys []kube.Key) {
 	s.View(func(of map[kube.Key]streak) {
 		now := time.Now()

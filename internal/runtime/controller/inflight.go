@@ -7,37 +7,37 @@ import (
 )
 
 const (
-	// runFactor is how many times the size of its object a run takes at most: a member such as "a":{} of raw JSON
-	// takes fifty times its six bytes once it is decoded, and as much in the copy that has the operator's own fields,
-	// too. Texts take ten times their size: they are in JSON once more to be compared, to be sent, and in the answer.
+	// runFactor is the memory of a run divided by the size of the object, at most: a member such as "a":{} of raw JSON
+	// takes fifty times its six bytes decoded, and as much in the copy with the operator's own fields, too. Texts take
+	// ten times their size: the run holds the JSON again to compare, to send, and in the answer.
 	runFactor = 100
-	// shareOfMemory is the part of the process's memory limit that all runs may take: mirrors have half of it, and
-	// garbage needs room beside both.
+	// shareOfMemory is the part of the process's memory limit for all runs: mirrors have half, and garbage needs room,
+	// too.
 	shareOfMemory = 8
-	// fitsAlways is what a run takes that never waits, of an object of 10 KiB: few are larger.
+	// fitsAlways is the memory of a run that never waits, for an object of 10 KiB: few objects are larger.
 	fitsAlways = 1 << 20
-	// waitsFor is how soon a run that has to wait asks again: the runs of large objects take as long. Where many of a
-	// namespace wait, or one for long, they ask later, asksEvery apart from each other, up to waitsLong.
+	// waitsFor is the first wait of a run for memory: the runs of large objects take as long. Where many runs of a
+	// namespace wait, or a run waits for long, the runs ask later, asksEvery apart, up to waitsLong.
 	waitsFor, asksEvery, waitsLong = 50 * time.Millisecond, 10 * time.Millisecond, 500 * time.Millisecond
-	// forgetAfter is how long a namespace keeps its place that does not ask any more: its objects are gone.
+	// forgetAfter is how long a namespace keeps its place without asking again: the objects are gone.
 	forgetAfter = 2 * waitsLong
 )
 
-// InFlight bounds the memory that the runs of all controllers of a process take at a time. A namespace takes at most
-// half of it, so that its large objects wait for each other, and those that wait take turns.
+// InFlight bounds the memory of the runs of all controllers of a process. A namespace takes at most half, so that
+// large objects of one namespace wait for each other, and the waiting namespaces take turns.
 type InFlight struct {
 	most int64
 
 	mu      sync.Mutex // guards all below
 	taken   int64
 	by      map[string]*running // by namespace; no others
-	waiters []*waiter           // of the namespaces that wait for others, the next one first
+	waiters []*waiter           // namespaces that wait for other namespaces, the next first
 }
 
-// running is what the runs of a namespace take.
+// running is the memory of the runs of a namespace.
 type running struct {
 	bytes int64
-	asks  int // of others of it since the last one began, in vain
+	asks  int // requests for room in vain since the last run began
 }
 
 type waiter struct {
@@ -51,8 +51,8 @@ func NewInFlight(limit int64) *InFlight {
 	return &InFlight{most: limit / shareOfMemory, by: map[string]*running{}}
 }
 
-// Begin takes bytes for a run in a namespace, if there is room, else it returns when to ask again; nil has room for
-// all. What is more than there is goes alone.
+// Begin takes bytes for a run in a namespace, if there is room, else returns when to ask again. A nil InFlight never
+// blocks. A run larger than the limit runs alone.
 func (f *InFlight) Begin(namespace string, bytes int64) (wait time.Duration) {
 	if f == nil || bytes <= fitsAlways {
 		return 0
@@ -83,8 +83,8 @@ func askAgain(asks int) time.Duration {
 	return min(max(time.Duration(asks)*asksEvery, waitsFor), waitsLong)
 }
 
-// waiterLocked notes that a namespace asks for room. It returns its place in the line, and whether no other one comes
-// before it.
+// waiterLocked notes a request for room by a namespace, and returns the namespace's place in the line, and whether the
+// place is the first.
 func (f *InFlight) waiterLocked(namespace string) (t *waiter, next bool) {
 	now := time.Now()
 	f.waiters = slices.DeleteFunc(f.waiters, func(t *waiter) bool { return now.Sub(t.asked) > forgetAfter })
@@ -97,7 +97,7 @@ func (f *InFlight) waiterLocked(namespace string) (t *waiter, next bool) {
 	return f.waiters[at], at == 0
 }
 
-// End gives back what Begin has taken.
+// End gives back the bytes of Begin.
 func (f *InFlight) End(namespace string, bytes int64) {
 	if f == nil || bytes <= fitsAlways {
 		return

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Owner is an object that a controller works for: what its status says, and what the controller does about it.
+// Owner is an object under the care of a controller: the status as written, and the controller's next step.
 type Owner struct {
 	Kind       string
 	Resource   kube.Resource
@@ -19,30 +19,30 @@ type Owner struct {
 	Created    time.Time
 	Deleting   bool
 	Conditions []conditions.Condition
-	Foreign    bool           // the conditions are about what others do with it
+	Foreign    bool           // another controller writes the conditions
 	Problem    health.Problem // see Controller.Report; the zero value: none is known
-	Failing    Failing        // its last run failed; the zero value: it did not
+	Failing    Failing        // the failure of the last run; the zero value: none
 	Next       time.Time      // when its next run may start; zero: none is due
 }
 
-// conditioned is an object that can say its conditions.
+// conditioned is an object with conditions to show.
 type conditioned interface{ Shown() []conditions.Condition }
 
-// Shows are what is shown of an object of For beside its conditions. The functions read what is in memory, and may be
-// called from any goroutine; nil: there is nothing.
+// Shows are the details of an object of For beside its conditions. The functions read from memory, and may be called
+// from any goroutine; nil: no details.
 type Shows struct {
 	Children func(owner kube.Object) []apply.Shown
 	Facts    func(owner kube.Object) []Fact
 	Works    func(owner kube.Object) bool // whether the controller does anything for it; nil: for each
 	Foreign  bool                         // the status of the objects is written by others
 	Short    []string                     // the short names of the resource
-	// Example is an object as short as it can be written, in YAML; "": that follows from the resource.
+	// Example is an object in YAML, as short as possible; "": derived from the resource.
 	Example string
-	// Pods reads the pods of an object, a bounded number of them; nil: it has none that the controller may read.
+	// Pods reads the pods of an object, a bounded number; nil: there are no pods, or no right to read them.
 	Pods func(ctx context.Context, owner kube.Object) (Pods, error)
 }
 
-// Pods are those that an object has, at the time when they are read.
+// Pods are the pods of an object, at the time of the read.
 type Pods struct {
 	List []Pod
 	More bool // there are others, which were not read
@@ -51,21 +51,21 @@ type Pods struct {
 // Pod is how a pod is.
 type Pod struct {
 	Name     string
-	Of       string // what it is part of: "ReplicaSet web-6d8f"; "": nothing
+	Of       string // the owner: "ReplicaSet web-6d8f"; "": none
 	Ready    bool
 	Deleting bool
 	Created  time.Time
 	Reason   string // it is not ready; "": nothing is known yet
-	Message  string // what others say about that
+	Message  string // the words of the kubelet or the scheduler
 }
 
-// Fact is one thing to know about an object that its conditions do not say.
+// Fact is a detail of an object beside its conditions.
 type Fact struct {
 	Name, Value string
 	At          time.Time // zero: it is about no time
 }
 
-// maxReported bounds the Problems that are kept of one namespace: ten times as many as a page shows of all.
+// maxReported bounds the Problems kept of one namespace: ten times as many as a page shows in all.
 const maxReported = 1000
 
 // reports are the Problems of objects.

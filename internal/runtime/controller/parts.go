@@ -10,16 +10,16 @@ import (
 	"skiff/internal/runtime/queue"
 )
 
-// part is what a controller starts and stops to work on as a whole: one namespace, or everything.
+// part is the unit in which a controller starts and stops to work: one namespace, or everything.
 type part struct {
-	namespace string    // "": all namespaces, or the cluster-scoped objects beside parts that have one
-	logged    string    // what was logged about it last, "" if nothing is wrong; of watchParts alone
-	closed    time.Time // since when it is not worked on; of watchParts alone
+	namespace string    // "": all namespaces, or the cluster-scoped objects beside parts with a namespace
+	logged    string    // the last problem logged, "" if none; of watchParts alone
+	closed    time.Time // time of the end of the work; of watchParts alone
 
 	stage stage
 }
 
-// stage is what a controller does with the keys of a part. watchParts alone changes it, but that a worker mutes.
+// stage is how a controller treats the keys of a part. watchParts alone changes the stage, except that a worker mutes.
 type stage struct {
 	doing doing
 	since time.Time
@@ -33,7 +33,7 @@ const (
 	working                // runs the Func
 	reporting              // has not seen the part for long: runs the unseenFunc
 	muted                  // may not write the status either: drops them
-	left                   // no longer selected: drops them, and what is known of them
+	left                   // no longer selected: drops the keys and their memories
 )
 
 // parts are all parts of a controller. A controller without mirrors has none, and works at once.
@@ -45,7 +45,8 @@ type parts struct {
 	by  map[string]*part // the same by namespace
 }
 
-// follow makes a part of each namespace that the mirrors have alone, and drops those that they no longer have.
+// follow makes a part of each namespace that a mirror follows alone, and drops the parts of namespaces no longer
+// followed.
 func (p *parts) follow(mirrors []mirror) (gone []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,7 @@ func (p *parts) follow(mirrors []mirror) (gone []string) {
 			all = append(all, by[ns])
 		}
 		if m.Selected() && !p.selected {
-			p.selected = true // in New: it does not change after it
+			p.selected = true // in New alone
 		}
 	}
 	for _, one := range p.all {
@@ -85,7 +86,7 @@ func (p *parts) list() []*part {
 	return p.all
 }
 
-// partLocked returns the part that a key belongs to, nil for a key outside of what is watched.
+// partLocked returns the part of a key, nil for a key outside of the watched namespaces.
 func (p *parts) partLocked(k kube.Key) *part {
 	if one := p.by[k.Namespace]; one != nil || len(p.all) > 1 || p.selected {
 		return one
@@ -93,8 +94,8 @@ func (p *parts) partLocked(k kube.Key) *part {
 	return p.by[""]
 }
 
-// admit says what to do with a key, and why if its object is not seen. While the part of the key is waiting, admit
-// parks the key: under mu, so that no Release comes between.
+// admit says how to treat a key, and why if the object is not seen. While the part of the key is waiting, admit parks
+// the key: under mu, so that no Release comes between.
 func (p *parts) admit(item queue.Item, q *queue.Queue) (doing, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,10 +145,10 @@ func (p *parts) left(namespace string) bool {
 
 const (
 	// unseenAfter is how long a part may be without a right or a resource before the status of its objects says so:
-	// longer than an API server that has started refuses what it will allow.
+	// longer than a starting API server refuses requests by mistake.
 	unseenAfter = 2 * time.Minute
-	// muteTime is how long no status is written after the right to write it was missing, too. A grant ends it earlier
-	// if it lets the part be watched again.
+	// muteTime is how long no status is written after an answer 403 to such a write. A grant ends the time earlier if
+	// the part can be watched again.
 	muteTime = 5 * time.Minute
 
 	unseenCause = "its state is not known"

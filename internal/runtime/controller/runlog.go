@@ -9,8 +9,8 @@ import (
 	"skiff/internal/runtime/queue"
 )
 
-// runLog is the sink of one run's log. What every line of it says, the key and the cause, is put into text when a
-// line is written: most runs write none.
+// runLog is the sink of one run's log. Key and cause, which stand in every line, become text when a line is written:
+// most runs write no line.
 type runLog struct {
 	logr.LogSink
 	item   queue.Item

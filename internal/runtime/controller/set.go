@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Set is controllers that come and go while a process runs. All methods may be called from any goroutine. One that
-// fails or panics is logged, and the others go on.
+// Set is controllers that come and go while a process runs. All methods may be called from any goroutine. The failure
+// or panic of a controller is logged, and the rest of the Set goes on.
 type Set struct {
 	log logr.Logger
 
@@ -25,7 +25,7 @@ type Set struct {
 // member is one controller of a Set.
 type member struct {
 	*Controller
-	started bool          // its Run has been called; the Set's lock guards it
+	started bool          // Run has been called; the Set's lock guards it
 	ended   chan struct{} // closed when that has returned
 }
 
@@ -92,7 +92,7 @@ func (s *Set) snapshot() ([]*member, <-chan struct{}) {
 	return s.members, s.changed
 }
 
-// start says whether a member is still to be run, and notes that it is.
+// start says whether a member is still to be run, and notes the start.
 func (s *Set) start(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Set) Run(ctx context.Context) error {
 	})
 }
 
-// Lead has the controllers that work only while this process leads do so, as Controller.Lead.
+// Lead calls Controller.Lead of each controller that works only while the process leads.
 func (s *Set) Lead(ctx, leaseCtx context.Context) error {
 	return s.follow(ctx, func(ctx context.Context, m *member) error {
 		if !m.Elected() {
@@ -123,7 +123,7 @@ func (s *Set) Lead(ctx, leaseCtx context.Context) error {
 }
 
 // follow calls run for each member, on a goroutine of its own, with a context that ends when the member is removed or
-// ctx ends. It returns when all calls have.
+// ctx ends, and returns after all calls.
 func (s *Set) follow(ctx context.Context, run func(context.Context, *member) error) error {
 	stops := map[*member]context.CancelFunc{}
 	var mu sync.Mutex // guards errs
@@ -165,7 +165,7 @@ func (s *Set) follow(ctx context.Context, run func(context.Context, *member) err
 	return errors.Join(errs...)
 }
 
-// contain calls run for a member; what fails is in the log at once, as the others go on.
+// contain calls run for a member, and logs an error at once, as the other members go on.
 func (s *Set) contain(m *member, run func() error) error {
 	err := process.Contain("controller "+m.Name(), run)
 	if p := new(process.Panic); errors.As(err, &p) {

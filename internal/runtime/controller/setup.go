@@ -22,25 +22,25 @@ type Setup struct {
 	Workers           int
 	WatchIdleTimeout  time.Duration
 	Elected           bool           // the controllers work only while they lead (Controller.Lead)
-	MirrorBytes       int64          // memory that one mirror may take; see cache.Options.MaxBytes
-	ObjectBytes       int64          // memory that one object may take; see cache.Options.MaxObjectBytes
+	MirrorBytes       int64          // limit of memory for a mirror; see cache.Options.MaxBytes
+	ObjectBytes       int64          // limit of memory for an object; see cache.Options.MaxObjectBytes
 	Mirrors           *cache.Mirrors // shared by all controllers; nil: each has its own
 	InFlight          *InFlight      // the same; nil: the memory of runs has no bound
-	// TemplatePolicy is what the pods that operators declare have to keep to; the zero value is baseline.
+	// TemplatePolicy is the policy for the pods that operators declare; the zero value is baseline.
 	TemplatePolicy podpolicy.Policy
 	History        *history.Log // of the process; nil: runs are not remembered
 	Advice         Advice
 	Log            logr.Logger
 }
 
-// Mirror returns the mirror of the objects of a resource in the namespaces of s; of those that a label selector
-// selects, if it is not "". Operators that ask for the same objects in the same form share it.
+// Mirror returns the mirror of the objects of a resource in the namespaces of s, narrowed by a label selector unless
+// labels is "". Operators that ask for the same objects in the same form share a mirror.
 func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store[T] {
 	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
 }
 
-// CustomResources returns the mirror of the objects that a controller works for. Two controllers of one resource share
-// it only if both ask for it here.
+// CustomResources returns the mirror of the objects of For. Two controllers of one resource share the mirror only if
+// both call CustomResources.
 func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
 	o := s.mirror(r, "")
 	o.Owners = true
@@ -70,9 +70,9 @@ var namespaceResource = kube.Resource{Version: "v1", Plural: "namespaces", Kind:
 var SelectRights = []kube.Right{{Resource: namespaceResource, Verbs: []string{"list", "watch"},
 	Why: "which namespaces a label selector selects"}}
 
-// SelectNamespaces returns a controller that has the other controllers of s, which have to be made with the same
-// Mirrors, work in the namespaces that s.NamespaceSelector selects now. It works on standbys, too, so that their
-// mirrors are warm. A namespace that is no longer selected is left as it is.
+// SelectNamespaces returns a controller that makes the other controllers of s, which must share the same Mirrors, work
+// in the namespaces that s.NamespaceSelector selects now. Standbys run SelectNamespaces, too, so that their mirrors
+// are warm. A namespace no longer selected is left unchanged.
 func SelectNamespaces(s Setup) *Controller {
 	all := cache.New[*namespace](cache.Options{Resource: namespaceResource, LabelSelector: s.NamespaceSelector,
 		Client: s.Client.Limit(SelectRights), WatchIdleTimeout: s.WatchIdleTimeout, QuietParking: true,

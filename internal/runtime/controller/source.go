@@ -9,8 +9,8 @@ import (
 	"skiff/internal/runtime/queue"
 )
 
-// initialList is the cause of keys that were there at the start. All sources share it, so that an object and
-// its children make one cause.
+// initialList is the cause of keys found by the first list. All sources share the cause, so that an object and its
+// children make one cause.
 const initialList = "initial list"
 
 // The other causes that this package gives, beside the changes of objects.
@@ -43,8 +43,8 @@ type mirror interface {
 	Assume(object kube.Raw) error
 }
 
-// Source turns the changes of one mirror into keys. For, Owns and Watches make them, and Once one without a
-// mirror.
+// Source turns the changes of one mirror into keys. For, Owns and Watches make Sources, and Once makes a Source
+// without a mirror.
 type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
@@ -55,21 +55,21 @@ type Source struct {
 	shed    shedFunc
 }
 
-// unseenFunc says in the status of an object that its state is not known, and why.
+// unseenFunc writes into the status of an object that the state is not known, and why.
 type unseenFunc func(ctx context.Context, key kube.Key, why string) error
 
-// Unseen makes the controller call f for each object of a source made by For whose namespace it could not watch for
-// two minutes because a right or a resource is missing: its last status may not be true any more. The Func runs for
-// all of them when the namespace can be watched again.
+// Unseen makes the controller call f for each object of a source made by For whose namespace could not be watched for
+// two minutes because a right or a resource is missing: the last status may be out of date. The Func runs for all
+// these objects when the namespace can be watched again.
 func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) error) Source {
 	s.unseen = f
 	return s
 }
 
-// For runs the controller for the objects of s themselves. Another object under the same name and a new
-// generation (a changed spec, or a deletion) clear the failures of the key: what failed before may work now. A change
-// of the status alone does not: a key that fails waits for its next try, or a write of another process would lead to a
-// try, and to a write of this one.
+// For runs the controller for the objects of s themselves. Another object under the same name and a new generation (a
+// changed spec, or a deletion) clear the failures of the key: the next try may succeed. A change of the status alone
+// does not: a failing key waits for its next try, or each status write of another process would lead to a try, and to
+// a status write of this process.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	return forSource(s, func(c *Controller, was, is T) bool {
 		k := is.ObjectMeta().Key()
@@ -84,8 +84,8 @@ func onlyStatus(was, is *kube.MetaAnnotated) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && slices.Equal(was.OwnerReferences, is.OwnerReferences)
 }
 
-// ForBut is For that does not run the controller for an update that ignores says so of. A change of the status runs it
-// also while its key fails.
+// ForBut is For without runs for the updates for which ignores is true. A change of the status runs the controller
+// also while the key fails.
 func ForBut[T kube.Object](s *cache.Store[T], ignores func(was, is T) bool) Source {
 	return forSource(s, func(_ *Controller, was, is T) bool { return ignores(was, is) })
 }
@@ -128,8 +128,8 @@ func Owns[T kube.Object](s *cache.Store[T], ownerKind string) Source {
 	})
 }
 
-// Watches runs the controller for the keys that f names for a changed object of s, before and after. f
-// must be quick, must not block, and must not change obj; a panic in it loses that change and is logged.
+// Watches runs the controller for the keys that f names for a changed object of s, before and after. f must be quick,
+// must not block, and must not change obj; a panic in f loses the change and is logged.
 func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source {
 	kind := s.Resource().Kind
 	return Source{mirror: s, connect: func(to *Controller) func() {
@@ -148,8 +148,8 @@ func Watches[T kube.Object](s *cache.Store[T], f func(obj T) []kube.Key) Source 
 	}}
 }
 
-// Once runs the controller for k at the start, when all mirrors are synced, whether there is anything in them or
-// not: for a key that stands for no object.
+// Once runs the controller for k at the start, when all mirrors are synced, even if all are empty: for a key without
+// an object.
 func Once(k kube.Key) Source {
 	return Source{connect: func(to *Controller) func() {
 		to.queue.AddLow(k, startCause)

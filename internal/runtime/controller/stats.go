@@ -43,7 +43,7 @@ type Stats struct {
 
 	Workers int                // runs at a time
 	Failing int                // keys whose last run failed
-	Stalled int                // of these, keys that are tried at the longest interval
+	Stalled int                // the part of Failing tried at the longest interval
 	Queue   queue.Stats        // of the queue
 	Causes  map[string]uint64  // runs by cause, without names of objects; a run with two causes counts twice
 	Waited  *metrics.Histogram // from when a run was due until it began
@@ -57,14 +57,14 @@ const stuckAfter = 2 * time.Minute
 // Progress is how far the workers of a controller are.
 type Progress struct {
 	Turns uint64        // keys that they have taken or put away since the start
-	Due   int           // keys that wait for them; 0 while there is no worker
+	Due   int           // keys that wait for a worker; 0 while there is none
 	Limit time.Duration // for which Turns may stay while keys are due
 }
 
 const (
-	// maxCauses bounds the sorts of causes that are counted each: every one is a time series.
+	// maxCauses bounds the sorts of causes with a count of their own: every sort is a time series.
 	maxCauses = 64
-	// otherCause stands for the causes that operators give: these may name objects.
+	// otherCause stands for the causes given by operators, which may name objects.
 	otherCause = "other"
 )
 
@@ -109,7 +109,7 @@ func (c *causes) all() map[string]uint64 {
 	return out
 }
 
-// ownCauses are the causes that this package gives.
+// ownCauses are the causes given by package controller.
 var ownCauses = []string{initialList, startCause, recheckCause, retryCause, refusedCause, manyErrorsCause, worksCause,
 
 	cutCause, unseenCause, seenCause, listedCause}
@@ -130,7 +130,7 @@ func sortOf(text string) sort {
 	return sort{what: otherCause}
 }
 
-// WatchState is the state of one scope of a mirror that controllers have.
+// WatchState is the state of one scope of a mirror.
 type WatchState struct {
 	Resource kube.Resource
 	Labels   string // the label selector, "" for all
@@ -158,11 +158,11 @@ func WatchStates(cs ...*Controller) []WatchState {
 	return out
 }
 
-// Part is what a controller works on as a whole: one namespace, or everything.
+// Part is the unit in which a controller works: one namespace, or everything.
 type Part struct {
 	Namespace string // "": all
 	Working   bool
-	Missing   map[string]bool // what keeps it from working, of MissingReasons
+	Missing   map[string]bool // why not, of MissingReasons
 	Problems  []health.Problem
 }
 
@@ -176,8 +176,8 @@ const (
 // MissingReasons are all of these.
 var MissingReasons = []string{MissingRight, MissingResource, MissingContent}
 
-// Failing is a key whose last run failed, and the Problem of that run: Since is the first failure of a kind that does
-// not pass without a change, zero where there was none.
+// Failing is a key whose last run failed, with the Problem of the run: Since is the first failure of the class
+// failing, zero without any.
 type Failing struct {
 	Key      kube.Key
 	Failures int // in a row

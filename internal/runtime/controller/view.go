@@ -27,8 +27,8 @@ func (c *Controller) Ready() error {
 }
 
 // NotReady returns the mirrors that are not synced, or have not been in touch with the server for long: a dead watch
-// must not hide behind a green probe. Parked ones are left out: a right or a resource is missing, waiting may not cure
-// that, and one wrong namespace must not hold up a rollout.
+// must not hide behind a green probe. Parked mirrors are left out: a right or a resource is missing, waiting may not
+// cure the lack, and one wrong namespace must not hold up a rollout.
 func (c *Controller) NotReady() []health.Problem { return c.outOfTouch(staleAfter) }
 
 // Unsynced returns the mirrors that have never been synced and are not parked. Unsynced stands for NotReady while the
@@ -38,8 +38,8 @@ func (c *Controller) Unsynced() []health.Problem { return c.outOfTouch(math.MaxI
 // notSynced is the Reason of a mirror that has never been listed.
 const notSynced = "NotSynced"
 
-// outOfTouch returns the mirrors that are not synced, or have not been up to date for longer than that, those with the
-// same cause as one Problem.
+// outOfTouch returns the mirrors that are not synced, or have been out of date for longer than the given time; mirrors
+// with the same cause share a Problem.
 func (c *Controller) outOfTouch(longer time.Duration) (out []health.Problem) {
 	type cause struct {
 		health.Problem
@@ -89,8 +89,8 @@ func (c *Controller) outOfTouch(longer time.Duration) (out []health.Problem) {
 	return out
 }
 
-// Faults returns the Problems of the controller itself: namespaces without the controller, mirrors that are not up to
-// date, silent watches, and objects that are not in memory.
+// Faults returns the Problems of the controller itself: namespaces not worked on, mirrors out of date, silent watches,
+// and objects not in memory.
 func (c *Controller) Faults() []health.Problem {
 	out := c.notWorking()
 	for i := range out {
@@ -135,12 +135,12 @@ func (c *Controller) notRead() (out []health.Problem) {
 	return out
 }
 
-// silentAfter is how long a watch may be silent before it is a Problem: two of the bookmarks that a kube-apiserver
-// sends about every minute.
+// silentAfter is how long a watch may be silent before the silence is a Problem: two bookmarks, as a kube-apiserver
+// sends a bookmark about every minute.
 const silentAfter = 2*time.Minute + 15*time.Second
 
-// silent returns the watches that have been silent for long although bookmarks have come on them: the server hangs, or
-// the connection is dead. A silent watch is given up after some time, and its renewal shows more.
+// silent returns the watches with bookmarks in the past and a long silence now: the server hangs, or the connection is
+// dead. The Reflector gives up a silent watch after some time, and the renewal shows more.
 func (c *Controller) silent() []health.Problem {
 	var names []string
 	var since time.Time
@@ -164,7 +164,8 @@ func (c *Controller) silent() []health.Problem {
 		Next:   "the API server may hang, or the connection be dead; skiff renews the watch"}}
 }
 
-// statusAfter is how long requests of a mirror may fail before that is a Problem: most often the next one succeeds.
+// statusAfter is how long requests of a mirror may fail before the failure is a Problem: most often the next request
+// succeeds.
 const statusAfter = 5 * time.Second
 
 // describe is the line of one mirror.
@@ -199,7 +200,7 @@ type Advice struct {
 	cache.Advice
 	Install map[string]string // a definition of this API group is missing
 	Version map[string]string // it is there in another version
-	// Grant is how an administrator gives a user, "" where it is not known, what a controller needs in namespaces, or
+	// Grant is how an administrator gives a user (name, "" if not known) the rights of a controller in namespaces, or
 	// everywhere if the first is ""; nil: no advice.
 	Grant func(controller, user string, namespaces []string) string
 }
@@ -209,11 +210,11 @@ var reasonOfLack = map[string]string{MissingRight: "Forbidden", MissingResource:
 
 	MissingContent: notSynced}
 
-// lack is one reason for which a controller does not work on a part. Equal lacks of several parts make one Problem.
+// lack is a reason why a controller does not work on a part. Equal lacks of several parts make one Problem.
 type lack struct {
 	reason string // of MissingReasons
 	names  string // of the resources
-	user   string // who may not list and watch them, as the server calls skiff; "": it does not say
+	user   string // the name the server has for skiff, without the right; "": not known
 	health.Problem
 }
 
@@ -222,7 +223,8 @@ func (l *lack) same() string {
 	return fmt.Sprintf("%s %s %s %q", l.reason, l.names, l.user, l.Problem.Text(l.Since))
 }
 
-// lacksOf returns what keeps the controller from working on a part: missing rights first, then missing definitions.
+// lacksOf returns the reasons why the controller does not work on a part: missing rights first, then missing
+// definitions.
 func (c *Controller) lacksOf(one *part) (out []lack) {
 	var forbidden, other []lack
 	absent := map[string][]string{} // by what installs them
@@ -299,7 +301,7 @@ func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
 	return p
 }
 
-// problemsOf returns what keeps the controller from working on a part.
+// problemsOf returns why the controller does not work on a part.
 func (c *Controller) problemsOf(one *part) (out []health.Problem) {
 	for _, l := range c.lacksOf(one) {
 		out = append(out, c.problem(l, one.namespace))
@@ -342,8 +344,8 @@ func (c *Controller) notWorking() (out []health.Problem) {
 	return out
 }
 
-// IsCalled says whether a name is that of the objects of the controller, as kubectl takes it: the kind, the plural,
-// also with its group, or a short name.
+// IsCalled says whether a name names the objects of the controller, as kubectl takes names: the kind, the plural, also
+// with the group, or a short name.
 func (c *Controller) IsCalled(name string) bool {
 	r := c.Resource()
 	if r.Plural == "" {
@@ -363,10 +365,10 @@ func (c *Controller) Example() string {
 		strings.TrimPrefix(r.Group+"/"+r.Version, "/"), r.Kind)
 }
 
-// Show says what is shown of an object. It is for before Run.
+// Show sets the details of objects. Show is for before Run.
 func (c *Controller) Show(s Shows) { c.shows = s }
 
-// Details returns what is shown of the object under a key; nothing where there is none.
+// Details returns the details of the object under a key; nothing without an object.
 func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) {
 	if c.object == nil {
 		return nil, nil
@@ -410,7 +412,7 @@ func (c *Controller) Owners(f func(*Owner)) {
 	}
 }
 
-// Owner returns one of them; false: there is none under that key.
+// Owner returns the owner under a key; false: none.
 func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	if c.object == nil {
 		return Owner{}, false
@@ -433,12 +435,12 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	return o, true
 }
 
-// Report notes what a run has found to be wrong with the object under a key; nil: nothing. The page shows the words of
-// skiff to everybody, and to those who may see the object the words of others in its conditions, which are not kept
-// here again.
+// Report notes a Problem with the object under a key, found by a run; nil: no Problem. The page shows the words of
+// skiff to everybody. Readers with the right to see the object find quoted words in the conditions, so Report does not
+// keep quotes.
 func (c *Controller) Report(k kube.Key, p *health.Problem) { c.reports.set(k, p) }
 
-// Strays returns the keys that fail and name no object that is held: those of rules, or of what is gone.
+// Strays returns the failing keys without an object in memory: keys of rules, or of deleted objects.
 func (c *Controller) Strays() (out []Failing) {
 	for _, f := range c.streaks.all() {
 		if c.object == nil || c.object(f.Key) == nil {
@@ -493,7 +495,7 @@ func (c *Controller) Progress() Progress {
 // Running returns the keys that workers have now.
 func (c *Controller) Running() []kube.Key { return c.queue.Processing() }
 
-// Parts returns what the controller works on, and what keeps it from that.
+// Parts returns the parts of the controller, and why a part is not worked on.
 func (c *Controller) Parts() []Part {
 	var out []Part
 	for _, one := range c.parts.list() {
@@ -507,8 +509,8 @@ func (c *Controller) Parts() []Part {
 	return out
 }
 
-// View returns at most limit of the keys that run or wait, at most limit of those that fail, in key order, and how
-// many there are of each.
+// View returns at most limit of the keys that run, are due or delayed, at most limit of the failing keys, in key
+// order, and the number of each.
 func (c *Controller) View(limit int) (pending []Pending, waiting int, failing []Failing, failed int) {
 	first, waiting := c.queue.View(limit)
 	for _, one := range first {

@@ -406,7 +406,7 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	if len(c.mirrors) > 0 && (err != nil || writes.Sent() > 0) {
 		c.mirrors[0].Answered(err)
 	}
-	before := c.streaks.get(item.Key)
+	before := c.streaks.Get(item.Key)
 	next := c.requeue(ctx, item, outcome, err)
 	took := time.Since(start)
 	c.stats.took.Observe(took)
@@ -429,9 +429,9 @@ func (c *Controller) reconcile(ctx context.Context, item queue.Item) {
 	case notShed(err) == nil:
 		log.V(1).Info("not worked on", "reason", err.Error())
 	case errors.As(err, &p):
-		log.Error(err, "reconcile panicked", "failures", c.streaks.get(item.Key).failures, "stack", string(p.Stack))
+		log.Error(err, "reconcile panicked", "failures", c.streaks.Get(item.Key).failures, "stack", string(p.Stack))
 	default:
-		s := c.streaks.get(item.Key)
+		s := c.streaks.Get(item.Key)
 		known := writes.Sent() == 0 && s.text == before.text && start.Sub(before.last) < SlowDelay
 		c.logFailure(log, err, s, known)
 	}
@@ -488,7 +488,7 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 		err = rest
 	}
 	c.stats.errors.Add(1)
-	before := c.streaks.get(k)
+	before := c.streaks.Get(k)
 	n := next(err, before, time.Now())
 	d := c.retry(k, n, err)
 	switch {
@@ -529,7 +529,7 @@ func (c *Controller) call(ctx context.Context, log logr.Logger, item queue.Item,
 	defer cancel()
 	run = context.WithValue(logr.NewContext(run, log), itemKey{}, &item)
 	run = context.WithValue(run, kindKey{}, c.kind)
-	if before := c.streaks.get(item.Key); before.failures > 0 {
+	if before := c.streaks.Get(item.Key); before.failures > 0 {
 		run = context.WithValue(run, streakKey{}, before)
 	}
 	err = process.Contain("reconcile", func() (err error) { outcome, err = f(run, item.Key); return err })
@@ -628,7 +628,7 @@ func (c *Controller) remember(item queue.Item, began time.Time, took time.Durati
 		Causes: item.Causes, MoreCauses: item.More, Due: began.Add(-item.Waited), Began: began,
 		Ended: began.Add(took), Outcome: next}
 	if err != nil {
-		r.Failures, r.Error = c.streaks.get(item.Key).failures, history.ErrorOf(err, ReasonOf(err))
+		r.Failures, r.Error = c.streaks.Get(item.Key).failures, history.ErrorOf(err, ReasonOf(err))
 	}
 	kept := writes.Kept()
 	for _, w := range kept {
@@ -810,7 +810,7 @@ func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why stri
 		}
 	default:
 		c.stats.errors.Add(1)
-		d := c.retry(item.Key, next(err, c.streaks.get(item.Key), time.Now()), err)
+		d := c.retry(item.Key, next(err, c.streaks.Get(item.Key), time.Now()), err)
 		log.Error(err, "cannot set the status to Unknown", "outcome", c.again("error, again in ", d))
 	}
 }

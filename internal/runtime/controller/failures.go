@@ -45,8 +45,6 @@ type streaks struct {
 	scanned time.Time // the last search of wake; read and written in View
 }
 
-func (s *streaks) get(k kube.Key) streak { return s.Get(k) }
-
 // passOver notes that a change is no reason to run a failing key; false: the key does not fail any more.
 func (s *streaks) passOver(k kube.Key) bool { return s.miss(k, true) }
 

@@ -129,7 +129,7 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 		if err != nil {
 			c.stats.errors.Add(1)
 			return c.again("not worked on ("+shed.Reason+"), and its status cannot say so: "+kube.Explain(err)+
-				"; again in ", c.retry(item.Key, next(err, c.streaks.get(item.Key), time.Now()), err))
+				"; again in ", c.retry(item.Key, next(err, c.streaks.Get(item.Key), time.Now()), err))
 		}
 	}
 	c.streaks.Forget(item.Key)

@@ -73,7 +73,7 @@ func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) err
 func For[T kube.Object](s *cache.Store[T]) Source {
 	return forSource(s, func(c *Controller, was, is T) bool {
 		k := is.ObjectMeta().Key()
-		return c.streaks.get(k).failures > 0 && onlyStatus(kube.HeadOf(was), kube.HeadOf(is)) && c.streaks.passOver(k)
+		return c.streaks.Get(k).failures > 0 && onlyStatus(kube.HeadOf(was), kube.HeadOf(is)) && c.streaks.passOver(k)
 	})
 }
 

@@ -424,7 +424,7 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	m := object.ObjectMeta()
 	o := Owner{Kind: c.kind, Resource: c.own.Resource(), Key: k, Created: m.CreationTimestamp,
 		Deleting: !m.DeletionTimestamp.IsZero(), Foreign: c.shows.Foreign, Problem: c.reports.get(k)}
-	if s := c.streaks.get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
+	if s := c.streaks.Get(k); s.failures > 0 && (s.class != passing || s.failures >= newsAfter) {
 		o.Failing = Failing{k, s.failures, s.problem()}
 		o.Failing.Since = cmp.Or(s.since, s.first)
 	}
@@ -514,7 +514,7 @@ func (c *Controller) Parts() []Part {
 func (c *Controller) View(limit int) (pending []Pending, waiting int, failing []Failing, failed int) {
 	first, waiting := c.queue.View(limit)
 	for _, one := range first {
-		pending = append(pending, Pending{one, c.streaks.get(one.Key).failures})
+		pending = append(pending, Pending{one, c.streaks.Get(one.Key).failures})
 	}
 	failing = c.streaks.all()
 	failed = len(failing)

@@ -223,7 +223,7 @@ var prose = map[string]wording{
 	"internal/install/definitions":               {10.0, 2},
 	"internal/install/manifests":                 {9.9, 0},
 	"internal/install/uninstall":                 {12.3, 0},
-	"internal/operators/operator":                {9.8, 3},
+	"internal/operators/operator":                {9.6, 3},
 	"internal/testcluster/operatortest":          {5.8, 1},
 	"internal/operators/redis":                   {8.7, 2},
 	"internal/operators/webserver":               {8.3, 4},

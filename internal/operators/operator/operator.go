@@ -122,8 +122,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		return controller.Gone, nil
 	}
 	if cr.meta().Deleting() && !(r.Finalizer != "" && slices.Contains(cr.meta().Finalizers, r.Finalizer)) {
-		r.found(key, nil)
-		return controller.Done, nil
+		return r.held(ctx, cr)
 	}
 	f := &findings{kind: r.Resource.Kind}
 	if cr.meta().Deleting() {
@@ -279,6 +278,39 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 	f.stale, f.removed = true, true
 }
 
+// held writes that a custom resource is being deleted, and which finalizers of others hold it. Children are counted
+// as long as these are known, and not written any more.
+func (r *reconciler[T, Status, P]) held(ctx context.Context, cr T) (controller.Outcome, error) {
+	set, after := conditions.HeldBy(cr.meta().Annotations, cr.meta().Finalizers), *cr.status()
+	if seen, err := r.children.Owned(ctx, r.ownerOf(cr)); err == nil {
+		after, _ = r.Observe(cr, seen, health.Problem{})
+	}
+	r.found(cr.meta().Key(), set.Problem)
+	*P(&after).common() = CommonOf(P(cr.status()).common(), &set, cr.meta().Generation, since(cr))
+	return HeldOutcome(r.objects.Write(ctx, cr, *cr.status(), after))
+}
+
+// HeldOutcome returns the Outcome of a status that was written to an object that is being deleted. The object may be
+// gone by now, which is no error.
+func HeldOutcome(_ bool, err error) (controller.Outcome, error) {
+	switch {
+	case kube.IsNotFound(err) && errors.Is(err, apply.ErrConflict):
+		return controller.Done, nil
+	case errors.Is(err, apply.ErrConflict):
+		return controller.After(soon), nil
+	}
+	return controller.Done, err
+}
+
+// since is the time of what a status says anew. Where an object is being deleted it is the time of the deletion: one
+// whose status is too large to be held here would else get another time with each write, and never come to rest.
+func since[T object[Status], Status any](cr T) time.Time {
+	if cr.meta().Deleting() {
+		return cr.meta().DeletionTimestamp
+	}
+	return time.Now()
+}
+
 // report writes the status that follows from what was found, and records what is new in it.
 func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, about announcer) {
 	before := P(cr.status()).common()
@@ -297,7 +329,8 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 	}
 	f.mergeInto(&set, before.Conditions, cr.meta().Generation, conditions.PausedFor(cr.meta().Annotations))
 	r.found(cr.meta().Key(), set.Problem)
-	*P(&after).common() = CommonOf(before, &set, cr.meta().Generation, time.Now())
+	set.Terminating = cr.meta().Deleting()
+	*P(&after).common() = CommonOf(before, &set, cr.meta().Generation, since(cr))
 	changed, err := r.objects.Write(ctx, cr, *cr.status(), after)
 	switch {
 	case errors.Is(err, apply.ErrConflict):

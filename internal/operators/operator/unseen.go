@@ -59,7 +59,8 @@ func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason,
 // write changes the conditions of an object.
 func (s *Statuses[T, Status, P]) write(ctx context.Context, cr T, set conditions.Set) error {
 	before, after := P(cr.status()).common(), *cr.status()
-	common := CommonOf(before, &set, cr.meta().Generation, time.Now())
+	set.Terminating = cr.meta().Deleting()
+	common := CommonOf(before, &set, cr.meta().Generation, since(cr))
 	common.ObservedGeneration = before.ObservedGeneration
 	*P(&after).common() = common
 	_, err := s.Write(ctx, cr, *cr.status(), after)

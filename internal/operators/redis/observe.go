@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"skiff/internal/operators/operator"
@@ -66,8 +67,12 @@ func serves(r *apply.Result) bool {
 // progressOf compares the pods with what is declared.
 func progressOf(rd *Redis, declared, surplus []*apply.Result, s *Status, now time.Time) conditions.Progress {
 	if rd.Deleting() {
-		return conditions.Progress{Problem: health.Problem{Reason: "Deleting", Severity: health.Passing,
-			Public: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}}
+		p := health.Problem{Reason: conditions.Terminating, Severity: health.Passing,
+			Public: fmt.Sprintf("deleting pods one at a time, %d left", s.Replicas)}
+		if i := slices.IndexFunc(surplus, func(r *apply.Result) bool { return r.Deleting }); i >= 0 {
+			p.Public += ", waiting for pod " + surplus[i].Key.Name + " to end"
+		}
+		return conditions.Progress{Problem: p}
 	}
 	num := int32(len(declared))
 	look := operator.LookAtPods(rd.Namespace, s.Selector)

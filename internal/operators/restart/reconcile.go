@@ -82,8 +82,11 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	if err != nil {
 		return controller.Done, err
 	}
-	if !ok || t.Deleting() {
+	switch {
+	case !ok:
 		return controller.Gone, nil
+	case t.Deleting():
+		return r.held(ctx, t)
 	}
 	m := r.memories.Get(key)
 	if m == nil || m.uid != t.UID { // the first, or created anew
@@ -92,6 +95,16 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	}
 	d, err := (&run{reconciler: r, memory: m, t: t, now: time.Now()}).converge(ctx)
 	return controller.Wait(d.wait).Because(d.cause), err
+}
+
+// held writes that a trigger is being deleted, and that no restart of it is pending any more.
+func (r *reconciler) held(ctx context.Context, t *RestartTrigger) (controller.Outcome, error) {
+	r.memories.Forget(t.Key())
+	set, s := conditions.HeldBy(t.Annotations, t.Finalizers), t.Status
+	r.found(t.Key(), set.Problem)
+	s.Pending, s.NextRestartTime = nil, nil
+	s.Common = operator.CommonOf(&t.Status.Common, &set, t.Generation, t.DeletionTimestamp)
+	return operator.HeldOutcome(r.triggers.Write(ctx, t, t.Status, s))
 }
 
 // converge decides, writes the decision down, and acts on the decision. The result says when to run again.

@@ -419,3 +419,24 @@ func TestARestartByHandIsNoReversal(t *testing.T) {
 		w.WantCondition("rt", "Ready", "True/Armed")
 	})
 }
+
+// Rules: WRT-23
+func TestTheStatusSaysThatADeletedTriggerIsHeldByAnother(t *testing.T) {
+	story(t, func(w *env) {
+		w.trigger("rt", selectRedis+","+toPredixy)
+		w.Pass(10 * time.Minute)
+		w.Patch(resource, "rt", `{"metadata":{"finalizers":["example.com/backup"]}}`)
+		w.replace("redis-0") // a restart is pending
+		w.Delete(resource, "rt")
+		w.Want("state", w.status("rt", "state"), "Terminating")
+		w.WantCondition("rt", "Ready", "False/Terminating", "example.com/backup")
+		w.Want("pending", w.status("rt", "pending"), nil)
+		w.Forget()
+		w.Pass(time.Hour)
+		w.Stop()
+		w.Start()
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.wantRestarts(0)
+	})
+}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -425,5 +428,58 @@ func TestPodsThatAreTooLargeAreNotReadToTheEnd(t *testing.T) {
 			}
 		}
 		w.Want("pages read", lists, 1)
+	})
+}
+
+// Rules: WRT-23
+func TestTheStatusSaysThatADeletedWebServerIsHeldByAnother(t *testing.T) {
+	story(t, func(w *env) {
+		w.Create("web", article)
+		w.RollOut("web")
+		w.WantReady("web")
+		w.Patch(resource, "web", `{"metadata":{"finalizers":["example.com/backup"]}}`)
+		w.Forget()
+		w.Delete(resource, "web")
+		w.WantRequests("PATCH webservers/web/status 200")
+		w.Want("state", at(w.API.Get(resource, web("web")), "status", "state"), "Terminating")
+		w.WantCondition("web", "Ready", "False/Terminating", "example.com/backup")
+		w.WantCondition("web", "Progressing", "False/Terminating")
+		w.Want("ready", at(w.API.Get(resource, web("web")), "status", "ready"), "3/3")
+
+		w.Delete(deployments, "web") // which nothing makes again
+		w.Want("ready", at(w.API.Get(resource, web("web")), "status", "ready"), "0/3")
+		w.Forget()
+		w.Pass(time.Hour)
+		w.Stop()
+		w.Start()
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.Patch(resource, "web", `{"metadata":{"finalizers":null}}`)
+		w.Want("the WebServer", w.API.Get(resource, web("web")) == nil, true)
+	})
+}
+
+func TestADeletedWebServerThatGoesBeforeItsStatusIsWrittenIsNoError(t *testing.T) {
+	var failed atomic.Int32
+	o := options
+	o.New = func(s controller.Setup, r *events.Recorder) *controller.Controller {
+		s.Log = funcr.New(func(_, text string) {
+			if strings.Contains(text, "reconcile failed") {
+				failed.Add(1)
+			}
+		}, funcr.Options{Verbosity: 1})
+		return New(s, r)
+	}
+	storyWith(t, o, func(w *env) {
+		w.Create("web", article)
+		w.Patch(resource, "web", `{"metadata":{"finalizers":["example.com/backup"]}}`)
+		defer w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "webservers", UserAgent: operatortest.Agent,
+			Delay: time.Second})()
+		w.Forget()
+		w.Delete(resource, "web")
+		w.Patch(resource, "web", `{"metadata":{"finalizers":null}}`)
+		w.Pass(time.Hour)
+		w.WantRequests("PATCH webservers/web/status 404", "GET webservers/web 404")
+		w.Want("failures", failed.Load(), 0)
 	})
 }

@@ -38,6 +38,9 @@ const (
 	Stalled     = "Stalled"     // there will be no progress until a user changes something
 )
 
+// Terminating is the state, and the reason of Ready, of an object that is being deleted, as kubectl says of a pod.
+const Terminating = "Terminating"
+
 // Condition is an observation of a custom resource, in the form of the API conventions.
 type Condition struct {
 	Type               string    `json:"type"`

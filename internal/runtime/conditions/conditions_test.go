@@ -178,7 +178,9 @@ func TestTheStateIsThatOfTheWorstCondition(t *testing.T) {
 		{"stalled", rolling.Set(), &health.Problem{Reason: "NameTaken", Severity: health.Stalled}, nil, "NameTaken"},
 		{"paused", Progress{Done: true}.Set(), nil, paused, Paused},
 		{"paused and degraded", rolling.Set(), &health.Problem{Reason: "PodFailed"}, paused, "PodFailed"},
-		{"going away", Progress{Stuck: true, Problem: health.Problem{Reason: "Deleting"}}.Set(), nil, nil, "Deleting"},
+		{"stuck", Progress{Stuck: true, Problem: health.Problem{Reason: "Deleting"}}.Set(), nil, nil, "Deleting"},
+		{"deleted", HeldBy(nil, []string{"example.com/a"}), nil, nil, Terminating},
+		{"deleted, and degraded", HeldBy(nil, nil), &health.Problem{Reason: "PodFailed"}, paused, Terminating},
 		{"not watched", NotWatched(nil, "no right"), nil, nil, "NotWatched"},
 	} {
 		test.set.Paused = PausedFor(test.annotate)

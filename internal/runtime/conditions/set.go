@@ -1,7 +1,9 @@
 package conditions
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"skiff/internal/runtime/events"
@@ -12,6 +14,8 @@ import (
 // Set is the conditions of all of skiff's kinds, without generation and time.
 type Set struct {
 	Ready, Progressing, Degraded, Stalled, Paused Condition
+
+	Terminating bool // the object is being deleted, whatever else is true of it
 
 	Recheck time.Duration // conditions may change after this time although nothing happens; 0: no
 
@@ -51,6 +55,22 @@ func TooLarge(reason, message string) Set {
 	}
 	return Set{Ready: of(Ready, Unknown), Progressing: of(Progressing, Unknown), Degraded: of(Degraded, Unknown),
 		Stalled: of(Stalled, True), Paused: of(Paused, Unknown)}
+}
+
+// maxFinalizers bounds the finalizers that a message names.
+const maxFinalizers = 3
+
+// HeldBy returns the conditions of an object that is being deleted, and that nothing holds but finalizers of others.
+func HeldBy(annotations kube.Labels, finalizers []string) Set {
+	named := strings.Join(finalizers[:min(len(finalizers), maxFinalizers)], ", ")
+	if more := len(finalizers) - maxFinalizers; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	p := Progress{Stuck: true, Problem: health.Problem{Reason: Terminating, Severity: health.Passing,
+		Public: "being deleted, and held by finalizers that other controllers have to remove: " + named}}
+	set := p.Set()
+	set.Paused, set.Terminating = PausedFor(annotations), true
+	return set
 }
 
 // Report lays a Problem over what was seen; nil changes nothing.
@@ -108,10 +128,12 @@ func Message(list []Condition, conditionType string) string {
 	return c.Message
 }
 
-// State returns one word for all conditions, the column STATUS of `kubectl get`: Ready, Progressing, or the reason of
-// the worst condition.
+// State returns one word for all conditions, the column STATUS of `kubectl get`: Terminating, Ready, Progressing, or
+// the reason of the worst condition.
 func (s *Set) State() string {
 	switch {
+	case s.Terminating:
+		return Terminating
 	case s.Stalled.Status == True:
 		return s.Stalled.Reason
 	case s.Degraded.Status == True:

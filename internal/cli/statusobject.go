@@ -1,17 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/nearest"
 	"skiff/internal/runtime/page"
 )
 
@@ -49,6 +52,39 @@ func (q *statusAsker) object(ctx context.Context, address string, t target) (*pa
 	return nil, nil
 }
 
+// nearby asks for the only object of the same kind and namespace with a name like a mistyped one, among the first
+// maxNearby objects; "": there is none.
+func (q *statusAsker) nearby(ctx context.Context, address string, t target) string {
+	found := map[string][]string{} // names by kind
+	query := url.Values{"namespace": {t.namespace}, "state": {"all"}, "format": {"json"}}.Encode()
+	for range maxNearby / 25 { // the objects of a page
+		var answer page.Owners
+		if q.json(ctx, address, "/debug/owners?"+query, &answer) != nil {
+			return ""
+		}
+		for i := range answer.Owners {
+			o := &answer.Owners[i]
+			found[o.Kind] = append(found[o.Kind], o.Name)
+		}
+		if query = answer.Next; query == "" {
+			break
+		}
+		query += "&format=json"
+	}
+	for kind, all := range found {
+		name := nearest.Of(t.name, all)
+		others := slices.DeleteFunc(all, func(other string) bool { return other == name })
+		if !kube.ValidName(name) || nearest.Of(t.name, others) != "" {
+			continue
+		}
+		a, err := q.object(ctx, address, target{t.kind, t.namespace, name})
+		if err == nil && a != nil && a.Owner.Kind == kind { // the page knows which kind is meant
+			return "did you mean " + t.kind + "/" + name + "?"
+		}
+	}
+	return ""
+}
+
 // errNoSuchObject is the answer of a page that does not know an object.
 var errNoSuchObject = errors.New("there is no such object")
 
@@ -59,7 +95,7 @@ func (f *statusFlags) runObject(ctx context.Context, q *statusAsker, ask func(co
 	if err != nil {
 		return Ended(ctx, err)
 	}
-	pages := 0
+	pages, instead := 0, ""
 	for _, s := range all {
 		if s.Probes != nil {
 			continue
@@ -70,6 +106,7 @@ func (f *statusFlags) runObject(ctx context.Context, q *statusAsker, ask func(co
 			return Ended(ctx, fmt.Errorf("ask skiff at %s for %s/%s: %w", s.Address, t.kind, t.name, err))
 		}
 		if answer == nil {
+			instead = cmp.Or(instead, q.nearby(ctx, s.Address, t))
 			continue
 		}
 		if err := f.writeObject(out, answer); err != nil {
@@ -83,6 +120,10 @@ func (f *statusFlags) runObject(ctx context.Context, q *statusAsker, ask func(co
 	if pages == 0 {
 		return fmt.Errorf("skiff at %s serves no live page, which knows the objects: start it with "+
 			"--debug-bind-address", all[0].Address)
+	}
+	if instead != "" {
+		return fmt.Errorf("%s/%s in namespace %s: skiff works for no such object; %s", t.kind, t.name, t.namespace,
+			instead)
 	}
 	return fmt.Errorf("%s/%s in namespace %s: skiff works for no such object; `kubectl get %s -A` lists those that "+
 		"exist", t.kind, t.name, t.namespace, t.kind)

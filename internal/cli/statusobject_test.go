@@ -64,6 +64,8 @@ func TestStatusSaysWhatIsWrongWithAnObjectToWhoMaySeeIt(t *testing.T) {
 				}
 			}
 			status("ws/none").Want(t, ExitFailed, "skiff works for no such object")
+			status("ws/takne").Want(t, ExitFailed, "did you mean ws/taken?")
+			status("redis/takne").Want(t, ExitFailed, "`kubectl get redis -A`")
 			status("pod/taken").Want(t, ExitFailed, "skiff works for no such object")
 			status("ws/taken", "-n", "other").Want(t, ExitFailed, "in namespace other")
 			status("ws").Want(t, ExitUsage, "want KIND/NAME")

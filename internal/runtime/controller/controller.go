@@ -505,6 +505,76 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	return c.again("error, again in ", d)
 }
 
+// requeueShed is requeue for a run that has found that an object is not held, and nothing else. Nothing was done,
+// nothing is lost, and nothing is to be tried again before it is held: that is an event.
+func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.NotServed) string {
+	wait, ok := time.Duration(0), c.shed != nil
+	if ok {
+		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
+	}
+	if wait > 0 {
+		c.queue.AddAfter(item.Key, wait, shedCause)
+		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
+	}
+	if ok {
+		err := c.reportShed(ctx, item, shed, shed.Note())
+		if err != nil && ctx.Err() != nil {
+			c.queue.Add(item.Key, cutCause)
+			return stopped
+		}
+		if err != nil {
+			c.stats.errors.Add(1)
+			return c.again("not worked on ("+shed.Reason+"), and its status cannot say so: "+kube.Explain(err)+
+				"; again in ", c.retry(item.Key, next(err, c.streaks.Get(item.Key), time.Now()), err))
+		}
+	}
+	c.streaks.Forget(item.Key)
+	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
+	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
+}
+
+// reportShed says in the status of an object that it is not worked on.
+func (c *Controller) reportShed(ctx context.Context, item queue.Item, shed *cache.NotServed, message string) error {
+	c.Report(item.Key, &shed.Problem)
+	counting, writes := kube.CountWrites(ctx, 0)
+	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
+		return Done, c.shed(ctx, key, shed.Reason, message)
+	})
+	if shed.Reason == cache.TooLarge && writes.Sent() > 0 { // for OverBudget, the namespace has a line
+		c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", message)...)
+	}
+	return err
+}
+
+// besideShed returns what a run has failed for, but for objects that are not held; nil: nothing else. Where there is
+// something, the status says that, too, if the server has refused it, and the run is tried again for it.
+func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error) error {
+	rest := notShed(err)
+	if rest == nil || c.shed == nil {
+		return rest
+	}
+	shed := cache.Unheld(err)
+	message := shed.Note()
+	if kube.IsRefused(rest) {
+		message += "; " + kube.Explain(rest)
+	}
+	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
+		return errors.Join(rest, c.reportShed(ctx, item, shed, message))
+	}
+	return rest // the status says it at a later try
+}
+
+// queueReturned queues the objects of a namespace of which a mirror holds what it did not.
+func (c *Controller) queueReturned(namespace string) {
+	if c.keys == nil {
+		return
+	}
+	c.paces.leave(namespace)
+	for _, k := range c.keys(namespace) {
+		c.queue.AddLow(k, returnedCause)
+	}
+}
+
 // stopped is the outcome of a run after which the controller stops.
 const stopped = "stopped"
 

@@ -3,16 +3,12 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"skiff/internal/runtime/cache"
-	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/queue"
 )
 
 const (
@@ -109,65 +105,6 @@ func (p *paces) leave(namespace string) {
 	delete(p.of, namespace)
 }
 
-// requeueShed is requeue for a run that has found that an object is not held, and nothing else. Nothing was done,
-// nothing is lost, and nothing is to be tried again before it is held: that is an event.
-func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.NotServed) string {
-	wait, ok := time.Duration(0), c.shed != nil
-	if ok {
-		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
-	}
-	if wait > 0 {
-		c.queue.AddAfter(item.Key, wait, shedCause)
-		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
-	}
-	if ok {
-		err := c.reportShed(ctx, item, shed, shed.Note())
-		if err != nil && ctx.Err() != nil {
-			c.queue.Add(item.Key, cutCause)
-			return stopped
-		}
-		if err != nil {
-			c.stats.errors.Add(1)
-			return c.again("not worked on ("+shed.Reason+"), and its status cannot say so: "+kube.Explain(err)+
-				"; again in ", c.retry(item.Key, next(err, c.streaks.Get(item.Key), time.Now()), err))
-		}
-	}
-	c.streaks.Forget(item.Key)
-	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
-	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
-}
-
-// reportShed says in the status of an object that it is not worked on.
-func (c *Controller) reportShed(ctx context.Context, item queue.Item, shed *cache.NotServed, message string) error {
-	c.Report(item.Key, &shed.Problem)
-	counting, writes := kube.CountWrites(ctx, 0)
-	_, err := c.call(counting, c.logOf(item), item, func(ctx context.Context, key kube.Key) (Outcome, error) {
-		return Done, c.shed(ctx, key, shed.Reason, message)
-	})
-	if shed.Reason == cache.TooLarge && writes.Sent() > 0 { // for OverBudget, the namespace has a line
-		c.logOf(item).Info("not worked on", kube.Warn("reason", shed.Reason, "message", message)...)
-	}
-	return err
-}
-
-// besideShed returns what a run has failed for, but for objects that are not held; nil: nothing else. Where there is
-// something, the status says that, too, if the server has refused it, and the run is tried again for it.
-func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error) error {
-	rest := notShed(err)
-	if rest == nil || c.shed == nil {
-		return rest
-	}
-	shed := cache.Unheld(err)
-	message := shed.Note()
-	if kube.IsRefused(rest) {
-		message += "; " + kube.Explain(rest)
-	}
-	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
-		return errors.Join(rest, c.reportShed(ctx, item, shed, message))
-	}
-	return rest // the status says it at a later try
-}
-
 // notShed returns the errors that are joined in err and are about more than memory; nil: there are none.
 func notShed(err error) error {
 	if cache.Unheld(err) == nil {
@@ -184,17 +121,6 @@ func notShed(err error) error {
 		return notShed(wrapped.Unwrap())
 	}
 	return nil
-}
-
-// queueReturned queues the objects of a namespace of which a mirror holds what it did not.
-func (c *Controller) queueReturned(namespace string) {
-	if c.keys == nil {
-		return
-	}
-	c.paces.leave(namespace)
-	for _, k := range c.keys(namespace) {
-		c.queue.AddLow(k, returnedCause)
-	}
 }
 
 // maxShedLines is how many namespaces of a mirror are named that are not worked on: those that take most.
@@ -232,33 +158,6 @@ func Sheds(cs ...*Controller) (out []Shed) {
 			if rest.Objects > 0 {
 				out = append(out, rest)
 			}
-		}
-	}
-	return out
-}
-
-// notInMemory returns the namespaces and objects that are left alone for lack of memory. Objects that are too large
-// are named only where the controller works for them: the status of the owner names a child.
-func (c *Controller) notInMemory() (out []health.Problem) {
-	for _, m := range c.everyMirror() {
-		sheds := slices.DeleteFunc(m.Sheds(), func(s cache.ShedNamespace) bool { return !s.Whole && m != c.own })
-		for i, shed := range sheds {
-			p := health.Problem{Controller: c.name, Reason: cache.OverBudget}
-			if i == maxShedLines {
-				p.Public = fmt.Sprintf("over budget: %s of %d more namespaces", m.Resource().GroupResource(),
-					len(sheds)-i)
-				out = append(out, p)
-				break
-			}
-			p.Namespaces = []string{shed.Namespace}
-			what := "over budget"
-			if !shed.Whole {
-				p.Reason, what = cache.TooLarge, "too large"
-			}
-			p.Public = fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
-				shed.Objects, m.Resource().Plural, shed.Problem.Public)
-			p.Next = shed.Problem.Next
-			out = append(out, p)
 		}
 	}
 	return out

@@ -526,3 +526,30 @@ func (c *Controller) Publish(counts *metrics.Counts) { c.counts = append(c.count
 
 // Counts returns what was given to Publish.
 func (c *Controller) Counts() []*metrics.Counts { return c.counts }
+
+// notInMemory returns the namespaces and objects that are left alone for lack of memory. Objects that are too large
+// are named only where the controller works for them: the status of the owner names a child.
+func (c *Controller) notInMemory() (out []health.Problem) {
+	for _, m := range c.everyMirror() {
+		sheds := slices.DeleteFunc(m.Sheds(), func(s cache.ShedNamespace) bool { return !s.Whole && m != c.own })
+		for i, shed := range sheds {
+			p := health.Problem{Controller: c.name, Reason: cache.OverBudget}
+			if i == maxShedLines {
+				p.Public = fmt.Sprintf("over budget: %s of %d more namespaces", m.Resource().GroupResource(),
+					len(sheds)-i)
+				out = append(out, p)
+				break
+			}
+			p.Namespaces = []string{shed.Namespace}
+			what := "over budget"
+			if !shed.Whole {
+				p.Reason, what = cache.TooLarge, "too large"
+			}
+			p.Public = fmt.Sprintf("%s: namespace %s: %d of its %s not worked on: %s", what, shed.Namespace,
+				shed.Objects, m.Resource().Plural, shed.Problem.Public)
+			p.Next = shed.Problem.Next
+			out = append(out, p)
+		}
+	}
+	return out
+}

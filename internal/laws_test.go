@@ -144,7 +144,6 @@ var methodFiles = map[string]int{
 	"internal/runtime/apply.child":                 13,
 	"internal/runtime/cache.Reflector":             6,
 	"internal/runtime/cache.Store":                 15,
-	"internal/runtime/kube.Client":                 10,
 	"internal/runtime/kubeconfig.target":           4,
 	"internal/runtime/kubeconfig.user":             4,
 	"internal/runtime/leader.Elector":              4,

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,44 +35,6 @@ type shortAnswer struct {
 	large bool // longer than largeAnswer, and the only such buffer
 }
 
-// readShort reads an answer into a buffer. A large answer keeps other large answers waiting until endLarge.
-func (c *Client) readShort(ctx context.Context, resp *http.Response, into *shortAnswer, most int64) ([]byte, error) {
-	if resp.ContentLength > most {
-		return nil, errLongAnswer
-	}
-	into.Reset()
-	into.Grow(int(min(max(resp.ContentLength, 0), 64<<10)) + bytes.MinRead) // the length is the server's word
-	_, err := into.ReadFrom(io.LimitReader(resp.Body, largeAnswer))
-	if err == nil && into.Len() == largeAnswer {
-		select {
-		case c.large <- struct{}{}:
-			into.large = true
-		case <-ctx.Done():
-			if why := context.Cause(ctx); !errors.Is(why, context.DeadlineExceeded) {
-				return nil, why
-			}
-			return nil, errBusy
-		}
-		_, err = into.ReadFrom(io.LimitReader(resp.Body, longAnswer-largeAnswer))
-	}
-	if err == nil && into.Len() == longAnswer {
-		into.Grow(int(most) - longAnswer + bytes.MinRead)
-		_, err = into.ReadFrom(io.LimitReader(resp.Body, most+1-longAnswer))
-	}
-	if err == nil && int64(into.Len()) > most {
-		err = errLongAnswer
-	}
-	return into.Bytes(), err
-}
-
-// endLarge lets the next large answer be read, after the last use of a large a. Further calls do nothing.
-func (c *Client) endLarge(a *shortAnswer) {
-	if a.large {
-		a.large = false
-		<-c.large
-	}
-}
-
 // errBusy is an answer that has come and was not read in time.
 var errBusy = errors.New("skiff reads one large answer at a time, and another one took too long")
 
@@ -81,13 +42,6 @@ var errLongAnswer = fmt.Errorf("the answer is longer than %d MiB, or %d MiB for 
 
 // answers is the pool of buffers for answers. Decoded values are copies.
 var answers = sync.Pool{New: func() any { return new(shortAnswer) }}
-
-// putAnswer keeps the buffer of a usual object.
-func (c *Client) putAnswer(a *shortAnswer) {
-	if c.endLarge(a); a.Cap() <= bulkBuffer {
-		answers.Put(a)
-	}
-}
 
 // drain empties and closes a small body, so that the connection can be used again.
 func drain(body io.ReadCloser) {
@@ -97,18 +51,6 @@ func drain(body io.ReadCloser) {
 
 // protobufType is the media type of objects in protobuf.
 const protobufType = "application/vnd.kubernetes.protobuf"
-
-// protoPlan makes r ask for protobuf if the objects can be decoded, and returns the plan.
-func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
-	if c.onlyJSON {
-		return nil
-	}
-	plan := planOf(r.resource)
-	if plan != nil {
-		r.accept = protobufType + ", application/json"
-	}
-	return plan
-}
 
 // inProtobuf reports whether the answer to a request for protobuf is protobuf, or JSON: the server, or a proxy, has
 // the choice. Any other type fails as in jsonBody.
@@ -209,14 +151,4 @@ type Exchange struct {
 	Conflict bool          // 409 because of a changed object
 	Retried  int           // code of the answer before this retry; 0: first try
 	Took     time.Duration // until the header of the answer
-}
-
-// report passes a finished exchange to OnExchange.
-func (c *Client) report(r *request, began time.Time, code int, err error) {
-	if c.onExchange == nil {
-		return
-	}
-	c.onExchange(Exchange{Host: c.base.Host, Method: r.method, Resource: r.resource, Code: code,
-		Conflict: IsConflict(err), Retried: r.answered, Took: time.Since(began)})
-	r.answered = code
 }

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -147,6 +148,63 @@ func (c *Client) Server() string { return c.base.String() }
 func (c *Client) Close() {
 	for _, t := range []*transport{c.own, c.shared} {
 		t.closeIdle()
+	}
+}
+
+// Limit returns a client that sends only requests covered by the rights. Any other request fails with ErrNotDeclared,
+// so that a controller with an incomplete table fails in tests and not in a cluster. Connections and existing limits
+// of c are shared.
+func (c *Client) Limit(rights []Right) *Client {
+	granted := map[grant]bool{}
+	for _, r := range rights {
+		for _, verb := range r.Verbs {
+			granted[grant{r.Resource.Group, r.Resource.Plural, r.Subresource, verb}] = true
+		}
+	}
+	limited := *c
+	limited.granted = append(slices.Clip(c.granted), granted)
+	return &limited
+}
+
+// Guard returns a client that sends a write only if ok returns nil just before. Connections and existing guards of c
+// are shared.
+func (c *Client) Guard(ok func() error) *Client {
+	guarded := *c
+	guarded.guards = append(slices.Clip(c.guards), ok)
+	return &guarded
+}
+
+// DryRun returns a client that changes nothing: each write is sent with dryRun=All, reads are sent unchanged, and
+// watches are not sent. A reader of a watch waits until the context ends. The new client shares the connections,
+// limits and guards of c.
+func (c *Client) DryRun(d DryRun) *Client {
+	dry := *c
+	dry.dry = &d
+	return &dry
+}
+
+// Contact returns the state of the contact with the server. Clients made by Guard and Limit share the state.
+func (c *Client) Contact() Contact { return c.contact.state() }
+
+// FirstToLog reports whether the caller is the first since the last answer to log an outage, at level WARN. Each
+// outage is one such line; other parts log at level INFO.
+func (c *Client) FirstToLog() bool {
+	c.contact.mu.Lock()
+	defer c.contact.mu.Unlock()
+	first := !c.contact.logged
+	c.contact.logged = true
+	return first
+}
+
+// Ping requests one object of a collection, only for an answer of any kind: the outcome is in Contact. The request
+// reads from the storage of the server, needs only the right to list, and the answer is dropped.
+func (c *Client) Ping(ctx context.Context, q Query) {
+	r, err := q.one()
+	if err != nil {
+		return // the query of a mirror is valid, as an earlier list shows
+	}
+	if resp, err := c.send(ctx, &r); err == nil {
+		drain(resp.Body)
 	}
 }
 

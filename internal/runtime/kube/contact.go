@@ -184,28 +184,3 @@ func (r *heardReader) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// Contact returns the state of the contact with the server. Clients made by Guard and Limit share the state.
-func (c *Client) Contact() Contact { return c.contact.state() }
-
-// FirstToLog reports whether the caller is the first since the last answer to log an outage, at level WARN. Each
-// outage is one such line; other parts log at level INFO.
-func (c *Client) FirstToLog() bool {
-	c.contact.mu.Lock()
-	defer c.contact.mu.Unlock()
-	first := !c.contact.logged
-	c.contact.logged = true
-	return first
-}
-
-// Ping requests one object of a collection, only for an answer of any kind: the outcome is in Contact. The request
-// reads from the storage of the server, needs only the right to list, and the answer is dropped.
-func (c *Client) Ping(ctx context.Context, q Query) {
-	r, err := q.one()
-	if err != nil {
-		return // the query of a mirror is valid, as an earlier list shows
-	}
-	if resp, err := c.send(ctx, &r); err == nil {
-		drain(resp.Body)
-	}
-}

@@ -225,18 +225,6 @@ func (t *tokens) add(token string, read int) error {
 	return nil
 }
 
-// ListOne reads a list of at most one object and returns the answer unchanged, for the resource version and the state
-// of the server. Label and field selectors are left out: with a selector that selects nothing, a server without a
-// watch cache for lists would read the whole collection from etcd. A selector by name stays, because a Role may allow
-// no more.
-func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
-	r, err := q.one()
-	if err != nil {
-		return nil, err
-	}
-	return c.callBytes(ctx, r)
-}
-
 // one is the short request for at most one object of the query.
 func (q Query) one() (request, error) {
 	q.LabelSelector = ""

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 )
 
 // PatchType is the media type of a patch.
@@ -61,6 +63,18 @@ func (o WriteOptions) query() url.Values {
 // Get reads an object into the target of into.
 func (c *Client) Get(ctx context.Context, r Resource, k Key, into any) error {
 	return c.object(ctx, request{verb: "get", method: http.MethodGet}, r, k, into)
+}
+
+// ListOne reads a list of at most one object and returns the answer unchanged, for the resource version and the state
+// of the server. Label and field selectors are left out: with a selector that selects nothing, a server without a
+// watch cache for lists would read the whole collection from etcd. A selector by name stays, because a Role may allow
+// no more.
+func (c *Client) ListOne(ctx context.Context, q Query) ([]byte, error) {
+	r, err := q.one()
+	if err != nil {
+		return nil, err
+	}
+	return c.callBytes(ctx, r)
 }
 
 // Create creates obj, anything that marshals to JSON (a Raw is sent unchanged), in a namespace, or below the object of
@@ -143,6 +157,46 @@ func (c *Client) Raw(ctx context.Context, method, path string, query url.Values)
 	return c.callBytes(ctx, request{verb: method, what: path, method: method, path: path, query: query})
 }
 
+// OtherVersions returns the other versions of a resource on the server, from discovery, which all users may read;
+// without an answer there are none.
+func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string) {
+	var group struct {
+		Versions []struct {
+			Version string `json:"version"`
+		} `json:"versions"`
+	}
+	free := *c
+	free.granted = nil // discovery belongs to no resource and needs no Right
+	if r.Group == "" || !free.discover(ctx, "/apis/"+r.Group, &group) {
+		return nil
+	}
+	for _, v := range group.Versions[:min(len(group.Versions), maxVersions)] {
+		other := r
+		other.Version = v.Version
+		if v.Version != r.Version && free.serves(ctx, other) {
+			served = append(served, Printable(v.Version, maxQuoted))
+		}
+	}
+	return served
+}
+
+// serves reports whether discovery has a resource in the same version.
+func (c *Client) serves(ctx context.Context, r Resource) bool {
+	type entry struct {
+		Name string `json:"name"`
+	}
+	var list struct {
+		Resources []entry `json:"resources"`
+	}
+	return !strings.ContainsAny(r.Version, "/?#%") && c.discover(ctx, r.Root(), &list) &&
+		slices.Contains(list.Resources, entry{r.Plural})
+}
+
+func (c *Client) discover(ctx context.Context, path string, into any) bool {
+	body, err := c.Raw(ctx, http.MethodGet, path, nil)
+	return err == nil && Unmarshal(body, into) == nil
+}
+
 // object sends a request about an object and decodes the answer, which must be about the same object.
 func (c *Client) object(ctx context.Context, req request, r Resource, k Key, into any) error {
 	req.resource, req.what, req.object = r, r.GroupResource()+" "+Printable(k.String(), maxQuoted), true
@@ -166,6 +220,70 @@ func (c *Client) exchange(ctx context.Context, req request, r Resource, k Key, i
 		}
 		return answersFor(r, k, body, into)
 	})
+}
+
+// tryObject sends the request of a dry client about one object, and calls Told.
+func (c *Client) tryObject(ctx context.Context, req request, r Resource, k Key, into any) error {
+	standIn := c.dry.StandIn(r, k)
+	if !req.write() {
+		if standIn != nil {
+			return Unmarshal(standIn, into)
+		}
+		return c.exchange(ctx, req, r, k, into)
+	}
+	if err := c.covered(&req); err != nil {
+		return req.wrap(err)
+	}
+	w := Write{Verb: req.verb, Resource: r, Key: k, Subresource: req.subresource, Type: PatchType(req.contentType),
+		Manager: req.query.Get("fieldManager"), Body: req.body, Before: standIn}
+	if w.Before == nil && req.method != http.MethodPost {
+		reader := *c
+		reader.granted = nil // a read for the report, not for the controller
+		if err := reader.Get(ctx, r, k, &w.Before); err != nil && !IsNotFound(err) {
+			return err
+		}
+	}
+	if body, ok := c.instead(&w); ok && standIn == nil {
+		req.body, req.contentType = body, string(MergePatch)
+		req.query.Del("force")
+		req.query.Set("fieldValidation", "Strict") // as an apply is
+	}
+	anyway := req.query.Get("dryRun") != ""
+	if req.query == nil {
+		req.query = url.Values{}
+	}
+	req.query.Set("dryRun", dryRunAll)
+	answer := &w.After
+	if w.Err = errStandIn; standIn == nil {
+		if req.method == http.MethodDelete {
+			answer = nil
+		}
+		w.Err = c.exchange(ctx, req, r, k, rawOrNil(answer))
+	}
+	if w.Err != nil {
+		if w.After, w.Local = c.dry.Answer(&w); !w.Local {
+			w.After = nil
+		}
+	}
+	if !anyway {
+		c.dry.Told(w)
+	}
+	switch {
+	case w.Err != nil && !w.Local:
+		return w.Err
+	case into != nil && w.After != nil:
+		if err := Unmarshal(w.After, into); err != nil {
+			return req.wrap(fmt.Errorf("decode the answer: %w", err))
+		}
+	}
+	return nil
+}
+
+func (c *Client) instead(w *Write) (Raw, bool) {
+	if w.Type != ApplyPatch {
+		return nil, false
+	}
+	return c.dry.Instead(w)
 }
 
 // objectPath returns where the request goes: the collection for a new object, for all else the object itself.

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -136,9 +138,64 @@ func (c *Client) callOnce(ctx context.Context, r *request, buffer *shortAnswer) 
 	return body, nil
 }
 
+// readShort reads an answer into a buffer. A large answer keeps other large answers waiting until endLarge.
+func (c *Client) readShort(ctx context.Context, resp *http.Response, into *shortAnswer, most int64) ([]byte, error) {
+	if resp.ContentLength > most {
+		return nil, errLongAnswer
+	}
+	into.Reset()
+	into.Grow(int(min(max(resp.ContentLength, 0), 64<<10)) + bytes.MinRead) // the length is the server's word
+	_, err := into.ReadFrom(io.LimitReader(resp.Body, largeAnswer))
+	if err == nil && into.Len() == largeAnswer {
+		select {
+		case c.large <- struct{}{}:
+			into.large = true
+		case <-ctx.Done():
+			if why := context.Cause(ctx); !errors.Is(why, context.DeadlineExceeded) {
+				return nil, why
+			}
+			return nil, errBusy
+		}
+		_, err = into.ReadFrom(io.LimitReader(resp.Body, longAnswer-largeAnswer))
+	}
+	if err == nil && into.Len() == longAnswer {
+		into.Grow(int(most) - longAnswer + bytes.MinRead)
+		_, err = into.ReadFrom(io.LimitReader(resp.Body, most+1-longAnswer))
+	}
+	if err == nil && int64(into.Len()) > most {
+		err = errLongAnswer
+	}
+	return into.Bytes(), err
+}
+
+// endLarge lets the next large answer be read, after the last use of a large a. Further calls do nothing.
+func (c *Client) endLarge(a *shortAnswer) {
+	if a.large {
+		a.large = false
+		<-c.large
+	}
+}
+
+// putAnswer keeps the buffer of a usual object.
+func (c *Client) putAnswer(a *shortAnswer) {
+	if c.endLarge(a); a.Cap() <= bulkBuffer {
+		answers.Put(a)
+	}
+}
+
 // noAnswer is the error of a request that began then and has no answer.
 func (c *Client) noAnswer(began time.Time, err error) error {
 	return &NoAnswerError{Err: err, alone: c.Contact().Served.After(began)}
+}
+
+// report passes a finished exchange to OnExchange.
+func (c *Client) report(r *request, began time.Time, code int, err error) {
+	if c.onExchange == nil {
+		return
+	}
+	c.onExchange(Exchange{Host: c.base.Host, Method: r.method, Resource: r.resource, Code: code,
+		Conflict: IsConflict(err), Retried: r.answered, Took: time.Since(began)})
+	r.answered = code
 }
 
 // send is the one funnel to net/http. The result is an answer with a 2xx code, whose body the caller closes, or an
@@ -222,6 +279,90 @@ func (c *Client) sendOnce(ctx context.Context, r *request) (*http.Response, erro
 	return nil, status
 }
 
+// sendOwn sends a request over HTTP/1.1, on a connection of its own until the answer is read. HTTP/1.1 takes less CPU
+// of both sides than HTTP/2: a write is one TLS record instead of two, and the goroutine of the caller reads a long
+// answer, where HTTP/2 has another goroutine read frames of 16 KiB and answer with window updates
+// (BenchmarkListOverTLS, BenchmarkCreateOverTLS). A server with HTTP/2 only refuses the handshake; sent reports
+// whether there was a handshake.
+func (c *Client) sendOwn(req *http.Request, sent func() bool) (*http.Response, error) {
+	if c.onlyHTTP2.Load() {
+		return c.shared.send(req)
+	}
+	resp, err := c.own.send(req)
+	var op *net.OpError
+	if err == nil || sent() || !errors.As(err, &op) || op.Op != "remote error" { // a TLS alert
+		return resp, err
+	}
+	again := req.Clone(req.Context())
+	if req.GetBody != nil {
+		if again.Body, err = req.GetBody(); err != nil {
+			return nil, err
+		}
+	}
+	resp, err = c.shared.send(again)
+	if err == nil {
+		c.onlyHTTP2.Store(true)
+	}
+	return resp, err
+}
+
+// sendStream sends a list or a watch, over a connection of its own up to maxOwn. Those beyond share HTTP/2.
+func (c *Client) sendStream(req *http.Request, sent func() bool) (*http.Response, error) {
+	select {
+	case c.open <- struct{}{}:
+	default:
+		return c.shared.send(req)
+	}
+	resp, err := c.sendOwn(req, sent)
+	if err != nil {
+		<-c.open
+		return nil, err
+	}
+	resp.Body = &ownBody{resp.Body, sync.OnceFunc(func() { <-c.open })}
+	return resp, nil
+}
+
+// guarded fails for a write refused by a guard.
+func (c *Client) guarded(r *request) error {
+	for _, ok := range c.guards {
+		if err := ok(); err != nil && r.write() {
+			return &NoAnswerError{Err: fmt.Errorf("not sent: %w", err)}
+		}
+	}
+	return nil
+}
+
+// covered fails for a request outside of the limits.
+func (c *Client) covered(r *request) error {
+	for _, granted := range c.granted {
+		want := grant{r.resource.Group, r.resource.Plural, r.subresource, r.rbacVerb()}
+		if !granted[want] {
+			return fmt.Errorf("%w: add %s on %s to the controller's Rights", ErrNotDeclared, want.verb,
+				Right{Resource: r.resource, Subresource: r.subresource})
+		}
+	}
+	return nil
+}
+
+// tryStream replaces a watch of a dry client: a streaming list is refused, as by a server without streaming lists, and
+// a watch waits for the end of ctx.
+func (c *Client) tryStream(ctx context.Context, r *request) error {
+	if r.query.Get("sendInitialEvents") != "" {
+		no := &Status{Status: "Failure", Code: http.StatusBadRequest, Message: "a dry run lists in pages"}
+		return no.withReason()
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// dryOnly fails for a request of a dry client with an effect.
+func (c *Client) dryOnly(r *request) error {
+	if c.dry != nil && r.write() && r.query.Get("dryRun") != dryRunAll {
+		return errors.New("not sent: it is no dry run")
+	}
+	return nil
+}
+
 func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, error) {
 	var body io.Reader
 	if r.body != nil {
@@ -258,6 +399,18 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 		}
 	}
 	return req, nil
+}
+
+// protoPlan makes r ask for protobuf if the objects can be decoded, and returns the plan.
+func (c *Client) protoPlan(r *request, planOf func(Resource) *protoStruct) *protoStruct {
+	if c.onlyJSON {
+		return nil
+	}
+	plan := planOf(r.resource)
+	if plan != nil {
+		r.accept = protobufType + ", application/json"
+	}
+	return plan
 }
 
 var acceptJSON = []string{"application/json"}

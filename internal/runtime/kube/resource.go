@@ -1,11 +1,8 @@
 package kube
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -170,43 +167,3 @@ func (e *OtherVersionError) Unwrap() error { return e.Err }
 
 // maxVersions bounds how many versions of a group are looked at.
 const maxVersions = 8
-
-// OtherVersions returns the other versions of a resource on the server, from discovery, which all users may read;
-// without an answer there are none.
-func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string) {
-	var group struct {
-		Versions []struct {
-			Version string `json:"version"`
-		} `json:"versions"`
-	}
-	free := *c
-	free.granted = nil // discovery belongs to no resource and needs no Right
-	if r.Group == "" || !free.discover(ctx, "/apis/"+r.Group, &group) {
-		return nil
-	}
-	for _, v := range group.Versions[:min(len(group.Versions), maxVersions)] {
-		other := r
-		other.Version = v.Version
-		if v.Version != r.Version && free.serves(ctx, other) {
-			served = append(served, Printable(v.Version, maxQuoted))
-		}
-	}
-	return served
-}
-
-// serves reports whether discovery has a resource in the same version.
-func (c *Client) serves(ctx context.Context, r Resource) bool {
-	type entry struct {
-		Name string `json:"name"`
-	}
-	var list struct {
-		Resources []entry `json:"resources"`
-	}
-	return !strings.ContainsAny(r.Version, "/?#%") && c.discover(ctx, r.Root(), &list) &&
-		slices.Contains(list.Resources, entry{r.Plural})
-}
-
-func (c *Client) discover(ctx context.Context, path string, into any) bool {
-	body, err := c.Raw(ctx, http.MethodGet, path, nil)
-	return err == nil && Unmarshal(body, into) == nil
-}

@@ -104,49 +104,6 @@ func RefuseSwitch(resp *http.Response) error {
 	return errSwitched
 }
 
-// sendOwn sends a request over HTTP/1.1, on a connection of its own until the answer is read. HTTP/1.1 takes less CPU
-// of both sides than HTTP/2: a write is one TLS record instead of two, and the goroutine of the caller reads a long
-// answer, where HTTP/2 has another goroutine read frames of 16 KiB and answer with window updates
-// (BenchmarkListOverTLS, BenchmarkCreateOverTLS). A server with HTTP/2 only refuses the handshake; sent reports
-// whether there was a handshake.
-func (c *Client) sendOwn(req *http.Request, sent func() bool) (*http.Response, error) {
-	if c.onlyHTTP2.Load() {
-		return c.shared.send(req)
-	}
-	resp, err := c.own.send(req)
-	var op *net.OpError
-	if err == nil || sent() || !errors.As(err, &op) || op.Op != "remote error" { // a TLS alert
-		return resp, err
-	}
-	again := req.Clone(req.Context())
-	if req.GetBody != nil {
-		if again.Body, err = req.GetBody(); err != nil {
-			return nil, err
-		}
-	}
-	resp, err = c.shared.send(again)
-	if err == nil {
-		c.onlyHTTP2.Store(true)
-	}
-	return resp, err
-}
-
-// sendStream sends a list or a watch, over a connection of its own up to maxOwn. Those beyond share HTTP/2.
-func (c *Client) sendStream(req *http.Request, sent func() bool) (*http.Response, error) {
-	select {
-	case c.open <- struct{}{}:
-	default:
-		return c.shared.send(req)
-	}
-	resp, err := c.sendOwn(req, sent)
-	if err != nil {
-		<-c.open
-		return nil, err
-	}
-	resp.Body = &ownBody{resp.Body, sync.OnceFunc(func() { <-c.open })}
-	return resp, nil
-}
-
 // ownBody is the body of an answer over such a connection, until it is closed.
 type ownBody struct {
 	io.ReadCloser

@@ -1,19 +1,19 @@
 // Package cache keeps a copy of one resource of the server in memory (a mirror) and reports its changes.
 //
-// A Store is the read side: a map and its indexes under one mutex, holding only the fields that the
-// declared struct names. A Reflector is the only writer of its part of a Store: it lists, watches, resumes,
-// detects missed changes, and never replaces a version by an older one. A read of a mirror that is not complete,
-// or that does not cover what is asked for, is an error, never a silent "not found".
+// A Store is the read side: a map and indexes under one mutex, holding only the fields that the declared struct
+// names. A Reflector is the only writer of a part of a Store: it lists, watches, resumes, detects missed changes, and
+// never replaces a version by an older version. A read of an incomplete mirror, or outside the options of the mirror,
+// is an error, never a silent "not found".
 //
-// It does not talk HTTP (package kube does), does not decide what to do about a change (package controller
-// does) and never writes to the server. Mirrors of two resources are not consistent with each other: each is
-// at its own resource version.
+// Package kube talks HTTP, package controller decides what to do about a change; package cache does neither, and
+// never writes to the server. Mirrors of two resources are not consistent with each other: each has a resource
+// version of its own.
 //
-// Controllers that want the same objects in the same form share one Store: Mirrors finds it for them.
+// Controllers that want the same objects in the same form share one Store, which Mirrors finds.
 //
-// Each scope (one namespace, or all of them) has one goroutine, which runs its Reflector and calls the
-// OnChange handlers; Store.Run owns and waits for them. Readers come from any goroutine. On the way of an
-// event it is (*Reflector).stream and handle, which take it off the stream, and (*Store).put, which makes it visible.
+// Each scope (one namespace, or all) has one goroutine, which runs the Reflector and calls the OnChange handlers;
+// Store.Run owns and waits for the goroutines. Readers come from any goroutine. On the way of an event stand
+// (*Reflector).stream and handle, which take the event off the stream, and (*Store).put, which makes it visible.
 package cache
 
 import (
@@ -27,52 +27,52 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// Options say what to mirror.
+// Options describe a mirror.
 type Options struct {
 	Resource kube.Resource
-	// Namespaces limits the mirror. Empty: all. Several: one Reflector each, which need no right on any other
+	// Namespaces limits the mirror. Empty: all. Several: a Reflector each, which need no right on any other
 	// namespace. A cluster-scoped resource is always mirrored whole.
 	Namespaces []string
-	// Selected says that the namespaces are those of Mirrors.Select instead, which come and go.
+	// Selected says that Mirrors.Select names the namespaces instead, which come and go.
 	Selected bool
-	// LabelSelector and FieldSelector narrow the mirror on the server. What they leave out is not there for
-	// readers, and an object whose labels change so that it no longer matches comes as Gone although it
-	// still exists.
+	// LabelSelector and FieldSelector narrow the mirror on the server. Readers do not see the objects left out, and
+	// an object whose labels change so that the selector no longer matches comes as Gone although the object still
+	// exists.
 	LabelSelector, FieldSelector string
 
 	Client *kube.Client
 	Log    logr.Logger
 
-	// WatchIdleTimeout ends a watch on which nothing has arrived, not even a bookmark, for so long. 0: a little longer
-	// than the lifetime that the server was asked for, which works without bookmarks (servers do not promise any).
+	// WatchIdleTimeout ends a watch on which nothing has arrived, not even a bookmark, for so long. 0: a little
+	// longer than the lifetime asked of the server, which works without bookmarks (servers do not promise any).
 	WatchIdleTimeout time.Duration
-	// MaxBytes is how much memory the objects may take, about. Where there is more, the namespace that takes most is
-	// shed: reads about its objects are not served until they fit. 0: a third of the process's memory limit.
+	// MaxBytes is how much memory the objects may take, about. Where there is more, the largest namespace is shed:
+	// reads about the objects are not served until they fit. 0: a third of the process's memory limit.
 	MaxBytes int64
-	// MaxObjectBytes is how much memory one object may take, about. A larger one is shed alone. 0: any.
+	// MaxObjectBytes is how much memory an object may take, about. A larger object is shed alone. 0: any.
 	MaxObjectBytes int64
-	// Owners says that the objects are what controllers work for: of one that is being deleted, what its finalizers
-	// need is held also where there is no room for the rest.
+	// Owners says that controllers work for the objects: of an object being deleted, the part needed by finalizers is
+	// held also where there is no room for the rest.
 	Owners bool
-	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: one
+	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: a
 	// missing grant may concern several mirrors.
 	QuietParking bool
 	Advice       Advice
 
-	// What the mirrors of a process share; nil: this one shares it with none.
+	// lists, contact and memory serve all mirrors of a process; nil: a single mirror.
 	lists   *limiter
 	contact *contact
 	memory  *memory
 }
 
-// Advice is what a user of the program can do, as the end of a message; "" adds nothing.
+// Advice is the end of a message: the next step for a user of the program; "" adds nothing.
 type Advice struct {
-	ObjectBytes string // an object is larger than one may be: "raise ..."
+	ObjectBytes string // an object is larger than allowed: "raise ..."
 	MirrorBytes string // a namespace takes more than there is: "raise ..."
 	Server      string // the API server has never answered
 }
 
-// New returns an empty Store. It sends nothing before Run.
+// New returns an empty Store. Nothing is sent before Run.
 func New[T kube.Object](o Options) *Store[T] {
 	if o.lists == nil {
 		o.lists = newLimiter(initialLists)
@@ -106,15 +106,15 @@ func New[T kube.Object](o Options) *Store[T] {
 	return s
 }
 
-// Resource returns what the Store mirrors.
+// Resource returns the resource of the mirror.
 func (s *Store[T]) Resource() kube.Resource { return s.o.Resource }
 
-// Labels returns the label selector of what the Store mirrors, "" for all.
+// Labels returns the label selector of the mirror, "" for all.
 func (s *Store[T]) Labels() string { return s.o.LabelSelector }
 
-// Run keeps the mirror up to date until ctx ends. Several users may run it at the same time: the first one starts
-// the Reflectors, the last one to leave stops them and waits for their goroutines. A mirror that was stopped is not
-// synced, because its content may be old. It can be run again: handlers then hear of what changed meanwhile.
+// Run keeps the mirror up to date until ctx ends. Several users may run a Store at the same time: the first user
+// starts the Reflectors, the last to leave stops the Reflectors and waits for their goroutines. A stopped mirror is
+// not synced, because the content may be old. After the next Run, handlers hear of the changes meanwhile.
 func (s *Store[T]) Run(ctx context.Context) {
 	s.join(ctx)
 	<-ctx.Done()
@@ -129,7 +129,7 @@ func (s *Store[T]) join(ctx context.Context) {
 	if s.users > 1 {
 		return
 	}
-	// The Reflectors outlive this user where another one joins.
+	// The Reflectors outlive the first user where another user joins.
 	s.account.count(true)
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.start = func(sc *scope) { s.reflect(ctx, sc) }
@@ -170,7 +170,7 @@ func (s *Store[T]) leave() {
 	}
 }
 
-// query is what the Reflector of a namespace, "" for all, lists and watches.
+// query is the list and watch of the Reflector of a namespace, "" for all.
 func (s *Store[T]) query(namespace string) kube.Query {
 	return kube.Query{
 		Resource:      s.o.Resource,
@@ -181,7 +181,7 @@ func (s *Store[T]) query(namespace string) kube.Query {
 	}
 }
 
-// selectsOf returns what LabelSelector selects; nil for all, and for a selector that only the server can refuse.
+// selectsOf returns the match of LabelSelector; nil for all, and for a selector only the server can refuse.
 func selectsOf(selector string) func(kube.Labels) bool {
 	parsed, err := labels.Parse(selector)
 	if err != nil || selector == "" {

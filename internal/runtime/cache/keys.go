@@ -11,46 +11,46 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file is what is known of the objects that are not held as they are, for the mirror, and for conditions, status
-// pages and metrics.
+// This file keeps the keys of objects not held whole, for the mirror, and for conditions, status pages and metrics.
 
-// maxKeys is how many objects of a namespace are known by their keys: more than most clusters have of a kind, in about
-// a MiB. Beyond it they are only counted.
+// maxKeys is how many objects of a namespace are known by key: more than most clusters have of a kind, in about a
+// MiB. Objects beyond maxKeys are only counted.
 const maxKeys = 5_000
 
-// keys are objects of a namespace that are not held.
+// keys are the objects of a namespace that are not held.
 type keys struct {
 	byName map[string]shedKey
 	more   int   // objects beyond maxKeys
-	size   int64 // what those of them would take, about, that would be held
-	beyond int64 // what the others would take
+	size   int64 // memory the objects would take, about, without those of beyond
+	beyond int64 // memory of those marked beyond
 }
 
-// shedKey is all that is known of an object that is not held.
+// shedKey is all that is known of an object not held.
 type shedKey struct {
 	uid, rv    string
 	generation int64
 	owner      keyOwner // the controller
-	size       int64    // what it would take, about
-	large      bool     // it is larger than one object may be
-	beyond     bool     // the same, or it seems so: it would not be held
-	bare       bool     // what its deletion needs of it is held
-	deleting   bool     // it is being deleted
-	reported   bool     // its status says that it is not worked on
-	// head is its metadata; nil: that is too long, or not the object is too large, or the mirror is that of owners.
+	size       int64    // memory the object would take, about
+	large      bool     // larger than one object may be
+	beyond     bool     // large, or seems so: the object would not be held
+	bare       bool     // the part needed for the deletion is held
+	deleting   bool     // being deleted
+	reported   bool     // the object's status says: not worked on
+	// head is the object's metadata; nil: the metadata is too long, or the object is not too large, or the mirror is
+	// of owners.
 	head *kube.MetaAnnotated
 }
 
-// keyOwner is what is kept of a controller: without the flags, which would make each key eight bytes larger.
+// keyOwner is a controller without the flags, which would make each key eight bytes larger.
 type keyOwner struct{ APIVersion, Kind, Name, UID string }
 
-// keyBytes is what a key takes besides its texts.
+// keyBytes is the size of a key besides the texts.
 var keyBytes = int64(reflect.TypeFor[shedKey]().Size()) + entryBytes
 
-// maxOwnerText bounds what is kept of a controller: names have 253 bytes at most.
+// maxOwnerText bounds the texts kept of a controller: names have 253 bytes at most.
 const maxOwnerText = 1 << 10
 
-// keyOf returns what is kept of an object that is not held.
+// keyOf returns the key of an object not held.
 func keyOf(m *kube.Meta, size int64) shedKey {
 	k := shedKey{uid: m.UID, rv: m.ResourceVersion, generation: m.Generation, size: size, deleting: m.Deleting()}
 	o, _ := m.Controller()
@@ -68,8 +68,8 @@ func (k shedKey) bytes(name string) int64 {
 	return n
 }
 
-// put notes an object, which is new if added says so and there is no key of it. It returns how much more the keys
-// take, and whether there was room for this one.
+// put notes an object: a new object if added is true and no key is known. The results are by how much the keys grow,
+// and whether there was room for the key.
 func (k *keys) put(name string, key shedKey, added bool) (more int64, stored bool) {
 	before, known := k.byName[name]
 	switch {
@@ -92,7 +92,7 @@ func (k *keys) put(name string, key shedKey, added bool) (more int64, stored boo
 	return more + key.bytes(name), true
 }
 
-// delete drops an object; size is what it took if there is no key of it.
+// delete drops an object; size is the object's size if no key is known.
 func (k *keys) delete(name string, size int64) (less int64) {
 	key, known := k.byName[name]
 	switch {
@@ -113,7 +113,7 @@ func (k *keys) delete(name string, size int64) (less int64) {
 	return less
 }
 
-// count adds what an object would take, n times.
+// count adds the size of an object, n times.
 func (k *keys) count(key shedKey, n int64) {
 	if key.beyond {
 		k.beyond += n * key.size
@@ -129,7 +129,7 @@ func (k *keys) bytes() (n int64) {
 	return n
 }
 
-// keepReported keeps of which objects the status says that they are not worked on.
+// keepReported keeps the reported marks of the keys before.
 func (k *keys) keepReported(before *keys) {
 	for name, key := range k.byName {
 		if was := before.byName[name]; was.reported && was.uid == key.uid {
@@ -141,7 +141,7 @@ func (k *keys) keepReported(before *keys) {
 
 func (k *keys) len() int { return len(k.byName) + k.more }
 
-// stub returns an object that has what is known by a key: for those who ask which object a change is about.
+// stub returns an object with the fields known by a key: for those who ask which object a change is about.
 func stub[T kube.Object](k kube.Key, key shedKey) T {
 	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 	if key.head != nil {
@@ -160,18 +160,18 @@ func stub[T kube.Object](k kube.Key, key shedKey) T {
 	return obj
 }
 
-// ShedNamespace is what a mirror does not hold of a namespace.
+// ShedNamespace is the part of a namespace not held by a mirror.
 type ShedNamespace struct {
 	Namespace string
-	Whole     bool           // none of its objects is held; else those are too large that are not
-	Objects   int            // that are not held
-	Bytes     int64          // what they would take, about
-	Largest   string         // the largest of them, as far as is known
-	Most      int64          // what that would take
-	Problem   health.Problem // what takes how much, and what to do
+	Whole     bool           // no object is held; else only the too large ones are missing
+	Objects   int            // not held
+	Bytes     int64          // memory the objects would take, about
+	Largest   string         // the largest object, as far as is known
+	Most      int64          // memory of Largest
+	Problem   health.Problem // the memory taken, and the next step
 }
 
-// Sheds returns what is not held, by namespace, those first that would take most.
+// Sheds returns the parts not held, by namespace, the largest first.
 func (s *Store[T]) Sheds() []ShedNamespace {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -196,8 +196,8 @@ func (s *Store[T]) Sheds() []ShedNamespace {
 	return out
 }
 
-// Keys returns the keys of all objects of a namespace that are known, held or not, of the whole mirror where namespace
-// is "", in no order.
+// Keys returns the keys of all known objects of a namespace, held or not, of the whole mirror where namespace is "",
+// in no order.
 func (s *Store[T]) Keys(namespace string) []kube.Key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -215,14 +215,14 @@ func (s *Store[T]) Keys(namespace string) []kube.Key {
 	return out
 }
 
-// ShedObject is what is known of an object that is not held.
+// ShedObject is the knowledge of an object not held.
 type ShedObject struct {
 	UID, ResourceVersion string
 	Generation           int64
-	Reported             bool // its status says so: see Reported
+	Reported             bool // see Reported
 }
 
-// Shed returns what is known of an object that is not held; false: it is held, or not known.
+// Shed returns the knowledge of an object not held; false: the object is held, or not known.
 func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -234,7 +234,8 @@ func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
 	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known && !key.bare
 }
 
-// Bare says that an object is held without its spec, because it is being deleted and there is no room for more.
+// Bare says whether an object is held without the spec, because the object is being deleted and there is no room for
+// more.
 func (s *Store[T]) Bare(k kube.Key) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -242,7 +243,7 @@ func (s *Store[T]) Bare(k kube.Key) bool {
 	return f.bare()
 }
 
-// Reported notes that the status of an object that is not held says so. It is forgotten when the object is held again.
+// Reported notes an object whose status says: not worked on. The note ends when the object is held again.
 func (s *Store[T]) Reported(k kube.Key, uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,8 +257,8 @@ func (s *Store[T]) Reported(k kube.Key, uid string) {
 	}
 }
 
-// KnownByOwner is ByOwner where some are not held: of these it returns, as far as they are known, the metadata that
-// their deletion needs.
+// KnownByOwner is ByOwner where some objects are not held: the result has the metadata that their deletion needs, as
+// far as known.
 func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -10,26 +10,26 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// phase names what a Reflector does next, that is, what it has achieved so far.
+// phase names the next work of a Reflector, and so the state reached so far.
 type phase = string
 
 const (
-	// listStreamed: the content is not that of any known version (or of one that cannot be continued). Asks
-	// for the present objects and all that follows in one watch (KEP-3157).
-	// Exits: end of the initial events -> streaming, on the same stream; request refused, or no end marker,
-	// or cut too often -> listPaged; version expired -> listStreamed with no version; else -> backingOff.
+	// listStreamed: the content is not at any known version, or cannot be continued from there. Asks for the present
+	// objects and all later events in one watch (KEP-3157).
+	// Exits: end of the initial events -> streaming, on the same stream; request refused, or no end marker, or cut
+	// too often -> listPaged; version expired -> listStreamed with no version; else -> backingOff.
 	listStreamed phase = "listing as a stream"
 	// listPaged: as listStreamed, by a paged list.
 	// Exits: list complete -> resuming; version expired -> listPaged with no version; else -> backingOff.
 	listPaged phase = "listing"
-	// resuming: the content is that of the collection at state.rv; no watch is open.
-	// Exits: watch open -> streaming; history found rewound -> a list; refused -> backingOff, then resuming
-	// again, or a list where the version is what was refused.
+	// resuming: the content is the collection at state.rv; no watch is open.
+	// Exits: watch open -> streaming; history found rewound -> a list; refused -> backingOff, then resuming again, or
+	// a list where the version was refused.
 	resuming phase = "resuming"
 	// streaming: the content follows an open watch.
-	// Exits: event or bookmark -> streaming; end or silence of the watch -> resuming, or backingOff if it was
-	// short or broken; ERROR event -> backingOff, then resuming or a list; older version seen and history found
-	// rewound -> a list.
+	// Exits: event or bookmark -> streaming; end or silence of the watch -> resuming, or backingOff after a short or
+	// broken watch; ERROR event -> backingOff, then resuming or a list; older version seen and history found rewound
+	// -> a list.
 	streaming phase = "streaming"
 	// backingOff: waits for state.pause. Exit: -> state.next.
 	backingOff phase = "backing off"
@@ -37,53 +37,52 @@ const (
 	stopped phase = "stopped"
 )
 
-// state is all that a Reflector knows between two steps. What readers see of it (Store.State) is a copy.
+// state is all that a Reflector knows between two steps. Readers see a copy of a part (Store.State).
 type state[T kube.Object] struct {
 	phase phase
 
-	// rv is the resume point: the mirror's content is that of the collection at rv. It comes from the end of
-	// a list, then from each event and bookmark, and never goes back (but see install). "" before the first
-	// list.
+	// rv is the resume point: the mirror's content is the collection at rv. The end of a list sets rv, then each
+	// event and bookmark; rv never goes back (but see install). "" before the first list.
 	rv string
-	// unset makes the next list ask for the state of now instead of "not older than rv", because the server
-	// could not serve rv: it is too old, or the server has not reached it.
+	// unset makes the next list ask for the state of now instead of "not older than rv", because the server could not
+	// serve rv: too old, or not reached by the server yet.
 	unset bool
-	// probed is when the server was last asked whether rv is of its present history: see probe.
+	// probed is when the server was last asked whether rv is of the present history: see probe.
 	probed time.Time
 
 	// In streaming:
 	stream     *kube.Stream[T]
 	cancel     context.CancelCauseFunc // of the stream's own context
 	opened     time.Time
-	lifetime   time.Duration // what we asked the server to end it after
-	progressed bool          // it has brought a change
-	bookmarks  int           // that it has brought
+	lifetime   time.Duration // after which the server was asked to end the watch
+	progressed bool          // the watch has brought a change
+	bookmarks  int           // brought by the watch
 
 	// In backingOff:
 	pause time.Duration
 	next  phase
 
 	failures int  // in a row; sets the length of a pause
-	silent   bool // the last of them was a request without an answer
+	silent   bool // the last failure was a request without an answer
 	missing  int  // 403 and 404 in a row, at most quickMissing
-	refusals int  // of a watch at rv for a reason that is the server's, in a row
-	cuts     int  // streamed lists that ended before their end marker, in a row
-	// pagedUntil remembers that this server does not do streamed lists.
+	refusals int  // of a watch at rv, for a reason of the server, in a row
+	cuts     int  // streamed lists ended before the end marker, in a row
+	// pagedUntil remembers a server without streamed lists.
 	pagedUntil time.Time
 
-	err    error     // what went wrong last, nil once a request succeeds
+	err    error     // the last failure, nil once a request succeeds
 	since  time.Time // when err was not nil for the first time since a request succeeded
 	away   bool      // the connection to the server is lost, or refused; see contact
-	met    bool      // the server has answered this Reflector
-	logged string    // the problem that was logged, "" once all is well: a problem is logged when it changes
+	met    bool      // the server has answered
+	logged string    // the problem last logged, "" once all is well: a problem is logged when it changes
 }
 
-// Reflector keeps one scope of a Store equal to what the server has. It is the only writer of that scope.
+// Reflector keeps one scope of a Store equal to the server, as the only writer of the scope.
 //
-// It is a state machine: step does what the phase says and returns the next state. The mirror is only ever
-// moved from one version of the collection to a later one: by a whole list, swapped in at once, or by the
-// events of a watch in their order. When a watch ends it goes on where it left off; it lists again only when
-// the server says that it cannot go on from there.
+// A Reflector is a state machine: step does the work of the phase and returns the next state. The mirror only ever
+// moves from one version of the collection to a later version: by a whole list, swapped in at once, or by the events
+// of a watch in their order. After the end of a watch the next watch goes on from the resume point; a new list is
+// made only when the server cannot go on from there.
 type Reflector[T kube.Object] struct {
 	store *Store[T]
 	scope *scope
@@ -130,8 +129,8 @@ func (r *Reflector[T]) safeStep(ctx context.Context, s state[T]) (next state[T])
 	return next
 }
 
-// step does what the phase of s says and returns what comes next. Once ctx has ended, what it returns is of
-// no meaning but for the stream that is to be closed.
+// step does the work of the phase of s and returns the next state. Once ctx has ended, only the stream in the result
+// has a meaning: the caller closes the stream.
 func (r *Reflector[T]) step(ctx context.Context, s state[T]) state[T] {
 	switch s.phase {
 	case listStreamed:
@@ -202,7 +201,7 @@ func (r *Reflector[T]) publish(s state[T]) {
 
 func closeStream[T kube.Object](s state[T]) state[T] {
 	if s.stream != nil {
-		_ = s.stream.Close() // we have what we want of it
+		_ = s.stream.Close() // all that was wanted has been read
 		s.stream = nil
 	}
 	if s.cancel != nil {
@@ -213,22 +212,21 @@ func closeStream[T kube.Object](s state[T]) state[T] {
 }
 
 const (
-	// minProbe is the least time between two probes of a scope. A watch in steady state is opened anew every 5
-	// to 10 minutes, so that is how often one is sent; a watch that keeps breaking adds one request a minute.
+	// minProbe is the least time between two probes of a scope. A watch in steady state is opened anew every 5 to 10
+	// minutes, each time with a probe; a watch with many breaks adds one request a minute.
 	minProbe = time.Minute
-	// probeTimeout bounds a probe. It reads one object, and the watch waits for it.
+	// probeTimeout bounds a probe: the read of one object, for which the watch waits.
 	probeTimeout = 10 * time.Second
 )
 
-// probe asks the server, before a watch is opened, whether our resource version is one that it has reached.
-// After an etcd restore it is not: the counter went back. Such a server accepts a watch from our version,
-// which is then the future, and stays silent until the counter has passed it (kubernetes issue 107457), while
-// the mirror shows objects that no longer exist and misses all new ones. No error ever comes of it, so it must
-// be asked for: a list of one object, of the state of now, whose list version is lower than ours.
+// probe asks the server, before a watch is opened, whether the server has reached our resource version. After an etcd
+// restore it has not: the counter went back. Such a server accepts a watch from our version, which is then the
+// future, and stays silent until the counter has passed our version (kubernetes issue 107457), while the mirror shows
+// objects that no longer exist and misses all new ones. No error ever tells, so the probe asks: with a list of one
+// object, of the state of now, whose list version is then lower than ours.
 //
-// A restore breaks all watches, so asking when one is opened is soon enough, and a steady state in which
-// nothing is sent but watches stays one. (What cannot be found out this way: that a counter went back and has
-// passed our version again before we asked.)
+// A restore breaks all watches, so a probe before each watch is soon enough, and a steady state sends nothing but
+// watches. (A probe cannot notice a counter that went back and has passed our version again before.)
 func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], rewound bool, err error) {
 	if time.Since(s.probed) < minProbe {
 		return s, false, nil
@@ -249,8 +247,8 @@ func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], re
 	return s, true, nil
 }
 
-// presentVersion returns the resource version of the collection now. It is asked for in the mirror's own namespace, so
-// that it needs no right that the list does not need.
+// presentVersion returns the resource version of the collection now, asked for in the mirror's own namespace, so that
+// the list's right is enough.
 func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -268,8 +266,8 @@ func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	return list.ResourceVersion, nil
 }
 
-// outdated drops an event from before the resume point. That is a replay, or the first sign of a history that
-// was rewound: the server is asked which.
+// outdated drops an event from before the resume point: a replay, or the first sign of a rewound history. The server
+// is asked which.
 func (r *Reflector[T]) outdated(ctx context.Context, s state[T]) state[T] {
 	r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 	s, rewound, err := r.probe(ctx, s)

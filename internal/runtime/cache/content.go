@@ -6,18 +6,18 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// form is what is known of an object, and how it is held. The zero value stands for an object that is not known.
+// form is the knowledge of an object, and how the object is held. The zero value stands for an unknown object.
 type form[T kube.Object] struct {
-	obj   T       // what is held, or the object that has come and is not held; nil where only its key is known
-	held  bool    // as it is; with shed, without what only its spec needs
-	bytes int64   // that obj takes, if held
-	shed  bool    // it is known by key
+	obj   T       // the object held, or come and not held; nil where only the key is known
+	held  bool    // whole; with shed, without the part only the spec needs
+	bytes int64   // size of obj, if held
+	shed  bool    // known by key
 	key   shedKey // if shed
 }
 
 func (f *form[T]) known() bool { return f.held || f.shed }
 
-// bare says that an object is held without what makes it large.
+// bare says that an object is held without the large parts.
 func (f *form[T]) bare() bool { return f.held && f.shed }
 
 func (f *form[T]) uid() string {
@@ -34,7 +34,7 @@ func (f *form[T]) rv() string {
 	return f.key.rv
 }
 
-// is says that what is known is this object in this version.
+// is says that the known object is m in the same version.
 func (f *form[T]) is(m *kube.Meta) bool {
 	return f.known() && f.uid() == m.UID && m.ResourceVersion != "" && f.rv() == m.ResourceVersion
 }
@@ -42,7 +42,7 @@ func (f *form[T]) is(m *kube.Meta) bool {
 // meta is the metadata of object.
 func (f *form[T]) meta(k kube.Key) *kube.Meta { return f.object(k).ObjectMeta() }
 
-// object returns the object of k, or its metadata as far as its key has them.
+// object returns the object of k, or the metadata as far as the key has them.
 func (f *form[T]) object(k kube.Key) T {
 	var none T
 	if any(f.obj) == any(none) {
@@ -51,10 +51,10 @@ func (f *form[T]) object(k kube.Key) T {
 	return f.obj
 }
 
-// maxBareText bounds the finalizers of an object that is being deleted and held without the rest.
+// maxBareText bounds the finalizers of an object being deleted and held bare.
 const maxBareText = 2 << 10
 
-// largeOf returns what is known of an object that was too large to be read: its metadata.
+// largeOf returns the known part of an object too large to be read: the metadata.
 func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bool) {
 	if bad == nil || bad.Head == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
 		return obj, part, false
@@ -64,9 +64,9 @@ func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bo
 	return obj, kube.Part{Size: int(bad.Size), Large: true, Whole: bad.Whole}, true
 }
 
-// formOf returns in which form an object that has come is held; whole says that its namespace is shed. Of one that is
-// being deleted, what that needs is held in any case: else nothing would ever make room. Of one that was skimmed, the
-// size is a guess: half of what came, because managedFields and the status of others are not held of any object.
+// formOf returns the form in which an object is held; whole says that the namespace is shed. An object being deleted
+// is held bare in any case: else nothing would ever make room. The size of a skimmed object is a guess: half of the
+// bytes read, because managedFields and the status of others are not held of any object.
 func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 	f := form[T]{obj: obj, held: true}
 	if !part.Skimmed && !part.Large {
@@ -90,13 +90,13 @@ func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 	}
 	if bare, ok := bareOf(obj); ok && s.o.Owners {
 		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
-		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // it needs no more
+		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // bare is enough
 	}
 	return f
 }
 
-// bareOf returns what the deletion of an object needs of it: its identity and its finalizers. false: there is none, or
-// nothing to do for it.
+// bareOf returns the part of an object needed for the deletion: identity and finalizers. false: no deletion, no
+// finalizers, or too many.
 func bareOf[T kube.Object](obj T) (bare T, ok bool) {
 	m := obj.ObjectMeta()
 	text := 0
@@ -113,16 +113,15 @@ func bareOf[T kube.Object](obj T) (bare T, ok bool) {
 	return bare, true
 }
 
-// content is what is known of many objects: those of a list that is to become the content of a mirror.
+// content is the knowledge of many objects: a list that is to become the content of a mirror.
 type content[T kube.Object] struct {
 	objects table[T]
 	bad     map[kube.Key]*kube.DecodeError
-	keys    map[string]*keys // by namespace: the objects that are not held as they are
+	keys    map[string]*keys // by namespace: the objects not held whole
 	rv      string
-	// rewound: rv is of another history than what the mirror holds, where the same version may be another
-	// content.
+	// rewound: rv is of another history than the mirror, where the same version may be another content.
 	rewound bool
-	// trials are the namespaces that were shed and are to be held again with this content.
+	// trials are the shed namespaces to be held again with this content.
 	trials map[string]bool
 }
 
@@ -138,7 +137,7 @@ func (c *content[T]) form(k kube.Key) (f form[T]) {
 	return f
 }
 
-// put adds an object of which nothing is there. It returns how much more is collected.
+// put adds an object not known yet. The result is by how much the content grows.
 func (c *content[T]) put(f form[T]) (more int64) {
 	m := f.obj.ObjectMeta()
 	if f.shed {
@@ -158,7 +157,7 @@ func (c *content[T]) put(f form[T]) (more int64) {
 	return f.bytes
 }
 
-// putBad adds an object that does not decode. The last version that did stays.
+// putBad adds an object that does not decode. The last good copy stays.
 func (c *content[T]) putBad(bad *kube.DecodeError) (more int64) {
 	more = sizeOfBad(bad) - c.dropBad(bad.Key)
 	c.bad[bad.Key] = bad
@@ -173,8 +172,8 @@ func (c *content[T]) dropBad(k kube.Key) (less int64) {
 	return 0
 }
 
-// drop takes away what is there under a key; size is what it took if its key is not known. It returns how much less is
-// collected.
+// drop removes the object under a key; size is the object's size if the key is not known. The result is by how much
+// the content shrinks.
 func (c *content[T]) drop(k kube.Key, size int64) (less int64) {
 	less = c.dropBad(k)
 	if of := c.keys[k.Namespace]; of != nil {
@@ -189,7 +188,7 @@ func (c *content[T]) drop(k kube.Key, size int64) (less int64) {
 	return less
 }
 
-// pruneLocked makes keys of the objects of namespaces that are shed.
+// pruneLocked makes keys of the objects of shed namespaces.
 func (s *Store[T]) pruneLocked(c *content[T]) {
 	for namespace := range c.objects {
 		if !s.excludedLocked(namespace, c.trials) {

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// scope is what a Store knows of one Reflector's part: one namespace, or all of them. Store.mu guards it, but
-// for Namespace, which does not change, and end.
+// scope is a Reflector's part of a Store: one namespace, or all. Store.mu guards the fields, but for Namespace, which
+// does not change, and end.
 type scope struct {
 	ScopeState
-	end func() // stops the Reflector and waits for it; Store.runMu guards it
+	end func() // stops the Reflector and waits for the end; guarded by Store.runMu
 
-	// writing is held while the content of the scope changes and the handlers are notified of it, by its Reflector or
-	// by what sheds a namespace: so that the changes of one object come in order. It is taken before handlersMu.
+	// writing is held while the content of the scope changes and the handlers are notified, by the Reflector or by
+	// whoever sheds a namespace: so that the changes of an object come in order. Taken before handlersMu.
 	writing sync.Mutex
 
-	rewound time.Time // when the content was last replaced by that of another history, zero if never
+	rewound time.Time // when content of another history last replaced the content, zero if never
 	refused time.Time // when the server last answered a request with an error, or a list was too large
-	away    bool      // it was parked, and no request has succeeded since
+	away    bool      // was parked, and no request has succeeded since
 	listing bool      // a list is under way
-	// interrupt ends the watch that is open, for a list; nil: there was none.
+	// interrupt ends the open watch, for a list; nil: no watch was opened.
 	interrupt func(cause error)
 }
 
@@ -32,33 +32,33 @@ func newScope(namespace string) *scope {
 
 func (sc *scope) covers(namespace string) bool { return covers(sc.Namespace, namespace) }
 
-// covers says that a namespace is that, or that all are meant.
+// covers says that a scope has a namespace, or all.
 func covers(of, namespace string) bool { return of == "" || of == namespace }
 
-// moveTo notes that the content is that of the collection at rv.
+// moveTo notes that the content is the collection at rv.
 func (sc *scope) moveTo(rv string) {
 	sc.ResourceVersion = rv
 	sc.LastEvent = time.Now()
 	sc.LastContact = sc.LastEvent
 }
 
-// ScopeState describes how one part of a mirror is doing, for readiness, logs and metrics.
+// ScopeState describes the health of a part of a mirror, for readiness, logs and metrics.
 type ScopeState struct {
 	Namespace       string // "": all
 	Phase           phase  // "streaming", "backing off" ...
 	Synced          bool   // listed, and the handlers notified, since the mirror was started
-	Parked          bool   // a right or the resource is missing (403, 404): it is asked for every 5 to 10 s
-	ResourceVersion string // the content is that of the collection at this version
+	Parked          bool   // a right or the resource is missing (403, 404): asked for every 5 to 10 s
+	ResourceVersion string // the content is the collection at this version
 	Objects         int
 	Quarantined     int       // objects whose newest version does not decode
 	LastEvent       time.Time // of the last list, event or bookmark
-	LastContact     time.Time // of the last of these, or of an answer that a watch is open
+	LastContact     time.Time // of LastEvent, or of the answer that opened a watch
 	LastBookmark    time.Time
 	Opened          time.Time // when the last watch was opened
-	LastAnswer      time.Time // the later one of LastContact and of an answer of the server that was an error
-	Err             error     // why the last request failed, nil after one that succeeded
-	ErrSince        time.Time // since when all requests have failed, zero after one that succeeded
-	Problem         string    // Err as text with its HTTP code: "403 Forbidden: watch pods: ..."
+	LastAnswer      time.Time // LastContact, or a later answer of the server with an error
+	Err             error     // why the last request failed, nil after a success
+	ErrSince        time.Time // since when all requests have failed, zero after a success
+	Problem         string    // Err as text with the HTTP code: "403 Forbidden: watch pods: ..."
 	Counters        Counters
 }
 
@@ -67,13 +67,13 @@ type Counters struct {
 	Lists      map[string]int // full lists by reason: "initial", "expired", "rewound" ...
 	Reconnects map[string]int // ends of a watch by reason: "ended", "short", "idle", "broken" ...
 
-	Outdated    int // events dropped because the mirror was already at or past them
-	Misplaced   int // objects dropped because they are not of this scope
-	UnknownType int // events of a type that skiff does not know
-	Undecodable int // objects and events that did not decode
+	Outdated    int // events dropped because the mirror was at or past the version
+	Misplaced   int // objects dropped because of another scope
+	UnknownType int // events of a type unknown to skiff
+	Undecodable int // objects and events not decoded
 	Rewinds     int // times the server's history went back
-	MassDeletes int // lists that removed most of a mirror
-	Parked      int // times that a right or the resource went missing
+	MassDeletes int // lists with most of a mirror removed
+	Parked      int // times a right or the resource went missing
 	Panics      int // of OnChange handlers
 	Crashes     int // panics of the Reflector itself
 	IndexPanics int // of index functions
@@ -109,9 +109,9 @@ func (s *Store[T]) count(sc *scope, f func(*Counters)) {
 	f(&sc.Counters)
 }
 
-// Serves reports whether all that is asked of a namespace can be answered and is followed: it is synced, and not
-// parked, nor was it when a request succeeded last. "" stands for all namespaces that the mirror covers; what it does
-// not cover it does not serve.
+// Serves reports whether all reads of a namespace can be answered and are followed: the scope is synced, and was not
+// parked since a request last succeeded. "" stands for all namespaces of the mirror; a namespace outside is not
+// served.
 func (s *Store[T]) Serves(namespace string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -127,7 +127,7 @@ func (s *Store[T]) Serves(namespace string) bool {
 	return covered
 }
 
-// setSynced opens a scope for readers, or closes it.
+// setSynced opens or closes a scope for readers.
 func (s *Store[T]) setSynced(sc *scope, synced bool) {
 	s.mu.Lock()
 	changed := sc.Synced != synced
@@ -138,7 +138,7 @@ func (s *Store[T]) setSynced(sc *scope, synced bool) {
 	}
 }
 
-// Namespaces returns the namespaces that have a watch each, sorted; none if there is one for all.
+// Namespaces returns the namespaces with a watch each, sorted; none if a single watch covers all.
 func (s *Store[T]) Namespaces() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -154,7 +154,7 @@ func (s *Store[T]) Namespaces() []string {
 // Selected reports whether the namespaces come and go.
 func (s *Store[T]) Selected() bool { return s.o.Selected }
 
-// setNamespaces makes these, which are sorted, the scopes.
+// setNamespaces makes names, which are sorted, the scopes.
 func (s *Store[T]) setNamespaces(names []string) {
 	s.runMu.Lock()
 	defer s.runMu.Unlock()
@@ -180,7 +180,7 @@ func (s *Store[T]) setNamespaces(names []string) {
 	s.notifyServes()
 }
 
-// replaceScopes drops the scopes that are gone with all that is in them, and returns those that are new.
+// replaceScopes drops the gone scopes with all their content, and returns the new scopes.
 func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	s.handlersMu.Lock() // OnChange finds a scope for each object
 	defer s.handlersMu.Unlock()
@@ -188,7 +188,7 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	defer s.mu.Unlock()
 	none := newContent[T]()
 	for _, namespace := range gone {
-		s.replaceLocked(namespace, &none, false) // what changes by it no handler hears: the objects are still there
+		s.replaceLocked(namespace, &none, false) // no handler hears of the changes: the objects still exist
 		s.account.unlist(namespace)
 		s.account.try(namespace, false)
 		delete(s.shed, namespace)

@@ -15,42 +15,43 @@ import (
 
 // Store is the read side of a mirror.
 //
-// What it returns is shared by all readers and must not be changed; slices it returns are the caller's. Under
-// the race detector each object is fingerprinted when it comes in and checked whenever it is returned or replaced,
-// so that a test which changes a cached object panics.
+// All readers share the objects and must not change any; returned slices are the caller's. Under the race detector
+// each object is fingerprinted on entry and checked whenever returned or replaced, so that a test which changes a
+// cached object panics.
 type Store[T kube.Object] struct {
 	o    Options
-	only string // the one name that the field selector admits, "" for any
-	// selects says whether the label selector admits an object with these labels; nil: any
+	only string // the only name admitted by the field selector, "" for any
+	// selects says whether the label selector admits an object with some labels; nil: any
 	selects func(kube.Labels) bool
 
 	runMu      sync.Mutex         // guards users, start and stop; taken before handlersMu and mu
 	users      int                // calls of Run under way
-	start      func(*scope)       // runs a Reflector beside the others; nil while there are none
+	start      func(*scope)       // runs another Reflector; nil while there are none
 	stop       context.CancelFunc // all Reflectors
 	reflectors sync.WaitGroup
 
-	// handlersMu guards handlers. It is taken before mu. A Reflector holds it for reading while it changes the content
-	// and notifies the handlers, so that with it held for writing the handlers have heard of all there is.
+	// handlersMu guards handlers, and is taken before mu. A Reflector holds handlersMu for reading while the content
+	// changes and the handlers are notified: with handlersMu held for writing, the handlers have heard of all
+	// changes.
 	handlersMu sync.RWMutex
 	handlers   []*func(Change[T]) // of OnChange
 
 	mu       sync.RWMutex // guards all below, and the fields of the scopes
 	scopes   []*scope     // sorted by namespace; also with runMu held the slice may be read
 	objects  table[T]
-	account  *account                          // what they take, about
-	shed     map[string]*shed[T]               // by namespace: the objects that exist and are not held
+	account  *account                          // memory of the objects, about
+	shed     map[string]*shed[T]               // by namespace: the objects not held
 	sheds    int                               // how often a namespace was shed
 	onServes listeners[func()]                 // see OnServes
 	onReturn listeners[func(namespace string)] // see OnReturn
 	shedNews chan struct{}                     // has an element when a namespace was shed
 	indexes  []*index[T]                       // by owner first, then those of Index
-	bad      map[kube.Key]*kube.DecodeError    // quarantine: the newest version of these does not decode
+	bad      map[kube.Key]*kube.DecodeError    // quarantine: objects whose newest version does not decode
 	check    mutationCheck
 }
 
-// Get returns one object. The error is a NotServed; false without an error means that the object does not exist, or
-// that a selector leaves it out.
+// Get returns an object. The error is a NotServed; false without an error means that the object does not exist, or is
+// left out by a selector.
 func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	var none T
 	s.mu.RLock()
@@ -77,10 +78,10 @@ func (s *Store[T]) Get(k kube.Key) (T, bool, error) {
 	return none, false, nil
 }
 
-// List returns all objects of one namespace, or of the whole mirror where namespace is "", in key order. They
-// are the content at one moment. The error is a NotServed; for lack of memory only where one namespace is asked for,
-// or the resource is cluster-scoped. An object that has never decoded is missing, and from the list of all namespaces
-// one that is shed; State counts them, Quarantined and Sheds name them.
+// List returns all objects of a namespace, or of the whole mirror where namespace is "", in key order: the content at
+// a single moment. The error is a NotServed; for lack of memory only where a namespace is asked for, or the resource
+// is cluster-scoped. An object that has never decoded is missing, and a shed object from the list of all namespaces;
+// State counts both, Quarantined and Sheds name both.
 func (s *Store[T]) List(namespace string) ([]T, error) {
 	out, err := s.collect(namespace)
 	if namespace != "" && Unserved(err, OutOfScope, OverBudget, TooLarge) != nil {
@@ -88,14 +89,14 @@ func (s *Store[T]) List(namespace string) ([]T, error) {
 	} else if err != nil {
 		return nil, s.readError("list", "", err)
 	}
-	slices.SortFunc(out, byKey[T]) // outside the lock: what out holds does not change
+	slices.SortFunc(out, byKey[T]) // outside the lock: the objects do not change
 	return out, nil
 }
 
 func byKey[T kube.Object](a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) }
 
 // verifiedInARead is how many objects of a list are given to the mutationCheck. Where each reconcile lists hundreds,
-// checking them all took nine tenths of a test.
+// a check of all took nine tenths of a test.
 const verifiedInARead = 8
 
 func (s *Store[T]) collect(namespace string) ([]T, error) {
@@ -119,9 +120,9 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 	return out, nil
 }
 
-// Swap puts lighter in the place of old, if old is still what the mirror holds: the same version of the same object,
-// without what no reader needs any more. It reports whether it did. No handler is notified, and the next event brings
-// a whole object again.
+// Swap puts lighter in the place of old, if the mirror still holds old: the same version of the same object, without
+// the parts no reader needs any more. The result says whether old was replaced. No handler is notified, and the next
+// event brings a whole object again.
 func (s *Store[T]) Swap(old, lighter T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +142,7 @@ func (s *Store[T]) lookup(k kube.Key) (T, bool) {
 	return s.objects.get(k)
 }
 
-// Size returns the memory that an object takes, about; 0 where there is none.
+// Size returns the memory of an object, about; 0 where there is none.
 func (s *Store[T]) Size(k kube.Key) int64 {
 	obj, ok := s.lookup(k)
 	if !ok {
@@ -150,14 +151,14 @@ func (s *Store[T]) Size(k kube.Key) int64 {
 	return sizeOf(obj)
 }
 
-// Bytes returns the memory that the objects take, about.
+// Bytes returns the memory of the objects, about.
 func (s *Store[T]) Bytes() int64 { return s.account.size() }
 
-// Reached reports whether the mirror of a namespace shows the state at resource version rv or a later one, by
-// an event, a bookmark or a list. It is how a writer waits for its own write, which was answered at the time
-// written, to come back. Resource versions that cannot be compared (KEP-5504) are reached only when equal, so a
-// caller needs a limit on its wait. What was written before the mirror noticed that the server's history was
-// rewound (an etcd restore) counts as reached: it may be lost, and its version is given out once more.
+// Reached reports whether the mirror of a namespace shows the state at resource version rv or later, by an event, a
+// bookmark or a list. A writer waits so for a write of its own, answered at the time written, to come back. Resource
+// versions that cannot be compared (KEP-5504) are reached only when equal, so a caller needs a limit on the wait. A
+// write from before the mirror noticed a rewound history of the server (an etcd restore) counts as reached: the write
+// may be lost, and the version is given out once more.
 func (s *Store[T]) Reached(namespace, rv string, written time.Time) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -178,8 +179,8 @@ func older(a, b string) bool {
 	return comparable && order < 0
 }
 
-// Quarantined returns the objects whose newest version does not decode, in key order. Readers still get the
-// last version that did, where there was one.
+// Quarantined returns the objects whose newest version does not decode, in key order. Readers still get the last good
+// copy, where there was any.
 func (s *Store[T]) Quarantined() []kube.DecodeError {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -191,10 +192,10 @@ func (s *Store[T]) Quarantined() []kube.DecodeError {
 	return out
 }
 
-// scopeLocked returns the scope that mirrors a namespace, or nil.
+// scopeLocked returns the scope of a namespace, or nil.
 func (s *Store[T]) scopeLocked(namespace string) *scope {
 	if len(s.scopes) > 0 && s.scopes[0].Namespace == "" {
-		return s.scopes[0] // the only one
+		return s.scopes[0] // the only scope
 	}
 	i, found := slices.BinarySearchFunc(s.scopes, namespace, func(sc *scope, namespace string) int {
 		return strings.Compare(sc.Namespace, namespace)
@@ -205,18 +206,18 @@ func (s *Store[T]) scopeLocked(namespace string) *scope {
 	return s.scopes[i]
 }
 
-// notServed is the answer to a read for a reason, with the error behind it.
+// notServed is the answer to a read for a reason, with the cause.
 func (s *Store[T]) notServed(reason string, k kube.Key, why string, cause error) *NotServed {
 	return &NotServed{Problem: health.Problem{Reason: reason, Public: why}, Resource: s.o.Resource, Key: k,
 		cause: cause}
 }
 
-// outOfScope is the answer to a read that the options of the mirror leave out.
+// outOfScope is the answer to a read outside the options of the mirror.
 func (s *Store[T]) outOfScope(k kube.Key) error {
 	return s.notServed(OutOfScope, k, "outside what the cache mirrors", nil)
 }
 
-// notSyncedLocked is the answer to a read of a scope before its first list is complete.
+// notSyncedLocked is the answer to a read of a scope before the first list is complete.
 func (s *Store[T]) notSyncedLocked(sc *scope) error {
 	return s.notServed(NotSynced, kube.Key{Namespace: sc.Namespace}, "the cache is not synced", sc.Err)
 }
@@ -228,7 +229,7 @@ func (s *Store[T]) readError(verb, what string, err error) error {
 	return fmt.Errorf("%s %s%s from the cache: %w", verb, s.o.Resource, what, err)
 }
 
-// onlyName returns the name that a field selector demands, or "". A read of any other name is out of scope.
+// onlyName returns the name demanded by a field selector, or "". A read of any other name is out of scope.
 func onlyName(fieldSelector string) string {
 	for part := range strings.SplitSeq(fieldSelector, ",") {
 		if v, ok := strings.CutPrefix(part, "metadata.name="); ok {

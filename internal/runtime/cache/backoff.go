@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// The pause after a failure grows from 0.8 s to 30 s by factors of 2, with full jitter: client-go's
-	// numbers. At the end that is four requests a minute on average against a server that is down.
+	// The pause after a failure grows from 0.8 s to 30 s by factors of 2, with full jitter: client-go's numbers. At
+	// the end a server that is down gets four requests a minute on average.
 	minBackoff = 800 * time.Millisecond
 	maxBackoff = 30 * time.Second
 	// healthy is how long a watch must live to make past failures forgotten.
 	healthy = 2 * time.Minute
-	// shortWatch is the age of a watch below which even a clean end is a failure. Otherwise a server that
-	// ends each watch at once would be asked more than a thousand times a second.
+	// shortWatch is the age of a watch below which even a clean end is a failure. Otherwise a server that ends each
+	// watch at once would be asked more than a thousand times a second.
 	shortWatch = time.Second
 
 	maxMissing = 10 * time.Second
-	// quickMissing is how many times it is asked for with the ordinary pauses before that: a server that has
-	// just started answers 403 and 404 until it has loaded its own rules and CRDs (seen on v1.36, a second).
+	// quickMissing is how many requests for a missing resource have the ordinary pauses first: a server just started
+	// answers 403 and 404 until its own rules and CRDs are loaded (seen on v1.36, a second).
 	quickMissing = 3
-	// answeredFailures is what remains of the failures counted without an answer once there is one: they were about
-	// the connection, and the first answers are retried quickly again.
+	// answeredFailures is how many failures remain counted after an answer: those without an answer were about the
+	// connection, and the first answers are retried quickly again.
 	answeredFailures = 2
 )
 
 var (
 	retries = backoff.Backoff{Min: minBackoff, Max: maxBackoff, Jitter: 1}
-	// A missing right or CRD is asked for every 5 to 10 s without growth, so that its appearance is noticed
-	// within 15 s and 60 waiting mirrors are still below 12 requests a second.
+	// A missing right or CRD is asked for every 5 to 10 s without growth, so that the appearance is noticed within 15
+	// s and 60 waiting mirrors are still below 12 requests a second.
 	whileMissing = backoff.Backoff{Min: maxMissing, Max: maxMissing, Jitter: 0.5}
-	// A request that the server calls wrong twice (a field selector it does not know) becomes right only by a
-	// new server or new options: every minute or two.
+	// A request called wrong twice by the server (an unknown field selector) becomes right only by a new server or
+	// new options: every minute or two.
 	whileRejected = backoff.Backoff{Min: 2 * time.Minute, Max: 2 * time.Minute, Jitter: 0.5}
 )
 
@@ -63,14 +63,14 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	return s
 }
 
-// failSilent is fail after a request that got no answer at all.
+// failSilent is fail after a request without any answer.
 func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
 	s = r.fail(s, err, next)
 	s.silent = true
 	return s
 }
 
-// pauseAfter returns how long to wait after err, the failures having gone before it.
+// pauseAfter returns the pause after err and a number of failures before.
 func pauseAfter(err error, failures int) time.Duration {
 	pause := retries.After(failures)
 	switch {
@@ -86,12 +86,11 @@ func pauseAfter(err error, failures int) time.Duration {
 	return pause
 }
 
-// missing says that we lack a right or the server lacks the resource. Retrying alone does not help, and yet it must
-// be noticed when it is granted or installed.
+// missing says that a right is missing, or the resource on the server. Retrying alone does not help, and yet a grant
+// or an installation must be noticed.
 func missing(err error) bool { return kube.IsForbidden(err) || kube.IsNotFound(err) }
 
-// expired says that the version asked for cannot be served: the server no longer has it, or has not reached
-// it.
+// expired says that the version asked for cannot be served: no longer there, or not yet reached.
 func expired(err error) bool { return kube.IsGone(err) || kube.IsTooLargeResourceVersion(err) }
 
 // busy says that the server asks to wait. The request and the resource version are fine.
@@ -100,8 +99,8 @@ func busy(err error) bool {
 	return kube.IsTooManyRequests(err) || s != nil && s.Code == http.StatusServiceUnavailable
 }
 
-// failing says that the server could not serve a version because of a fault in itself: an internal error, or it has
-// not reached that version yet.
+// failing says that the server could not serve a version because of a fault of its own: an internal error, or a
+// version not reached yet.
 func failing(err error) bool {
 	s := kube.AsStatus(err)
 	return s != nil && (s.Code == http.StatusInternalServerError || s.Code == http.StatusGatewayTimeout)
@@ -110,17 +109,17 @@ func failing(err error) bool {
 // offline says that there was no answer at all.
 func offline(err error) bool { return kube.AsStatus(err) == nil }
 
-// logAfter is how long a server may fail because of a fault in itself until that is logged: one that has just started
-// answers with 429, 500 and 503 for some seconds, and then it is over.
+// logAfter is how long a server may fail by a fault of its own before a line of the log: a server just started
+// answers with 429, 500 and 503 for some seconds, and then no more.
 const logAfter = 10 * time.Second
 
-// quietExpired is how many failures may go before an expired version until that is logged. While a definition is
-// updated, the server answers 429 and then 410; after one update more the version of the next list has expired, too
+// quietExpired is how many failures may go before an expired version without a line of the log. While a definition is
+// updated, the server answers 429 and then 410; after another update the version of the next list has expired, too
 // (seen on v1.36). No update explains five in a row.
 const quietExpired = 4
 
-// report notes what went wrong and logs it once: again only when it becomes another problem, or comes back after a
-// recovery. What the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
+// report notes a failure and logs a problem once: again only after a change of the problem, or after a recovery. A
+// failure that the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
 // once.
 func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	if s.err == nil {
@@ -158,17 +157,17 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 	return s
 }
 
-// alone reports whether lists and watches fail while other requests do not: nothing else logs that.
+// alone reports whether lists and watches fail while other requests do not: then nothing else logs the failure.
 func (r *Reflector[T]) alone() bool { return r.store.o.Client.Contact().Since.IsZero() }
 
-// inContact notes that the server has answered.
+// inContact notes an answer of the server.
 func (r *Reflector[T]) inContact(s state[T]) state[T] {
 	s.away, s.met = false, true
 	r.store.o.contact.back(r.store.o.Log, r.scope)
 	return s
 }
 
-// recovered notes that a watch works again.
+// recovered notes a watch that works again.
 func (r *Reflector[T]) recovered(s state[T]) state[T] {
 	if s.away || !s.met {
 		s = r.inContact(s)
@@ -180,8 +179,8 @@ func (r *Reflector[T]) recovered(s state[T]) state[T] {
 	return s
 }
 
-// problemClass is what two equal problems have in common: the innermost error, without the request that met
-// it and without the numbers that differ from try to try (ports, versions).
+// problemClass is the common part of two equal problems: the innermost error, without the request around and without
+// the numbers of a single try (ports, versions).
 func problemClass(err error) string {
 	if s := kube.AsStatus(err); s != nil {
 		return fmt.Sprintf("%d %s", s.Code, s.Reason)
@@ -197,7 +196,7 @@ func problemClass(err error) string {
 	}, err.Error())
 }
 
-// problem is an error as text that begins with its HTTP code.
+// problem is an error as text, with the HTTP code first.
 func problem(err error) string {
 	if err == nil {
 		return ""

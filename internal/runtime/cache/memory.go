@@ -5,15 +5,16 @@ import (
 	"sync"
 )
 
-// memory is what all mirrors of a process take, about, by mirror and namespace. Each mirror has its own bound,
-// MaxBytes; a server could stay below that with each of them and still exhaust the process. The zero value is ready.
+// memory is the memory of all mirrors of a process, about, by mirror and namespace. Each mirror has a bound of its
+// own, MaxBytes; a server could stay below MaxBytes with each mirror and still exhaust the process. The zero value is
+// ready.
 type memory struct {
-	mu       sync.Mutex // guards all below, and what is in the accounts
+	mu       sync.Mutex // guards all below, and the accounts
 	taken    int64      // by the accounts
-	accounts []*account // of the mirrors that run: what is not run is not needed
+	accounts []*account // of the mirrors that run: a stopped mirror is not needed
 }
 
-// account is what one mirror takes.
+// account is the memory of a mirror.
 type account struct {
 	of      *memory
 	most    int64                            // MaxBytes
@@ -23,20 +24,20 @@ type account struct {
 	shares  map[string]*portion // by namespace
 }
 
-// portion is what one namespace takes of a mirror.
+// portion is the memory of a namespace in a mirror.
 type portion struct {
 	held   int64 // by the objects in the mirror
-	listed int64 // by those that a list under way has brought; most of a list is held already
-	keys   int64 // by what is kept of objects that are not held: it cannot be shed
-	trial  bool  // the list under way brings a namespace that was shed: it goes first
+	listed int64 // objects brought by a list under way; most of a list is held already
+	keys   int64 // keys of objects not held, which cannot be shed
+	trial  bool  // the list under way brings a shed namespace, which goes first
 
-	largest      string // the name of the largest object that has come
+	largest      string // the name of the largest object so far
 	largestBytes int64
 }
 
 func (s *portion) heavy() int64 { return max(s.held, s.listed) }
 
-// before says that the namespace is shed before another, which takes so many bytes and may be on trial.
+// before says that the namespace is shed before another with so many bytes, perhaps on trial.
 func (s *portion) before(trial bool, bytes int64) bool {
 	if n := s.heavy(); n == 0 || s.trial == trial {
 		return n > bytes
@@ -44,19 +45,19 @@ func (s *portion) before(trial bool, bytes int64) bool {
 	return s.trial
 }
 
-// victim is the namespace of a mirror that is to be shed, and why.
+// victim is the namespace of a mirror to be shed, and why.
 type victim struct {
 	account   *account
 	namespace string
-	bytes     int64 // that it takes
-	most      int64 // that there are for all
+	bytes     int64 // of the namespace
+	most      int64 // allowed for all
 	all       bool  // most is for all mirrors together
 
 	largest      string
 	largestBytes int64
 }
 
-// add notes that a namespace takes more, or less.
+// add notes that a namespace grows or shrinks.
 func (a *account) add(namespace string, held, keys int64) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -81,7 +82,7 @@ func (a *account) addLocked(namespace string, held, listed, keys int64) {
 	}
 }
 
-// list notes that a list under way has collected more of a namespace, or less, with an object that takes size.
+// list notes that the objects of a namespace collected by a list grow or shrink, with an object of size.
 func (a *account) list(namespace, name string, more, size int64) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -89,7 +90,7 @@ func (a *account) list(namespace, name string, more, size int64) {
 	if more < 0 && s == nil {
 		return
 	} else if more < 0 {
-		more = max(more, -s.listed) // it was shed meanwhile
+		more = max(more, -s.listed) // shed meanwhile
 	}
 	a.addLocked(namespace, 0, more, 0)
 	if s := a.shares[namespace]; s != nil && size > s.largestBytes {
@@ -97,7 +98,7 @@ func (a *account) list(namespace, name string, more, size int64) {
 	}
 }
 
-// unlist notes that a list of the scope of a namespace, "" for all, has ended.
+// unlist notes the end of a list in the scope of a namespace, "" for all.
 func (a *account) unlist(namespace string) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -108,7 +109,7 @@ func (a *account) unlist(namespace string) {
 	}
 }
 
-// count adds a mirror to what all take, or takes it away.
+// count adds a mirror to the sum of all, or takes the mirror away.
 func (a *account) count(on bool) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -131,13 +132,13 @@ func (a *account) size() int64 {
 	return a.bytes
 }
 
-// mostOfAll is what all mirrors together may take: with the default of MaxBytes, half of the process's memory limit.
+// mostOfAll bounds all mirrors together: with the default of MaxBytes, half of the process's memory limit.
 func (a *account) mostOfAll() int64 { return a.most + a.most/2 }
 
-// over returns what is to be shed next because a mirror, or all together, take more than they may; false: nothing. In
-// one mirror that is the namespace that takes most of it. In all it is the namespace that takes most of all, in the
-// mirror where it does: what others take must not cost a namespace that takes little. A namespace that is listed to be
-// held again goes before the others.
+// over returns the namespace to be shed next because a mirror, or all together, take more than allowed; false: none.
+// In a single mirror the largest namespace is shed. In all mirrors the namespace with the largest sum is shed, where
+// most of the sum is, so that no small namespace pays for a large neighbour. A namespace listed to be held again goes
+// before all.
 func (a *account) over() (victim, bool) {
 	m := a.of
 	m.mu.Lock()
@@ -162,7 +163,7 @@ func (a *account) over() (victim, bool) {
 	return v, v.bytes > 0
 }
 
-// heaviestLocked returns the namespace that takes most of a mirror and can be shed.
+// heaviestLocked returns the largest namespace of a mirror that can be shed.
 func (a *account) heaviestLocked() (namespace string, bytes int64) {
 	trial := false
 	for ns, s := range a.shares {
@@ -173,7 +174,7 @@ func (a *account) heaviestLocked() (namespace string, bytes int64) {
 	return namespace, bytes
 }
 
-// heaviestLocked returns the namespace that takes most of all mirrors and can be shed.
+// heaviestLocked returns the largest namespace of all mirrors that can be shed.
 func (m *memory) heaviestLocked() (namespace string) {
 	sums := map[string]portion{}
 	for _, a := range m.accounts {
@@ -192,15 +193,15 @@ func (m *memory) heaviestLocked() (namespace string) {
 	return namespace
 }
 
-// room returns what namespaces may take to be held again: with some to spare, so that they are not shed again at the
-// next change.
+// room returns the memory for namespaces to be held again: with some to spare, so that no namespace is shed again at
+// the next change.
 func (a *account) room() int64 {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	return min(a.most/10*9-a.bytes, a.mostOfAll()/10*9-a.of.taken)
 }
 
-// try marks a namespace as one that is listed to be held again, or takes the mark away.
+// try marks a namespace as listed to be held again, or removes the mark.
 func (a *account) try(namespace string, on bool) {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
@@ -211,6 +212,6 @@ func (a *account) try(namespace string, on bool) {
 	}
 	if s != nil {
 		s.trial = on
-		a.addLocked(namespace, 0, 0, 0) // without the mark, it may be empty
+		a.addLocked(namespace, 0, 0, 0) // without the mark, the share may be empty
 	}
 }

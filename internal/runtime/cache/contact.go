@@ -13,17 +13,17 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// contact is what is known of the connection to the server. An outage breaks all watches of a process at once, and a
-// token that expires has all of them refused: that is one line of the log, not one per watch. The zero value is ready.
+// contact is the state of the connection to the server. An outage breaks all watches of a process at once, and with
+// an expired token all are refused: a line of the log for all, not for each watch. The zero value is ready.
 type contact struct {
 	mu      sync.Mutex      // guards the rest
 	made    bool            // the server has answered once
-	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before it is logged
-	refused bool            // a request beside the watches had no credential that the server takes
-	logged  map[string]bool // the problems that were logged since all was well
+	away    map[*scope]bool // the scopes whose watch is to be renewed; those of an outage are here before the log line
+	refused bool            // a request beside the watches had no accepted credential
+	logged  map[string]bool // the problems logged since all was well
 }
 
-// common says that an error is about the connection to the server, and not about one resource.
+// common says that an error is about the connection to the server, and not about a single resource.
 func common(err error) bool {
 	return errors.As(err, new(*kube.NoAnswerError)) || brokeOff(err) || kube.IsUnauthorized(err)
 }
@@ -43,9 +43,9 @@ func (c *contact) lost(sc *scope) {
 	c.away[sc] = true
 }
 
-// log logs a problem that is common, once until all watches work again. A connection that breaks is no problem until
-// it lasts: package manager logs a server that answers nothing, and lasting says that only watches are concerned. What
-// that has logged already is no warning again.
+// log logs a common problem, once until all watches work again. A broken connection is no problem until the break
+// lasts: package manager logs a server that answers nothing, and lasting says that only watches are concerned. A
+// problem already logged there is no warning again.
 func (c *contact) log(o *Options, err error, lasting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,10 +88,10 @@ func (c *contact) log(o *Options, err error, lasting bool) {
 	o.Log.Info(message, values...)
 }
 
-// loud is in contact.logged when one of them was logged at level WARN: then its end is logged, too.
+// loud is in contact.logged after a line at level WARN: then the end is logged, too.
 const loud = "WARN"
 
-// back notes that the server answers a scope.
+// back notes an answer of the server to a scope.
 func (c *contact) back(log logr.Logger, sc *scope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +100,8 @@ func (c *contact) back(log logr.Logger, sc *scope) {
 	c.wellLocked(log)
 }
 
-// answered notes what came of a request that is neither a list nor a watch. While all watches are open, only such a
-// request shows that a credential is not accepted any more.
+// answered notes the result of a request other than a list or watch. While all watches are open, only such a request
+// shows that a credential is not accepted any more.
 func (c *contact) answered(o *Options, err error) {
 	if err != nil {
 		c.mu.Lock()
@@ -118,7 +118,7 @@ func (c *contact) answered(o *Options, err error) {
 	}
 }
 
-// wellLocked ends what was logged once all watches work, and requests beside them.
+// wellLocked ends the logged problems once all watches work, and requests beside the watches.
 func (c *contact) wellLocked(log logr.Logger) {
 	if len(c.away) > 0 || c.refused {
 		return
@@ -129,15 +129,15 @@ func (c *contact) wellLocked(log logr.Logger) {
 	c.logged = nil
 }
 
-// Answered notes what came of a request that its user has made: one line of the log, for all of a process,
-// says that there is no credential, or that the server refuses it.
+// Answered notes the result of a user's request: one line of the log, for all of a process, tells of a missing or
+// refused credential.
 func (s *Store[T]) Answered(err error) {
 	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
 		s.o.contact.answered(&s.o, err)
 	}
 }
 
-// forget drops a scope that is no longer watched.
+// forget drops a scope no longer watched.
 func (c *contact) forget(sc *scope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

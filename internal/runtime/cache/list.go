@@ -10,20 +10,19 @@ import (
 )
 
 const (
-	// endMarkerTimeout is how long a streamed list may pause before its end marker. A server that supports it waits a
-	// few seconds at most, for its own cache; one that ignores the parameter never sends the marker.
+	// endMarkerTimeout is how long a streamed list may pause before the end marker. A server with streamed lists
+	// waits a few seconds at most, for its own cache; a server that ignores the parameter never sends the marker.
 	endMarkerTimeout = 30 * time.Second
-	// maxStreamedList bounds a streamed list that never pauses, as on a busy server that ignores the
-	// parameter. 112,000 objects were seen to take 95 s (kubernetes issue 138670).
+	// maxStreamedList bounds a streamed list without pauses, as on a busy server that ignores the parameter. 112,000
+	// objects were seen to take 95 s (kubernetes issue 138670).
 	maxStreamedList = 3 * time.Minute
 	// maxCuts is how many streamed lists in a row may break off before a paged list is tried: a client too slow
 	// for the server's patience would otherwise start over for ever.
 	maxCuts = 3
-	// pagedFor is how long a server that does not do streamed lists is not asked for one again. After an
-	// upgrade it may.
+	// pagedFor is how long a server without streamed lists is not asked for another. An upgrade may bring them.
 	pagedFor = 10 * time.Minute
-	// A list that removes at least half of the objects, and at least massDeleteMin, may mean that the server has the
-	// wrong database or a restored one. It is reported.
+	// massDeleteMin is how many objects, and at least half of all, a list must remove to be reported: the server may
+	// have the wrong database or a restored database.
 	massDeleteMin = 10
 )
 
@@ -32,9 +31,9 @@ var (
 	errOlderList   = errors.New("the server answered with a state older than asked for")
 )
 
-// listStreamed does a streamed list (KEP-3157): a watch that begins with the present objects. They are
-// collected aside, in no order of versions, and become the mirror's content when the bookmark comes that ends
-// them; only that bookmark says where to resume. The stream then goes on as an ordinary watch.
+// listStreamed does a streamed list (KEP-3157): a watch that begins with the present objects. The objects are
+// collected aside, in no order of versions, and become the mirror's content with the bookmark at their end; only that
+// bookmark says where to resume. The stream then goes on as an ordinary watch.
 func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	slot, ok := r.store.o.lists.acquire(ctx)
 	if !ok {
@@ -73,8 +72,8 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	return r.recovered(s)
 }
 
-// belongs reports whether a key is of this scope, and counts those that are not: a server that mixes them
-// up must not make one Reflector write into the part of another.
+// belongs reports whether a key is of the scope, and counts the keys outside: a server that mixes keys up must not
+// make a Reflector write into the part of another.
 func (r *Reflector[T]) belongs(k kube.Key) bool {
 	if r.scope.covers(k.Namespace) {
 		return true
@@ -148,7 +147,7 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	return s
 }
 
-// explain finds out whether a resource that is missing for good is there in another version.
+// explain finds out whether a resource missing for good is there in another version.
 func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error {
 	if !kube.IsNotFound(err) || s.missing+1 < quickMissing {
 		return err
@@ -159,8 +158,8 @@ func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error
 	return err
 }
 
-// listVersion is what a list asks not to be older than: what the mirror already shows, so that a server that
-// lags behind cannot take it back. The first list asks for the state of now.
+// listVersion is the least version that a list asks for: the version already shown by the mirror, so that a server
+// lagging behind cannot take the mirror back. The first list asks for the state of now.
 func listVersion[T kube.Object](s state[T]) string {
 	if s.unset {
 		return ""
@@ -177,9 +176,9 @@ func (r *Reflector[T]) listExpired(s state[T], err error) state[T] {
 	return s
 }
 
-// install makes c the content of the mirror and notifies the handlers. This is the one place where the resume
-// point may go back: when the server, asked for the state of now, answers with an older version than we have
-// seen, its history was rewound (an etcd restore), and what the mirror shows may never have happened.
+// install makes c the content of the mirror and notifies the handlers. Only here may the resume point go back: when
+// the server, asked for the state of now, answers with an older version than seen before, the server's history was
+// rewound (an etcd restore), and the objects shown by the mirror may never have existed.
 func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {
 	c := l.content
 	if older(c.rv, s.rv) {
@@ -202,7 +201,7 @@ func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {
 	return s, nil
 }
 
-// watchMassDelete logs and counts a list that removes most objects, before the handlers hear of it.
+// watchMassDelete logs and counts a list that removes most objects, before the handlers hear of the list.
 func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 	gone := 0
 	for _, c := range changes {

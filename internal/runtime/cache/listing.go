@@ -11,8 +11,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// listing collects a list that is to become the content of a scope. What there is no room for it keeps as keys, while
-// it reads.
+// listing collects a list that is to become the content of a scope, and keeps keys while reading, where there is no
+// room for objects.
 type listing[T kube.Object] struct {
 	*Reflector[T]
 	content content[T]
@@ -22,14 +22,14 @@ type listing[T kube.Object] struct {
 	trials  map[string]bool // of the content
 }
 
-// newListing begins a list; close ends it.
+// newListing begins a list; close ends the list.
 func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
 	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot, trials: map[string]bool{}}
 	l.begin()
 	return l
 }
 
-// begin begins the list, or begins it anew, with the namespaces that are on trial by now.
+// begin begins the list, or begins anew, with the namespaces now on trial.
 func (l *listing[T]) begin() {
 	l.content = newContent[T]()
 	l.content.trials = l.trials
@@ -84,8 +84,9 @@ func (l *listing[T]) collect(stream *kube.Stream[T], opened time.Time, watchdog 
 	}
 }
 
-// add takes an object. Where the mirror holds the same version, its copy is taken, so that a second list does not need
-// the memory twice. (With unset, the same version may be of another history.) Of a repeated key the last counts.
+// add takes an object. Where the mirror holds the same version, the mirror's copy is taken, so that a second list
+// does not need the memory twice. (With unset, the same version may be of another history.) For a repeated key the
+// last object counts.
 func (l *listing[T]) add(obj T, part kube.Part) {
 	l.slot.moves()
 	k := obj.ObjectMeta().Key()
@@ -112,12 +113,12 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	s.relieve()
 }
 
-// delete takes away what was collected under a key; size is what it took if its key is not known.
+// delete removes the object collected under a key; size is the object's size if the key is not known.
 func (l *listing[T]) delete(k kube.Key, size int64) {
 	l.store.account.list(k.Namespace, k.Name, -l.content.drop(k, size), 0)
 }
 
-// prune makes keys of what was collected of namespaces that were shed meanwhile.
+// prune makes keys of the collected objects of namespaces shed meanwhile.
 func (l *listing[T]) prune() {
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
@@ -133,7 +134,7 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	}
 	l.slot.moves()
 	switch {
-	case bad.Key.Name == "": // nothing to remember it by
+	case bad.Key.Name == "": // no key to remember
 		l.store.count(l.scope, func(n *Counters) { n.Undecodable++ })
 		l.log.Error(bad,
 			"an object of the list does not decode and has no readable name; it is left out")
@@ -146,7 +147,7 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	}
 }
 
-// maxBadLogged bounds the lines that one list may cost: enough to go through by hand. Quarantined has all.
+// maxBadLogged bounds the log lines of a list: enough to go through by hand. Quarantined has all.
 const maxBadLogged = 10
 
 // logBad names the objects of a list that do not decode.
@@ -162,13 +163,13 @@ func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
 	}
 }
 
-// initialLists is how many full lists one process has in flight. The server's priority and fairness
-// gives a plain client a few dozen seats and a large list takes up to ten of them, so more at a time do not
-// end sooner; and each holds its decoded content before it is swapped in.
+// initialLists is how many full lists a process has in flight. The server's priority and fairness gives a plain
+// client a few dozen seats and a large list takes up to ten, so more at a time do not end sooner; and each list holds
+// its decoded content before the swap.
 const initialLists = 4
 
-// limiter bounds how many full lists are in flight, so that a process that starts, or that loses all its
-// watches at once, does not ask for everything at the same moment.
+// limiter bounds the full lists in flight, so that a process at the start, or after the loss of all watches at once,
+// does not ask for everything at the same moment.
 type limiter struct{ slots chan struct{} }
 
 // newLimiter returns a limiter of n lists at a time; n below 1 counts as 1.
@@ -177,16 +178,16 @@ func newLimiter(n int) *limiter {
 }
 
 const (
-	// slotTime is how long a list may keep its slot. A large one over a slow line goes on without: it takes little of
-	// the server per second.
+	// slotTime is how long a list may keep a slot. A large list over a slow line goes on without a slot, and takes
+	// little of the server per second.
 	slotTime = time.Minute
-	// slotIdle is how long it may keep it while fewer than slotObjects come: a list that comes in drops must not hold
-	// up the other mirrors. A server under load may need some seconds for its first byte.
+	// slotIdle is how long a list may keep a slot while fewer than slotObjects come: a list in drops must not hold up
+	// the other mirrors. A server under load may need some seconds for the first byte.
 	slotIdle    = 15 * time.Second
 	slotObjects = 100
 )
 
-// slot is the place of one list among those in flight.
+// slot is the place of a list in flight.
 type slot struct {
 	give    func()
 	timer   *time.Timer
@@ -194,8 +195,7 @@ type slot struct {
 	objects int // since the timer was started
 }
 
-// acquire waits for a slot. It reports false if ctx ended first. The slot is given back when its time is up,
-// also before release.
+// acquire waits for a slot; false: ctx ended first. The slot is given back when the time is up, also before release.
 func (l *limiter) acquire(ctx context.Context) (*slot, bool) {
 	select {
 	case l.slots <- struct{}{}:
@@ -206,7 +206,7 @@ func (l *limiter) acquire(ctx context.Context) (*slot, bool) {
 	return &slot{give: give, timer: time.AfterFunc(slotIdle, give), until: time.Now().Add(slotTime)}, true
 }
 
-// moves notes that an object has come.
+// moves notes an object that has come.
 func (s *slot) moves() {
 	if s.objects++; s.objects >= slotObjects {
 		s.objects = 0

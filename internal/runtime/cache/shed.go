@@ -10,22 +10,22 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file is about objects that exist and are not held, because they take more memory than there is for their
-// namespace, or than one object may. They are known by their keys alone: name, uid, version and controller.
+// This file is about objects not held, because they take more memory than there is for the namespace, or than one
+// object may. Only their keys are known: name, uid, version and controller.
 
-// DefaultObjectBytes is how large one object may be in a mirror, by default: a pod template of a hundred containers is
-// a tenth of it, and a hundred objects of that size still fit into a container of 128 MiB.
+// DefaultObjectBytes is how large an object may be in a mirror, by default: a pod template of a hundred containers
+// has a tenth of the size, and a hundred objects as large still fit into a container of 128 MiB.
 const DefaultObjectBytes = 256 << 10
 
-// shed is what is known of the objects of a namespace that are not held. Store.mu guards it.
+// shed is all that is known of the objects of a namespace not held. Store.mu guards the fields.
 type shed[T kube.Object] struct {
-	whole bool           // of the namespace no object is held, but those that are being deleted
-	why   health.Problem // with the figures of the moment in which it was shed
+	whole bool           // no object of the namespace is held, but those being deleted
+	why   health.Problem // with the figures of the moment of shedding
 	keys  keys
 	back  readmission
 }
 
-// shedOfLocked returns what is known of the objects of a namespace that are not held, to be added to.
+// shedOfLocked returns the shed of a namespace, to be added to.
 func (s *Store[T]) shedOfLocked(namespace string) *shed[T] {
 	sh := s.shed[namespace]
 	if sh == nil {
@@ -48,7 +48,7 @@ func (s *Store[T]) skims(k kube.Key) bool {
 	return s.wholeLocked(k.Namespace)
 }
 
-// maxObject bounds what is held of an object while it is read; 0: nothing does. It is what it may take in the mirror.
+// maxObject bounds the memory for an object while reading; 0: no bound. In the mirror, an object may take as much.
 func (s *Store[T]) maxObject() int64 {
 	if s.o.MaxObjectBytes == math.MaxInt64 {
 		return 0
@@ -56,8 +56,8 @@ func (s *Store[T]) maxObject() int64 {
 	return s.o.MaxObjectBytes
 }
 
-// unheldLocked is the answer to a read of one object that is not held for lack of memory, or of all of a namespace
-// where the name is ""; nil: they are held.
+// unheldLocked is the answer to a read of an object not held for lack of memory, or of a whole namespace where the
+// name is ""; nil: all are held.
 func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	sh := s.shed[k.Namespace]
 	if sh == nil {
@@ -72,7 +72,7 @@ func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	case sh.whole:
 	case k.Name != "" || len(sh.keys.byName) == 0:
 		return nil
-	default: // some of the namespace are too large: the first by name, so that the text stays the same
+	default: // some objects are too large: the first by name, so that the text stays the same
 		first := ""
 		for name := range sh.keys.byName {
 			if first == "" || name < first {
@@ -84,7 +84,7 @@ func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	return e
 }
 
-// tooLarge says what is wrong with an object that is too large, and what to do.
+// tooLarge describes a too large object, and the next step.
 func (s *Store[T]) tooLarge(k kube.Key, key shedKey) health.Problem {
 	return health.Problem{Reason: TooLarge, Severity: health.Stalled, Public: fmt.Sprintf(
 		"%s %s takes %s of memory, one object may take %s", s.o.Resource.Kind, k, kib(key.size),
@@ -107,7 +107,7 @@ func kib(bytes int64) string {
 	return fmt.Sprintf("%d KiB", (bytes+1023)>>10)
 }
 
-// ownsShedLocked says whether an object that is not held has an owner of that uid, or may have.
+// ownsShedLocked says whether an object not held has an owner of that uid, or may have.
 func (s *Store[T]) ownsShedLocked(namespace, uid string) *NotServed {
 	of := func(namespace string, sh *shed[T]) *NotServed {
 		if sh.keys.more > 0 {
@@ -138,7 +138,7 @@ func (s *Store[T]) ownsShedLocked(namespace, uid string) *NotServed {
 	return nil
 }
 
-// putKeyLocked notes an object that is not held as it is.
+// putKeyLocked notes an object not held whole.
 func (s *Store[T]) putKeyLocked(k kube.Key, f *form[T], added bool) {
 	sh := s.shedOfLocked(k.Namespace)
 	more, stored := sh.keys.put(k.Name, f.key, added)
@@ -146,9 +146,8 @@ func (s *Store[T]) putKeyLocked(k kube.Key, f *form[T], added bool) {
 	s.account.add(k.Namespace, 0, more)
 }
 
-// shedNamespace drops the objects of a namespace, but for their keys, and notifies the handlers. Any goroutine may
-// call it that holds no lock of a Store: the memory is needed now, and the Reflector may wait for an event for
-// minutes.
+// shedNamespace drops the objects of a namespace, but for their keys, and notifies the handlers. Any goroutine
+// without a lock of a Store may call: the memory is needed now, and the Reflector may wait for an event for minutes.
 func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	s.mu.RLock()
 	sc := s.scopeLocked(namespace)
@@ -165,7 +164,7 @@ func (s *Store[T]) shedNamespace(namespace string, v victim) {
 	s.notify(sc, changes...)
 }
 
-// logShed says that a namespace is shed; why is nil if it was shed before.
+// logShed logs a shed namespace; why is nil if the namespace was shed before.
 func (s *Store[T]) logShed(namespace string, why *health.Problem) {
 	if why != nil {
 		s.o.Log.Error(errors.New(why.Note()), "a namespace is over its memory budget; the others are not affected",
@@ -183,14 +182,14 @@ func (s *Store[T]) letGo(sc *scope, namespace string, v victim) (changes []Chang
 	return s.shedLocked(namespace, v)
 }
 
-// shedLocked makes keys of the objects of a namespace. why is nil if it was shed before.
+// shedLocked makes keys of the objects of a namespace. why is nil if the namespace was shed before.
 func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], why *health.Problem) {
 	s.account.unlist(namespace)
 	sh := s.shedOfLocked(namespace)
 	s.account.try(namespace, false)
 	s.sheds++
 	if sh.whole {
-		if sh.back.trial { // else another mirror that is over the budget of all was faster
+		if sh.back.trial { // else another mirror over the budget of all was faster
 			sh.back.postpone(time.Now())
 			s.wakeReadmit()
 		}
@@ -231,18 +230,18 @@ func (s *Store[T]) relieve() {
 	}
 }
 
-// wakeReadmit has readmit look at what is due.
+// wakeReadmit has readmit look at the due namespaces.
 func (s *Store[T]) wakeReadmit() {
 	select {
 	case s.shedNews <- struct{}{}:
-	default: // it will
+	default: // woken already
 	}
 }
 
 // maxName bounds the name of an object in a text.
 const maxName = 253
 
-// whyShed says why a namespace is shed, and what to do.
+// whyShed says why a namespace is shed, and the next step.
 func (s *Store[T]) whyShed(namespace string, v victim) health.Problem {
 	of := s.o.Resource.GroupResource()
 	if namespace != "" {

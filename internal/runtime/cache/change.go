@@ -9,17 +9,16 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// ChangeType says what happened to an object.
+// ChangeType names a kind of change.
 type ChangeType int
 
-// The changes. An object that was deleted and created again under the same name comes as Gone and Appeared,
-// never as Updated.
+// The changes. An object deleted and created again under the same name comes as Gone and Appeared, never as Updated.
 const (
 	Appeared ChangeType = iota + 1
 	Updated
 	Gone // gone from the mirror: deleted, or no longer selected
-	// Shed: it exists, and is not in the mirror, because there is no room for it (see NotServed). Of an object that is
-	// too large itself, each change comes as this.
+	// Shed: the object exists, and is not in the mirror for lack of room (see NotServed). Each change of an object
+	// too large on its own comes as Shed.
 	Shed
 )
 
@@ -37,10 +36,10 @@ func (t ChangeType) String() string {
 	return fmt.Sprintf("ChangeType(%d)", int(t))
 }
 
-// Change is one change of the mirror. Its objects are shared and must not be changed.
+// Change is one change of the mirror. The objects are shared and must not be changed.
 type Change[T kube.Object] struct {
 	Type    ChangeType
-	Old     T    // nil for Appeared. For Gone and Shed: the last that is known of the object, or its metadata alone
+	Old     T    // nil for Appeared. For Gone and Shed: the last known version of the object, or the metadata alone
 	New     T    // nil for Gone and Shed
 	Initial bool // part of the first list: the object need not be new
 	Unknown bool // of Gone: found out by a list, so Old may not be the object's final state
@@ -54,7 +53,7 @@ func (c Change[T]) Object() T {
 	return c.New
 }
 
-// changesOf returns what the handlers have to hear when what is known of an object changes from was to now.
+// changesOf returns the changes for the handlers when the form of an object changes from was to now.
 func changesOf[T kube.Object](k kube.Key, was, now form[T], initial bool) (out []Change[T]) {
 	if was.known() && (!now.known() || was.uid() != now.uid()) {
 		out = append(out, Change[T]{Type: Gone, Old: was.object(k), Unknown: true})
@@ -75,8 +74,8 @@ func changesOf[T kube.Object](k kube.Key, was, now form[T], initial bool) (out [
 	return append(out, Change[T]{Type: Appeared, New: now.obj, Initial: initial})
 }
 
-// listeners are functions that callers have added. Each change of the slice makes a new one, so that a copy of it can
-// be gone through without a lock.
+// listeners are functions added by callers. Each change of the slice makes a new slice, so that a copy can be gone
+// through without a lock.
 type listeners[F any] []*F
 
 // add adds f. mu guards the slice.
@@ -91,12 +90,12 @@ func (l *listeners[F]) add(mu sync.Locker, f F) (remove func()) {
 	}
 }
 
-// OnChange adds a handler that hears of every change. What is there already it hears of at once, as Appeared and
-// Initial, before OnChange returns. remove takes the handler away: it is not called after remove has returned.
+// OnChange adds a handler that hears of every change. Objects already there come at once, as Appeared and Initial,
+// before OnChange returns. remove takes the handler away: there is no call after remove has returned.
 //
-// Changes of one object come in order, after the Store shows them. The handler runs on the goroutine that
-// reads the stream, so it must be quick and must not block: it is meant to put a key into a queue. With
-// several namespaces it is called by several goroutines. A handler must not call OnChange or remove.
+// Changes of an object come in order, after the Store shows them. The handler runs on the goroutine that reads the
+// stream, so it must be quick and must not block: a handler is meant to put a key into a queue. With several
+// namespaces, several goroutines call the handler. A handler must not call OnChange or remove.
 func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
 	s.handlersMu.Lock()
 	defer s.handlersMu.Unlock()
@@ -140,10 +139,10 @@ func (s *Store[T]) call(sc *scope, f func(Change[T]), c Change[T]) {
 	}
 }
 
-// mutated is the panic of a test in which a reader has changed a shared object. Nothing contains it.
+// mutated is the panic of a test in which a reader has changed a shared object. Nothing contains the panic.
 type mutated string
 
-// contained calls f and returns its panic: no object and no answer of a server ends the process.
+// contained calls f and returns the panic: no object and no answer of a server ends the process.
 func contained(f func()) (p any, stack string) {
 	defer func() {
 		if p = recover(); p == nil {
@@ -158,13 +157,13 @@ func contained(f func()) (p any, stack string) {
 	return nil, ""
 }
 
-// OnServes adds a function that is called whenever the answer of Serves may have changed, and when the server answers
-// again after requests have failed. It must be quick and must not block. remove takes it away; a call that is under
-// way may still end after it.
+// OnServes adds a function called whenever the answer of Serves may have changed, and when the server answers again
+// after failed requests. The function must be quick and must not block. remove takes the function away; a call under
+// way may still end later.
 func (s *Store[T]) OnServes(f func()) (remove func()) { return s.onServes.add(&s.mu, f) }
 
-// OnReturn adds a function that is called when the objects of a namespace that was shed are held again. It must be
-// quick and must not block. remove takes it away; a call that is under way may still end after it.
+// OnReturn adds a function called when the objects of a shed namespace are held again. The function must be quick and
+// must not block. remove takes the function away; a call under way may still end later.
 func (s *Store[T]) OnReturn(f func(namespace string)) (remove func()) {
 	return s.onReturn.add(&s.mu, f)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Mirrors lets the controllers of a process share their mirrors: two that want the same objects in the same form get
-// the same Store, so there is one watch and one copy. A Store belongs to those who have it, and to those who run it;
-// Mirrors does not keep it alive. The clients of its users must be of one server and one user. All methods may be
+// the same Store, so there is a single watch and copy. A Store belongs to those who have or run the Store; Mirrors
+// does not keep a Store alive. The clients of all users must be of the same server and user. All methods may be
 // called from any goroutine.
 type Mirrors struct {
 	lists   *limiter
@@ -24,7 +24,7 @@ type Mirrors struct {
 	selected []string
 }
 
-// mirrorKey is what two users of one Store have in common.
+// mirrorKey is the common part of two users of a Store.
 type mirrorKey struct {
 	resource   kube.Resource
 	namespaces string
@@ -32,19 +32,19 @@ type mirrorKey struct {
 	labels     string
 	fields     string
 	owners     bool
-	object     reflect.Type // what it is decoded into
+	object     reflect.Type // into which objects are decoded
 }
 
-// sharedStore finds a Store again as long as it is in use.
+// sharedStore finds a Store again as long as in use.
 type sharedStore func() (store any, ok bool)
 
-// NewMirrors returns a registry without mirrors. Its mirrors share initialLists.
+// NewMirrors returns a registry without mirrors. The mirrors share initialLists.
 func NewMirrors() *Mirrors {
 	return &Mirrors{lists: newLimiter(initialLists), stores: map[mirrorKey]sharedStore{}}
 }
 
-// Shared returns the mirror that o describes: the one that m gave to another user, or a new one. Of two users'
-// Client, Log and WatchIdleTimeout those of the first count. A nil m shares nothing.
+// Shared returns the mirror described by o: the mirror that m gave to another user, or a new mirror. The Client, Log
+// and WatchIdleTimeout of the first user count. A nil m shares nothing.
 func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	if m == nil {
 		return New[T](o)
@@ -53,7 +53,7 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	defer m.mu.Unlock()
 	o.Selected = o.Selected && !o.Resource.ClusterScoped
 	if o.Selected {
-		o.Namespaces = nil // so that it is found again
+		o.Namespaces = nil // to be found again
 	}
 	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector, o.Owners,
 		reflect.TypeFor[T]()}
@@ -64,7 +64,7 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	}
 	for k, find := range m.stores {
 		if _, ok := find(); !ok {
-			delete(m.stores, k) // it is not in use any more
+			delete(m.stores, k) // not in use any more
 		}
 	}
 	o.lists, o.contact, o.memory = m.lists, &m.contact, &m.memory
@@ -80,9 +80,10 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	return s
 }
 
-// Select names the namespaces that the mirrors with Options.Selected have from now on. One that comes is listed and
-// watched; one that goes is no longer covered, and no handler hears of that: its objects are still there. It returns
-// when the watches of those that go have ended, and reports whether there is a change. A handler must not call it.
+// Select names the namespaces of the mirrors with Options.Selected from now on. A new namespace is listed and
+// watched; a namespace left out is no longer covered, and no handler hears of that: the objects are still there.
+// Select returns when the watches of those left out have ended, and reports whether there is a change. A handler must
+// not call Select.
 func (m *Mirrors) Select(namespaces []string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +97,7 @@ func (m *Mirrors) Select(namespaces []string) (changed bool) {
 	return !slices.Equal(before, m.selected)
 }
 
-// scopesOf returns the namespaces that have a Reflector each: sorted, "" for all.
+// scopesOf returns the namespaces with a Reflector each: sorted, "" for all.
 func scopesOf(o Options) []string {
 	namespaces := slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))
 	if o.Resource.ClusterScoped || len(namespaces) == 0 && !o.Selected {

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// A watch is asked to end after 5 to 10 minutes, drawn anew each time, so that the watches of many clients
-	// spread over the servers again after one was restarted, and do not all end at once.
+	// A watch is asked to end after 5 to 10 minutes, drawn anew each time, so that the watches of many clients spread
+	// over the servers again after the restart of a server, and do not all end at once.
 	minWatch = 5 * time.Minute
 	maxWatch = 10 * time.Minute
-	// overdue is how much longer than asked a watch may live, and how much longer an idle one may be silent:
-	// time for the server's own end to arrive first.
+	// overdue is how much longer than asked a watch may live, and how much longer an idle watch may be silent: time
+	// for the server's own end to arrive first.
 	overdue = 30 * time.Second
 	// A kube-apiserver sends a bookmark about every minute. Once regularBookmarks have come on a watch,
-	// bookmarkSilence without a byte means that it is dead, also where a proxy goes on to answer pings.
+	// bookmarkSilence without a byte means a dead watch, also where a proxy goes on to answer pings.
 	regularBookmarks = 2
 	bookmarkSilence  = 3 * time.Minute
-	// maxRefusals is how often a version is asked for although the server fails on it (500) or has not reached
-	// it (504), before a list: with the pauses between and the server's own wait, about half a minute, which
-	// is what a server needs to catch up after its start.
+	// maxRefusals is how often a version is asked for although the server fails (500) or has not reached the version
+	// (504), before a list: with the pauses between and the server's own wait, about half a minute, enough for a
+	// server to catch up after the start.
 	maxRefusals = 5
 )
 
@@ -79,8 +79,8 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 	return s
 }
 
-// resumeFailed decides what the refusal of a watch means. Without an answer nothing is known to be wrong with
-// the resume point, so it stays.
+// resumeFailed decides how to go on after the refusal of a watch. Without an answer nothing is known to be wrong with
+// the resume point, which stays.
 func (r *Reflector[T]) resumeFailed(ctx context.Context, s state[T], err error) state[T] {
 	switch {
 	case ctx.Err() != nil:
@@ -92,10 +92,10 @@ func (r *Reflector[T]) resumeFailed(ctx context.Context, s state[T], err error) 
 	case busy(err), kube.IsUnauthorized(err), kube.IsForbidden(err):
 		return r.fail(s, err, resuming)
 	case kube.IsNotFound(err):
-		// The kind was uninstalled. Should it come back, it begins anew.
+		// The kind was uninstalled, and begins anew should it come back.
 		return r.relistAfter(s, err, "missing")
 	case kube.IsRefused(err):
-		s.unset = true // it may be the version that the server cannot read
+		s.unset = true // perhaps the server cannot read the version
 		return r.relistAfter(s, err, "rejected")
 	}
 	return r.refused(s, err)
@@ -118,7 +118,7 @@ func (r *Reflector[T]) refused(s state[T], err error) state[T] {
 	return r.relistAfter(s, err, "refused")
 }
 
-// stream takes one frame off the watch.
+// stream takes a frame off the watch.
 func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	ev, err := s.stream.Next()
 	if ctx.Err() != nil {
@@ -142,9 +142,9 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	return s
 }
 
-// streamEnded decides how to go on after a watch. A clean end is normal. A watch that lived
-// long, or brought a change, shows that the server works: past failures are forgotten. Bookmarks do not count
-// as a change, because a server that sends one and hangs up would then be asked as fast as it answers.
+// streamEnded decides how to go on after a watch. A clean end is normal. A watch that lived long, or brought a
+// change, shows a working server: past failures are forgotten. Bookmarks do not count as a change, because a server
+// that sends a bookmark and hangs up would then be asked as fast as the answers come.
 func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	age := time.Since(s.opened)
 	if age >= healthy || s.progressed {
@@ -162,8 +162,8 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 		s.phase = resuming
 		return r.recovered(s)
 	case "idle":
-		// Silence may mean that nothing happens, or that the connection is dead: a new watch shows which. The timeout
-		// itself spaces the requests, unless it is very short.
+		// Silence may mean that nothing happens, or a dead connection: a new watch shows which. The timeout itself
+		// spaces the requests, unless very short.
 		if age >= shortWatch {
 			s.phase = resuming
 			return s
@@ -176,11 +176,11 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 	return r.fail(s, err, resuming)
 }
 
-// EndReasons are what endReason returns: the keys of Counters.Reconnects.
+// EndReasons are the results of endReason: the keys of Counters.Reconnects.
 var EndReasons = []string{"readmitted", "short", "ended", "idle", "frame too large", "expired", "throttled",
 	"refused", "error", "broken"}
 
-// endReason names the end of a watch. Only "expired", "error" and "frame too large" say that it cannot be
+// endReason names the end of a watch. Only "expired", "error" and "frame too large" say that the watch cannot be
 // continued from the resume point.
 func endReason(err error, age time.Duration) string {
 	switch {

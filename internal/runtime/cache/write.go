@@ -5,11 +5,10 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file is the write side of a Store. A Reflector changes its scope, and so does what sheds a namespace of it and
-// holds it again; scope.writing has them do it one after the other, and the handlers hear of it in that order.
+// This file is the write side of a Store. A Reflector changes a scope, and so does whoever sheds a namespace or holds
+// a namespace again; scope.writing puts the writers in an order, in which the handlers hear of the changes.
 
-// put stores obj, which has come in an event of type t, as far as it was read; it moves the scope to rv and notifies
-// the handlers.
+// put stores obj, from an event of type t, as far as read; the scope moves to rv and the handlers are notified.
 func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) {
 	defer s.relieve() // once nothing is locked any more
 	sc.writing.Lock()
@@ -21,15 +20,15 @@ func (s *Store[T]) put(sc *scope, obj T, part kube.Part, t kube.EventType, rv st
 	s.notify(sc, changes...)
 }
 
-// store makes obj visible to readers, or notes its key where there is no room for it. It returns what has changed,
-// and why its namespace is shed where it had to be.
+// store makes obj visible to readers, or notes the key where there is no room. The results are the changes, and why
+// the namespace is shed where there was no room for it.
 func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv string) (changes []Change[T],
 	why *health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := obj.ObjectMeta()
 	k := m.Key()
-	if part.Skimmed && !s.wholeLocked(k.Namespace) { // it has come back since: this object is not known any more
+	if part.Skimmed && !s.wholeLocked(k.Namespace) { // the namespace is back: the object is not known any more
 		changes, why = s.shedLocked(k.Namespace, victim{})
 	}
 	was, sh := s.formLocked(k), s.shed[k.Namespace]
@@ -47,7 +46,7 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	return append(changes, changesOf(k, was, now, false)...), why
 }
 
-// formLocked returns what is known of an object.
+// formLocked returns the form of an object.
 func (s *Store[T]) formLocked(k kube.Key) (f form[T]) {
 	f.obj, f.held = s.objects.get(k)
 	if sh := s.shed[k.Namespace]; sh != nil {
@@ -56,14 +55,14 @@ func (s *Store[T]) formLocked(k kube.Key) (f form[T]) {
 	return f
 }
 
-// look returns what is known of an object.
+// look returns the form of an object.
 func (s *Store[T]) look(k kube.Key) form[T] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.formLocked(k)
 }
 
-// holdLocked makes the objects and indexes those that follow when what is known of an object changes from was to now.
+// holdLocked changes objects and indexes as the form of an object changes from was to now.
 func (s *Store[T]) holdLocked(k kube.Key, was, now form[T]) {
 	switch {
 	case now.held && was.held:
@@ -76,15 +75,15 @@ func (s *Store[T]) holdLocked(k kube.Key, was, now form[T]) {
 	}
 }
 
-// dropKeyLocked forgets the key of an object; size is what it took if its key is not known.
+// dropKeyLocked forgets the key of an object; size is the object's size if the key is not known.
 func (s *Store[T]) dropKeyLocked(k kube.Key, size int64) {
 	sh := s.shed[k.Namespace]
 	s.account.add(k.Namespace, 0, -sh.keys.delete(k.Name, size))
 	s.completeLocked(sh)
 }
 
-// remove drops the object under k, whose deletion was read as far as part says, moves the scope to rv and notifies the
-// handlers of c, its deletion.
+// remove drops the object under k, with the deletion read as far as part says, moves the scope to rv and notifies the
+// handlers of c, the deletion.
 func (s *Store[T]) remove(sc *scope, k kube.Key, part kube.Part, rv string, c Change[T]) {
 	sc.writing.Lock()
 	defer sc.writing.Unlock()
@@ -95,7 +94,7 @@ func (s *Store[T]) remove(sc *scope, k kube.Key, part kube.Part, rv string, c Ch
 	}
 }
 
-// unstore hides the object under k from readers. It reports whether it was known.
+// unstore hides the object under k from readers, and returns whether there was any.
 func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +111,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) boo
 	return was.known()
 }
 
-// advance moves the scope to rv with its content as it is.
+// advance moves the scope to rv with the content unchanged.
 func (s *Store[T]) advance(sc *scope, rv string, bookmark bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +121,8 @@ func (s *Store[T]) advance(sc *scope, rv string, bookmark bool) {
 	}
 }
 
-// quarantine remembers that the newest version of an object does not decode. The last good copy stays. It
-// reports whether this is new. Without a name there is nothing to remember it by: it is counted.
+// quarantine remembers an object whose newest version does not decode. The last good copy stays. The result says
+// whether the object is new there. Without a name the object can only be counted.
 func (s *Store[T]) quarantine(sc *scope, bad *kube.DecodeError, rv string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,20 +11,20 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file takes a namespace that was shed into the mirror again. The namespace is measured from time to time, and
-// where it fits, the Reflector lists its scope anew.
+// This file takes a shed namespace into the mirror again. The namespace is measured from time to time, and once there
+// is room, the Reflector lists the scope anew.
 
 const (
-	// firstPause is how long a namespace is out at least. A rollout that replaces large objects, or objects that come
-	// and go, must not have it listed each time; and a tenant who stops is worked on within two minutes.
+	// firstPause is how long a namespace is out at least. A rollout of large objects, or objects that come and go,
+	// must not have the namespace listed each time; and a tenant who stops is worked on within two minutes.
 	firstPause = time.Minute
-	// maxPause bounds the pause, which doubles while nothing changes in the namespace and it does not fit, and each
-	// time that the namespace was in for less than calmTime.
+	// maxPause bounds the pause, which doubles while nothing changes in a namespace too large to fit, and each time
+	// the namespace was in for less than calmTime.
 	maxPause = 5 * time.Minute
 	// calmTime is how long a namespace has to fit for the next pause to be the first again.
 	calmTime = 10 * time.Minute
-	// completeAfter is how long after the last object that was too large the functions of OnReturn are called: an
-	// object that becomes large and small a hundred times a second must not have them called as often.
+	// completeAfter is the delay of OnReturn's functions after the last too large object: an object may become large
+	// and small a hundred times a second, and the functions must not be called as often.
 	completeAfter = time.Second
 	// measureTimeout bounds one measurement: fifty pages of 500 objects from a server under load.
 	measureTimeout = time.Minute
@@ -36,18 +36,18 @@ var errNoRoom = errors.New("it does not fit")
 // errReadmit is why a watch is ended whose scope is to be listed for the sake of a namespace.
 var errReadmit = errors.New("a namespace is listed that was over its memory budget")
 
-// readmission is the way of a namespace back into the mirror. Store.mu guards it.
+// readmission is the way of a namespace back. Store.mu guards the fields.
 type readmission struct {
 	due   time.Time     // when the namespace is measured next
 	pause time.Duration // between two measurements
-	moved bool          // an event of the namespace has come since the last one, or there was none yet
-	trial bool          // the next list of the scope, or the one under way, brings the namespace as a whole
-	at    time.Time     // when it was held again last; zero: never
+	moved bool          // an event of the namespace has come since the last measurement, or there was none yet
+	trial bool          // the next list of the scope, or the list under way, brings the whole namespace
+	at    time.Time     // when the namespace last came back; zero: never
 	// complete is when the functions of OnReturn are called because no object is too large any more; zero: never.
 	complete time.Time
 }
 
-// begin sets the first pause of a namespace that is shed now.
+// begin sets the first pause of a namespace being shed.
 func (r *readmission) begin(now time.Time) {
 	if r.at.IsZero() || now.Sub(r.at) >= calmTime {
 		r.pause = 0
@@ -56,7 +56,7 @@ func (r *readmission) begin(now time.Time) {
 	r.due, r.moved, r.trial = now.Add(r.pause), true, false
 }
 
-// postpone sets the next pause of a namespace that does not fit.
+// postpone sets the next pause of a namespace without room.
 func (r *readmission) postpone(now time.Time) {
 	if !r.moved {
 		r.pause = min(2*r.pause, maxPause)
@@ -64,13 +64,12 @@ func (r *readmission) postpone(now time.Time) {
 	r.due, r.moved, r.trial = now.Add(r.pause), false, false
 }
 
-// forgettable says that nothing has to be remembered of a namespace that is held.
+// forgettable says that a held namespace needs no memory of the past.
 func (r *readmission) forgettable(now time.Time) bool {
 	return r.complete.IsZero() && (r.at.IsZero() || now.Sub(r.at) > calmTime)
 }
 
-// movesLocked notes that an event of a namespace has come, which may fit by now. sh is nil if the namespace was never
-// shed.
+// movesLocked notes an event of a namespace, which may fit by now. sh is nil if the namespace was never shed.
 func (s *Store[T]) movesLocked(sh *shed[T]) {
 	if sh == nil || sh.back.moved {
 		return
@@ -82,7 +81,7 @@ func (s *Store[T]) movesLocked(sh *shed[T]) {
 	}
 }
 
-// completeLocked notes that no object of a namespace that is held may be too large any more.
+// completeLocked notes that no object of a held namespace may be too large any more.
 func (s *Store[T]) completeLocked(sh *shed[T]) {
 	if !sh.whole && sh.keys.len() == 0 && sh.back.complete.IsZero() {
 		sh.back.complete = time.Now().Add(completeAfter)
@@ -90,7 +89,7 @@ func (s *Store[T]) completeLocked(sh *shed[T]) {
 	}
 }
 
-// readmit takes namespaces that were shed into the mirror again, until ctx ends.
+// readmit takes shed namespaces into the mirror again, until ctx ends.
 func (s *Store[T]) readmit(ctx context.Context) {
 	for ctx.Err() == nil {
 		var due <-chan time.Time // nil: there is nothing to wait for
@@ -125,7 +124,7 @@ func (s *Store[T]) nextDue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// dueLocked returns when a namespace is to be measured; zero: it is not.
+// dueLocked returns when a namespace is to be measured; zero: never.
 func (sh *shed[T]) dueLocked() time.Time {
 	if !sh.whole || sh.back.trial {
 		return time.Time{}
@@ -133,8 +132,8 @@ func (sh *shed[T]) dueLocked() time.Time {
 	return sh.back.due
 }
 
-// readmitDue measures the namespaces whose pause is over, has those listed that fit, and calls the functions of
-// OnReturn for those of which no object is too large any more.
+// readmitDue measures the namespaces at the end of their pause, has those with room listed, and calls the functions
+// of OnReturn for those whose last too large object is gone.
 func (s *Store[T]) readmitDue(ctx context.Context) {
 	completed, due := s.takeDue(time.Now())
 	for _, namespace := range completed {
@@ -154,8 +153,8 @@ func (s *Store[T]) readmitDue(ctx context.Context) {
 	}
 }
 
-// takeDue returns the namespaces of which no object is too large any more, and those to be measured, in order. It
-// forgets what need not be remembered.
+// takeDue returns the namespaces whose last too large object is gone, and those to be measured, in order. Forgettable
+// namespaces are forgotten.
 func (s *Store[T]) takeDue(now time.Time) (completed, due []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +219,7 @@ func (s *Store[T]) measure(ctx context.Context, namespace string, room int64) (b
 	return bytes, err
 }
 
-// versionOf returns the version of the collection that the mirror of a namespace shows.
+// versionOf returns the version of the collection shown by the mirror of a namespace.
 func (s *Store[T]) versionOf(namespace string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -230,7 +229,7 @@ func (s *Store[T]) versionOf(namespace string) string {
 	return ""
 }
 
-// try has the scope of a namespace that fits listed, with the namespace.
+// try has the scope of a namespace listed, with the namespace.
 func (s *Store[T]) try(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,14 +260,14 @@ func (s *Store[T]) onTrialLocked(sc *scope) bool {
 	return false
 }
 
-// excludedLocked says that of a namespace no object is held, nor collected by a list that began with trials.
+// excludedLocked says that no object of a namespace is held, nor collected by a list that began with trials.
 func (s *Store[T]) excludedLocked(namespace string, trials map[string]bool) bool {
 	sh := s.shed[namespace]
 	return sh != nil && sh.whole && !(sh.back.trial && trials[namespace])
 }
 
 // skimsBut says of which objects only the metadata is needed, in a list that begins with trials and on the stream
-// behind it. The function keeps nothing of the list.
+// behind the list, of which the function keeps nothing.
 func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
 	return func(k kube.Key) bool {
 		s.mu.RLock()
@@ -277,7 +276,7 @@ func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
 	}
 }
 
-// readmittedLocked makes the namespaces that a list has brought on trial part of the content again.
+// readmittedLocked makes the namespaces listed on trial part of the content again.
 func (s *Store[T]) readmittedLocked(trials map[string]bool) (namespaces []string) {
 	for namespace := range trials {
 		if sh := s.shed[namespace]; sh != nil && sh.whole && sh.back.trial {

@@ -8,21 +8,21 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file is about the metadata of objects that are too large to be held: it says whose they are, and what selects
-// them, so that one of them concerns nobody else.
+// Heads are the metadata of objects too large to be held: who owns and who selects an object, so that a too large
+// object concerns nobody else.
 
 const (
-	// maxHead bounds the metadata that is kept of an object that is too large: one with twenty labels has a quarter.
+	// maxHead bounds the metadata kept of a too large object: twenty labels need a quarter.
 	maxHead = 4 << 10
-	// maxHeadValue is how long an annotation may be that is kept of it. Longer ones are configuration, or a copy of
-	// the object; those that say whose it is are short.
+	// maxHeadValue bounds an annotation kept. Longer annotations are configuration, or a copy of the object; those
+	// about owners are short.
 	maxHeadValue = 256
 )
 
-// headBytes is what a head takes besides its texts, with a few labels.
+// headBytes is the size of a head besides the texts, with a few labels.
 const headBytes = 512
 
-// headOf returns the metadata that is kept of an object that is too large; nil: it is too long itself.
+// headOf returns the metadata kept of a too large object; nil: the metadata is too long as well.
 func headOf(obj kube.Object) *kube.MetaAnnotated {
 	head := *kube.HeadOf(obj)
 	annotations := head.Annotations
@@ -54,8 +54,7 @@ func textOf(m *kube.MetaAnnotated) (n int64) {
 	return n
 }
 
-// Head returns the metadata of an object that is too large to be held; false: it is not too large, or its metadata is
-// not known.
+// Head returns the metadata of a too large object; false: the object is not too large, or the metadata is not known.
 func (s *Store[T]) Head(k kube.Key) (T, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -68,8 +67,7 @@ func (s *Store[T]) Head(k kube.Key) (T, bool) {
 	return none, false
 }
 
-// KnownByIndex is ByIndex for an index of IndexMeta. Of objects that are too large to be held it returns the metadata,
-// if that is known.
+// KnownByIndex is ByIndex for an index of IndexMeta. For too large objects the result has the metadata, if known.
 func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -103,8 +101,8 @@ func (s *Store[T]) withoutKeysLocked(namespace string) error {
 	return nil
 }
 
-// headsLocked returns the metadata of the objects that are too large, as far as it is known: of one namespace, of all
-// where it is "".
+// headsLocked returns the metadata of the too large objects, as far as known: of a namespace, of all where namespace
+// is "".
 func (s *Store[T]) headsLocked(namespace string) (out []T) {
 	for of, sh := range s.shed {
 		if namespace != "" && namespace != of {
@@ -119,7 +117,7 @@ func (s *Store[T]) headsLocked(namespace string) (out []T) {
 	return out
 }
 
-// OverBudget returns why a namespace is shed; nil: it is not.
+// OverBudget returns why a namespace is shed; nil: the namespace is not.
 func (s *Store[T]) OverBudget(namespace string) *NotServed {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -129,16 +127,16 @@ func (s *Store[T]) OverBudget(namespace string) *NotServed {
 	return s.unheldLocked(kube.Key{Namespace: namespace})
 }
 
-// Large is an object that is too large to be held.
+// Large is an object too large to be held.
 type Large struct {
 	Key     kube.Key
 	Labels  kube.Labels
 	Known   bool           // Labels are known
-	Problem health.Problem // what it takes, and what to do
+	Problem health.Problem // the memory taken, and the next step
 }
 
-// ListKnown is List where objects may be too large to be held: these it names. A namespace that is over its budget
-// makes an error, also where all namespaces are asked for.
+// ListKnown is List where objects may be too large to be held: large names them. A namespace over budget makes an
+// error, also where all namespaces are asked for.
 func (s *Store[T]) ListKnown(namespace string) (held []T, large []Large, err error) {
 	held, large, err = s.collectKnown(namespace)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// ErrNoIndex is the answer to a lookup in an index that was not declared with Index.
+// ErrNoIndex is the answer to a lookup in an index not declared with Index.
 var ErrNoIndex = errors.New("there is no such index")
 
 // ownerIndex is the name of the index of ByOwner.
 const ownerIndex = "owner"
 
-// index finds objects by values that a function takes from them. Store.mu guards it.
+// index finds objects by values computed from them. Store.mu guards the fields.
 type index[T kube.Object] struct {
 	name string
 	f    func(obj T, into []string) []string // appends the values of obj
@@ -26,8 +26,8 @@ type index[T kube.Object] struct {
 	bad     map[kube.Key]bool // objects whose values are not known, because f panicked
 	logged  bool              // the first panic of f is in the log
 	scratch []string          // what f appends to
-	of      *kube.Meta        // of the object whose values are in scratch, where these are of its meta alone; else nil
-	before  []string          // what it appended for the version that is being replaced
+	of      *kube.Meta        // of the object with the values in scratch, where f depends on meta alone; else nil
+	before  []string          // the values of the version being replaced
 }
 
 func newIndex[T kube.Object](name string, f func(obj T, into []string) []string) *index[T] {
@@ -51,17 +51,17 @@ func ownersOf[T kube.Object](obj T, into []string) []string {
 	return into
 }
 
-// Index declares an index: f names the values under which ByIndex finds an object. It can be called at any time; a
-// name that is taken is left as it is, so that those who share a mirror can each declare what they need.
+// Index declares an index: f names the values under which ByIndex finds an object. Index can be called at any time; a
+// name already taken stays as before, so that all who share a mirror can each declare their needs.
 //
-// f must be pure, because the values of an object are asked for once more when it goes. An object on which f panics
-// is left out of that index. Each is counted, the first is logged, and all else goes on.
+// f must be pure, because the values of an object are asked for once more at the object's end. An object on which f
+// panics is left out of the index. Each panic is counted, the first is logged, and all else goes on.
 func (s *Store[T]) Index(name string, f func(obj T) []string) {
 	s.addIndex(newIndex(name, func(obj T, into []string) []string { return append(into, f(obj)...) }))
 }
 
 // IndexMeta is Index for values that depend on labels and owner references alone. Most changes of an object leave
-// these as they are; then f is not called, and nothing of the index is touched.
+// both as they are; then f is not called, and nothing of the index is touched.
 func (s *Store[T]) IndexMeta(name string, f func(labels kube.Labels, owners []kube.OwnerReference) []string) {
 	ix := newIndex(name, func(obj T, into []string) []string {
 		m := obj.ObjectMeta()
@@ -97,7 +97,7 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 	return nil
 }
 
-// enterLocked enters an object in all indexes. bare says that it is held without what makes it large.
+// enterLocked enters an object in all indexes; bare: see form.bare.
 func (s *Store[T]) enterLocked(e *entry[T], bare bool) {
 	s.check.enter(e.obj)
 	s.usesLocked(e.obj, bare, 1)
@@ -115,7 +115,7 @@ func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
 	}
 }
 
-// usesLocked notes that an object was added to the content (times 1), or taken away (times -1).
+// usesLocked notes an object added to the content (times 1), or taken away (times -1).
 func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
 	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
 		s.account.add(namespace, 0, size)
@@ -124,7 +124,7 @@ func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
 	}
 }
 
-// exchangeLocked puts obj in the place of an earlier version of it.
+// exchangeLocked puts obj in the place of an earlier version.
 func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
 	old := e.obj
 	same := share(old, obj)
@@ -144,7 +144,7 @@ func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
 	e.obj = obj
 }
 
-// same says that two versions of an object are found under the same values.
+// same says that two versions of an object have the same values.
 func (ix *index[T]) same(old, obj T) bool {
 	values, err := ix.values(old)
 	if err != nil || ix.bad[obj.ObjectMeta().Key()] {
@@ -187,7 +187,7 @@ func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
 	}
 	values, err := ix.values(e.obj)
 	if err != nil {
-		// f is not pure: it had values for this object before. All of them are looked through.
+		// f is not pure: there were values for the object before. All values are looked through.
 		values = values[:0]
 		for v := range ix.sets {
 			values = append(values, v)
@@ -205,8 +205,8 @@ func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
 	}
 }
 
-// values returns what the index function says of obj. The slice is good until the next call. Pods of one Deployment
-// share labels and owners (see package kube) and follow each other in a list: f is not asked for each of them.
+// values returns the values of obj by the index function. The slice is good until the next call. Pods of a Deployment
+// share labels and owners (see package kube) and follow each other in a list: f is not asked for each pod.
 func (ix *index[T]) values(obj T) (values []string, err error) {
 	m := obj.ObjectMeta()
 	if ix.of != nil && identical(ix.of.Labels, m.Labels) && identical(ix.of.OwnerReferences, m.OwnerReferences) {
@@ -217,7 +217,7 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("index %s: panic: %v\n%s", ix.name, p, debug.Stack())
 		}
-		clear(ix.scratch[len(values):cap(ix.scratch)]) // keep no strings of objects that are gone
+		clear(ix.scratch[len(values):cap(ix.scratch)]) // keep no strings of gone objects
 	}()
 	ix.scratch = ix.f(obj, ix.scratch[:0])
 	if ix.meta {
@@ -226,11 +226,12 @@ func (ix *index[T]) values(obj T) (values []string, err error) {
 	return ix.scratch, nil
 }
 
-// identical says that two slices are one.
+// identical says that two slices share their memory.
 func identical[E any](a, b []E) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// share makes obj keep what old, an earlier version of it, has as well: labels and owner references may be shared with
-// other objects (see package kube), and the name is a key of the table. It reports whether these two are the same.
+// share makes obj keep the equal parts of old, an earlier version: labels and owner references may be shared with
+// other objects (see package kube), and the name is a key of the table. The result says whether labels and owners are
+// the same.
 func share[T kube.Object](old, obj T) (same bool) {
 	was, is := old.ObjectMeta(), obj.ObjectMeta()
 	is.Name, is.Namespace = was.Name, was.Namespace

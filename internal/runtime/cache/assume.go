@@ -7,8 +7,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Assume has the mirror show an object, in JSON, as if an event had brought it: for a plan of what would follow. It is
-// for a mirror that has been listed and gets no events, which would know better.
+// Assume has the mirror show an object, in JSON, as if an event had brought the object: for a plan of consequences.
+// The mirror must have been listed and get no events, which would know better.
 func (s *Store[T]) Assume(text kube.Raw) error {
 	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 	if err := kube.Unmarshal(text, obj); err != nil {

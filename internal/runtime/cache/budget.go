@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// shareOfMemory is the part of the process's memory limit that one mirror may take: garbage takes as much again,
-	// and there are other mirrors.
+	// shareOfMemory is the part of the process's memory limit for a mirror: garbage takes as much again, and there
+	// are other mirrors.
 	shareOfMemory = 3
 	// unlimitedBytes bounds a mirror where no memory limit is known: some two million pods.
 	unlimitedBytes = 2 << 30
 )
 
-// MemoryLimit returns GOMEMLIMIT, or the memory limit of the process's control group if that is less, and false where
-// there is neither. It is what it was at the first call.
+// MemoryLimit returns GOMEMLIMIT, or the memory limit of the process's control group if less, and false where there
+// is neither. Later calls return the result of the first.
 func MemoryLimit() (bytes int64, limited bool) {
 	limit := memoryLimit()
 	return limit, limit <= math.MaxInt64/2 // "no limit" has several spellings
@@ -41,7 +41,7 @@ var memoryLimit = sync.OnceValue(func() int64 {
 	return limit
 })
 
-// defaultMaxBytes is what a mirror may take by default.
+// defaultMaxBytes is the default bound of a mirror.
 func defaultMaxBytes() int64 {
 	if limit, limited := MemoryLimit(); limited {
 		return limit / shareOfMemory
@@ -49,12 +49,12 @@ func defaultMaxBytes() int64 {
 	return unlimitedBytes
 }
 
-// entryBytes is what a mirror needs for an object besides the object: its place in the map and in an index.
+// entryBytes is the cost of an object in a mirror besides the object: a place in the map and in an index.
 const entryBytes = 64
 
-// sizeOf estimates the memory of an object. Strings that objects share count for each, so it is rather too much. It is
-// 0.3 us of the 20 that an event takes (BenchmarkSizeOf, BenchmarkEvents). The length on the wire says less: of a pod
-// of 8.5 KB one sixteenth is kept, of one that is mostly labels all, and namespaces share the budget.
+// sizeOf estimates the memory of an object. Strings shared by objects count for each, so the estimate is rather too
+// much. sizeOf takes 0.3 us of the 20 of an event (BenchmarkSizeOf, BenchmarkEvents). The length on the wire says
+// less: one sixteenth of a pod of 8.5 KB is kept, all of a pod with mostly labels, and namespaces share the budget.
 func sizeOf(obj kube.Object) int64 {
 	v := reflect.ValueOf(obj).Elem()
 	m := obj.ObjectMeta()
@@ -72,7 +72,7 @@ func sizeOf(obj kube.Object) int64 {
 	return int64(n) + below(v)
 }
 
-// badBytes is what an object in quarantine takes besides its texts.
+// badBytes is the size of an object in quarantine besides the texts.
 const badBytes = entryBytes + 256
 
 // sizeOfBad is sizeOf for an object that does not decode.
@@ -90,7 +90,7 @@ var (
 
 var metaType = reflect.TypeFor[kube.Meta]()
 
-// below is the size of what a value points at, without the Meta of the object, which sizeOf counts.
+// below is the size of all a value points at, without the Meta of the object, which sizeOf counts.
 func below(v reflect.Value) int64 {
 	switch v.Kind() {
 	case reflect.String:
@@ -127,7 +127,7 @@ func below(v reflect.Value) int64 {
 	return 0
 }
 
-// flat says that values of a type point at nothing. (A time points at its zone, which all share.)
+// flat says that values of a type point at nothing. (A time points at a zone, which all share.)
 func flat(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map, reflect.Array:

@@ -6,7 +6,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// form is the knowledge of an object, and how the object is held. The zero value stands for an unknown object.
+// form is how an object is known and held. The zero value stands for an unknown object.
 type form[T kube.Object] struct {
 	obj   T       // the object held, or come and not held; nil where only the key is known
 	held  bool    // whole; with shed, without the part only the spec needs
@@ -113,7 +113,7 @@ func bareOf[T kube.Object](obj T) (bare T, ok bool) {
 	return bare, true
 }
 
-// content is the knowledge of many objects: a list that is to become the content of a mirror.
+// content is the forms of many objects: a list that is to become the content of a mirror.
 type content[T kube.Object] struct {
 	objects table[T]
 	bad     map[kube.Key]*kube.DecodeError

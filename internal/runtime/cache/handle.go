@@ -19,7 +19,7 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 			s.stream.IdleAfter(bookmarkSilence)
 		}
 		return r.advance(s, ev.ResourceVersion, true)
-	default: // of a later API: what it means cannot be known, so the resume point stays before it
+	default: // of a later API: the meaning is unknown, so the resume point stays before it
 		r.store.count(r.scope, func(n *Counters) { n.UnknownType++ })
 		r.log.V(1).Info("event of unknown type skipped", "type", string(ev.Type))
 		return s
@@ -29,8 +29,8 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		return s
 	}
 	old := r.store.look(k)
-	// The mirror shows the collection at s.rv, so what happened before that is in it already. (The second
-	// condition can hold alone where a list carried objects newer than itself.)
+	// The mirror shows the collection at s.rv, so events up to there are in the content already. (The second
+	// condition can hold alone where a list carried objects newer than the list.)
 	late := older(ev.ResourceVersion, s.rv) || old.known() && older(ev.ResourceVersion, old.rv())
 	switch {
 	case ev.Type == kube.Deleted:
@@ -46,9 +46,9 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 	return s
 }
 
-// handleDeletion removes the object that the event is about, and no other that has its name by now. The event
-// carries the object's last state, with the version of the deletion. (Some servers leave it with the version
-// that we have: that is no late event.)
+// handleDeletion removes the object of the event, and no other object under the same name by now. The event carries
+// the object's last state, with the version of the deletion. (Some servers leave the version that we have: that is no
+// late event.)
 func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.Event[T], old form[T],
 	late bool) state[T] {
 	m := ev.Object.ObjectMeta()
@@ -88,15 +88,15 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 	return s
 }
 
-// advance moves the resume point with the content as it is.
+// advance moves the resume point with the content unchanged.
 func (r *Reflector[T]) advance(s state[T], rv string, bookmark bool) state[T] {
 	s.rv = newest(s.rv, rv)
 	r.store.advance(r.scope, s.rv, bookmark)
 	return s
 }
 
-// newest returns where to resume after an event: never before where we were. Versions that cannot be compared
-// are taken as they come.
+// newest returns where to resume after an event: never before where we were. Versions without an order are taken as
+// they come.
 func newest(rv, of string) string {
 	if of == "" || older(of, rv) {
 		return rv

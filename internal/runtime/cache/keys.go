@@ -215,14 +215,14 @@ func (s *Store[T]) Keys(namespace string) []kube.Key {
 	return out
 }
 
-// ShedObject is the knowledge of an object not held.
+// ShedObject is all that is known of an object not held.
 type ShedObject struct {
 	UID, ResourceVersion string
 	Generation           int64
 	Reported             bool // see Reported
 }
 
-// Shed returns the knowledge of an object not held; false: the object is held, or not known.
+// Shed returns all that is known of an object not held; false: the object is held, or not known.
 func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

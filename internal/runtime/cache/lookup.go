@@ -6,18 +6,18 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// ByIndex returns the objects with a value in an index, in key order: of one namespace, or of the whole mirror where
+// ByIndex returns the objects with a value in an index, in key order: of a namespace, or of the whole mirror where
 // namespace is "". The error is a NotServed or ErrNoIndex.
 func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
 	return s.byIndex(name, namespace, value, true)
 }
 
-// HeldByIndex is ByIndex without the objects that are not held. It does not say that there are any.
+// HeldByIndex is ByIndex without the objects not held, and without an error about them.
 func (s *Store[T]) HeldByIndex(name, namespace, value string) ([]T, error) {
 	return s.byIndex(name, namespace, value, false)
 }
 
-// byIndex is ByIndex; all says that an object that is not held makes an error.
+// byIndex is ByIndex; all says that an object not held makes an error.
 func (s *Store[T]) byIndex(name, namespace, value string, all bool) ([]T, error) {
 	out, err := s.lookUp(name, namespace, value, all)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Store[T]) lookUp(name, namespace, value string, all bool) ([]T, error) 
 	return out, nil
 }
 
-// indexedLocked returns the part of an index that ByIndex asks for. It is good while s.mu is held.
+// indexedLocked returns the part of an index for ByIndex, good while s.mu is held.
 func (s *Store[T]) indexedLocked(name, namespace, value string, all bool) ([]*entry[T], error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (s *Store[T]) indexedLocked(name, namespace, value string, all bool) ([]*en
 	return set, nil
 }
 
-// withheldLocked returns an error where objects that are not held may have a value in an index. An index over the
-// whole mirror leaves out what is shed, but for owners, of which there is one for all namespaces.
+// withheldLocked returns an error where objects not held may have a value in an index. An index over the whole mirror
+// leaves out shed objects, but for the single index of owners of all namespaces.
 func (s *Store[T]) withheldLocked(name, namespace, value string) error {
 	var e *NotServed
 	switch {
@@ -85,8 +85,8 @@ func (s *Store[T]) withheldLocked(name, namespace, value string) error {
 	return e
 }
 
-// ByOwner returns the objects that have an owner reference to uid, in key order: of one namespace, or of the whole
-// mirror where namespace is "", for an owner that is cluster-scoped. The error is a NotServed.
+// ByOwner returns the objects with an owner reference to uid, in key order: of a namespace, or of the whole mirror
+// where namespace is "", for a cluster-scoped owner. The error is a NotServed.
 func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
 	return s.ByIndex(ownerIndex, namespace, uid)
 }

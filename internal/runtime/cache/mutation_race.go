@@ -14,10 +14,9 @@ import (
 
 const mutationsAreChecked = true
 
-// mutationCheck finds readers that change what they share with all others. It keeps a fingerprint of each
-// object from the moment it enters the Store, and panics in the hands of the next one who meets the object
-// changed, at the latest when the object leaves. It exists in builds with the race detector, so in all tests, and
-// needs no switch.
+// mutationCheck finds readers that change objects shared with all others. Each object has a fingerprint from the
+// moment of entry into the Store; the next to meet the object changed panics, at the latest when the object leaves.
+// Only builds with the race detector have the check, so all tests, without a switch.
 type mutationCheck struct {
 	seed   maphash.Seed
 	prints map[kube.Object]uint64
@@ -82,7 +81,7 @@ func hashValue(h *maphash.Hash, v reflect.Value) {
 			hashValue(h, v.Index(i))
 		}
 	case reflect.Map:
-		var sum uint64 // the order of a map is random, so its entries are added up
+		var sum uint64 // the order of a map is random, so the entries are added up
 		for k, e := range v.Seq2() {
 			var one maphash.Hash
 			one.SetSeed(h.Seed())

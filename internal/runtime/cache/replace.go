@@ -7,9 +7,9 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// replace makes c the content of the scope, in one step for readers, and notifies the handlers of how that differs
-// from what was there. before is called with these changes, and with how many objects were there, held or not, before
-// any handler is.
+// replace makes c the content of the scope, in a single step for readers, and notifies the handlers of the
+// differences. before is called ahead of the handlers, with the changes, and with how many objects were there, held
+// or not.
 func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
 	sc.writing.Lock()
 	defer sc.writing.Unlock()
@@ -46,9 +46,9 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int, 
 	return changes, had, returned
 }
 
-// replaceLocked makes c all that is known of a namespace, of all where it is "". It returns the changes in key order,
-// of one key the deletion first, and the namespaces that are held again. Objects enter the indexes in that order, too:
-// then each is the last of its sets. An object that does not change keeps its copy, which readers and indexes have.
+// replaceLocked makes c the content of a namespace, of all where namespace is "". The results are the changes in key
+// order, for each key the deletion first, and the namespaces held again. Objects enter the indexes in the same order:
+// then each is the last of the sets. An unchanged object keeps the old copy, which readers and indexes have.
 func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T],
 	returned []string) {
 	s.pruneLocked(c)
@@ -56,7 +56,7 @@ func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) 
 	for _, k := range s.differLocked(namespace, c) {
 		was, now := s.formLocked(k), c.form(k)
 		s.holdLocked(k, was, now)
-		if c.bad[k] == nil || now.known() { // an object that does not decode any more is not gone
+		if c.bad[k] == nil || now.known() { // an object that no longer decodes is not gone
 			changes = append(changes, changesOf(k, was, now, initial || c.trials[k.Namespace])...)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.
 	compare := func(k kube.Key) {
 		was, now := s.formLocked(k), c.form(k)
 		switch {
-		case was.held && !was.bare() && !now.known() && c.bad[k] != nil: // its last good copy stays
+		case was.held && !was.bare() && !now.known() && c.bad[k] != nil: // the last good copy stays
 		case !was.held || !now.held || was.bare() != now.bare(),
 			any(was.obj) != any(now.obj) && (c.rewound || !sameVersion(was.obj, now.obj)):
 			differ = append(differ, k)
@@ -109,7 +109,7 @@ func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.
 		byKeys(of, known)
 	}
 	slices.SortFunc(differ, kube.Key.Compare)
-	return slices.Compact(differ) // a key that both have as such
+	return slices.Compact(differ) // a key in both
 }
 
 // replaceKeysLocked makes the keys of c those of a namespace.

@@ -32,7 +32,7 @@ func newScope(namespace string) *scope {
 
 func (sc *scope) covers(namespace string) bool { return covers(sc.Namespace, namespace) }
 
-// covers says that a scope has a namespace, or all.
+// covers says that of is the namespace, or stands for all.
 func covers(of, namespace string) bool { return of == "" || of == namespace }
 
 // moveTo notes that the content is the collection at rv.

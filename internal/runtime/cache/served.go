@@ -10,24 +10,24 @@ import (
 // The reasons of a NotServed.
 const (
 	NotSynced   = "NotSynced"   // the first list is not complete
-	OutOfScope  = "OutOfScope"  // the options of the mirror leave it out, and waiting does not help
+	OutOfScope  = "OutOfScope"  // left out by the options of the mirror, and waiting does not help
 	Undecodable = "Undecodable" // no version has come yet that fits the declared struct
 	OverBudget  = "OverBudget"  // the objects of the namespace take more memory than there is
-	TooLarge    = "TooLarge"    // the object takes more memory than one object may
+	TooLarge    = "TooLarge"    // the object takes more memory than allowed
 )
 
 // NotServed is the answer to a read that the mirror can answer neither with an object nor with its absence: nothing
-// must be concluded from it.
+// follows from a NotServed.
 type NotServed struct {
 	health.Problem
 	Resource kube.Resource
-	Key      kube.Key // without a name it is about a namespace, without both about the mirror
-	Size     int64    // what an object that is not held would take, about; 0: that is not known
+	Key      kube.Key // without a name: about a namespace, without both: about the mirror
+	Size     int64    // memory an object not held would take, about; 0: not known
 
-	cause error // why a list fails, or an object does not decode; nil: there is no error behind it
+	cause error // why a list fails, or an object does not decode; nil: no error is behind
 }
 
-// Error returns why there is no answer, and what to do.
+// Error returns why there is no answer, and the next step.
 func (e *NotServed) Error() string {
 	text := e.Public
 	if e.cause != nil {
@@ -41,8 +41,8 @@ func (e *NotServed) Error() string {
 
 func (e *NotServed) Unwrap() error { return e.cause }
 
-// Unserved returns the first NotServed in err that has one of some reasons, or any where none is given; nil: there is
-// none. It looks at all parts of a joined error.
+// Unserved returns the first NotServed in err with any of some reasons, or any where no reason is given, or nil. All
+// parts of a joined error are searched.
 func Unserved(err error, reasons ...string) *NotServed {
 	switch e := err.(type) {
 	case nil:
@@ -64,5 +64,5 @@ func Unserved(err error, reasons ...string) *NotServed {
 	return nil
 }
 
-// Unheld returns the first NotServed in err that is about memory, or nil.
+// Unheld returns the first NotServed in err about memory, or nil.
 func Unheld(err error) *NotServed { return Unserved(err, OverBudget, TooLarge) }

@@ -26,7 +26,7 @@ type Store[T kube.Object] struct {
 
 	runMu      sync.Mutex         // guards users, start and stop; taken before handlersMu and mu
 	users      int                // calls of Run under way
-	start      func(*scope)       // runs another Reflector; nil while there are none
+	start      func(*scope)       // runs a Reflector; nil while none runs
 	stop       context.CancelFunc // all Reflectors
 	reflectors sync.WaitGroup
 

@@ -6,17 +6,17 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// table holds objects by namespace, then name. The outer level is the namespace index, and because of it a place costs
-// one string and one pointer instead of a whole Key. A namespace without objects has no bucket.
+// table holds objects by namespace, then name. The outer level is the namespace index, so a place costs a string and
+// a pointer instead of a whole Key. A namespace without objects has no bucket.
 type table[T kube.Object] map[string]*bucket[T]
 
 type bucket[T kube.Object] struct {
-	namespace string // the copy of this string that the objects in the bucket share
+	namespace string // the copy of the string shared by the objects in the bucket
 	byName    map[string]*entry[T]
 }
 
-// entry is the place of an object. It stays while one version of the object follows the other, so that an index of
-// entries need not follow a version that it would find under the same values.
+// entry is the place of an object, and stays while versions of the object follow each other, so that an index of
+// entries need not follow a version with the same values.
 type entry[T kube.Object] struct{ obj T }
 
 func (e *entry[T]) key() kube.Key { return e.obj.ObjectMeta().Key() }
@@ -37,7 +37,7 @@ func (t table[T]) entry(k kube.Key) *entry[T] {
 	return nil
 }
 
-// put stores obj under its key, in the place of what was there.
+// put stores obj under the key, in the place of any object before.
 func (t table[T]) put(obj T) *entry[T] {
 	m := obj.ObjectMeta()
 	b := t[m.Namespace]
@@ -52,7 +52,7 @@ func (t table[T]) put(obj T) *entry[T] {
 	return e
 }
 
-// share makes an object that no reader has seen yet use the string of its namespace that others have.
+// share makes an object, not seen by any reader yet, use the bucket's string of the namespace.
 func (t table[T]) share(m *kube.Meta) {
 	if b := t[m.Namespace]; b != nil {
 		m.Namespace = b.namespace
@@ -70,8 +70,8 @@ func (t table[T]) delete(k kube.Key) {
 	}
 }
 
-// all yields the objects of one namespace, or of all where namespace is "", in no order. The one that is yielded may
-// be deleted, or put anew.
+// all yields the objects of a namespace, or of all where namespace is "", in no order. The object just yielded may be
+// deleted, or put anew.
 func (t table[T]) all(namespace string) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for e := range t.entries(namespace) {

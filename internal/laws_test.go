@@ -228,7 +228,6 @@ var prose = map[string]wording{
 	"internal/operators/webserver":               {8.3, 4},
 	"internal/runtime/announce":                  {12.0, 1},
 	"internal/runtime/apply":                     {10.2, 13},
-	"internal/runtime/cache":                     {10.0, 15},
 	"internal/runtime/discovery":                 {8.2, 0},
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},

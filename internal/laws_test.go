@@ -142,8 +142,6 @@ var methodFiles = map[string]int{
 	"internal/operators/restart.run":               4,
 	"internal/runtime/apply.application":           8,
 	"internal/runtime/apply.child":                 13,
-	"internal/runtime/cache.Reflector":             6,
-	"internal/runtime/cache.Store":                 15,
 	"internal/runtime/kubeconfig.target":           4,
 	"internal/runtime/kubeconfig.user":             4,
 	"internal/runtime/leader.Elector":              4,

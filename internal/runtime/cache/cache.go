@@ -17,7 +17,6 @@
 package cache
 
 import (
-	"context"
 	"math"
 	"time"
 
@@ -104,81 +103,6 @@ func New[T kube.Object](o Options) *Store[T] {
 		s.scopes = append(s.scopes, newScope(ns))
 	}
 	return s
-}
-
-// Resource returns the resource of the mirror.
-func (s *Store[T]) Resource() kube.Resource { return s.o.Resource }
-
-// Labels returns the label selector of the mirror, "" for all.
-func (s *Store[T]) Labels() string { return s.o.LabelSelector }
-
-// Run keeps the mirror up to date until ctx ends. Several users may run a Store at the same time: the first user
-// starts the Reflectors, the last to leave stops the Reflectors and waits for their goroutines. A stopped mirror is
-// not synced, because the content may be old. After the next Run, handlers hear of the changes meanwhile.
-func (s *Store[T]) Run(ctx context.Context) {
-	s.join(ctx)
-	<-ctx.Done()
-	s.leave()
-}
-
-// join starts the Reflectors for the first user.
-func (s *Store[T]) join(ctx context.Context) {
-	s.runMu.Lock()
-	defer s.runMu.Unlock()
-	s.users++
-	if s.users > 1 {
-		return
-	}
-	// The Reflectors outlive the first user where another user joins.
-	s.account.count(true)
-	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.start = func(sc *scope) { s.reflect(ctx, sc) }
-	for _, sc := range s.scopes {
-		s.start(sc)
-	}
-	s.reflectors.Go(func() { s.readmit(ctx) })
-}
-
-// reflect runs the Reflector of a scope until ctx ends, or sc.end is called.
-func (s *Store[T]) reflect(ctx context.Context, sc *scope) {
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	sc.end = func() {
-		stop()
-		<-ended
-	}
-	s.reflectors.Go(func() {
-		defer close(ended)
-		defer stop()
-		newReflector(s, sc).run(ctx)
-	})
-}
-
-// leave stops the Reflectors after the last user.
-func (s *Store[T]) leave() {
-	s.runMu.Lock()
-	defer s.runMu.Unlock()
-	s.users--
-	if s.users == 0 {
-		s.stop()
-		s.reflectors.Wait()
-		s.start = nil
-		s.account.count(false)
-		for _, sc := range s.scopes {
-			s.setSynced(sc, false)
-		}
-	}
-}
-
-// query is the list and watch of the Reflector of a namespace, "" for all.
-func (s *Store[T]) query(namespace string) kube.Query {
-	return kube.Query{
-		Resource:      s.o.Resource,
-		Namespace:     namespace,
-		LabelSelector: s.o.LabelSelector,
-		FieldSelector: s.o.FieldSelector,
-		Selects:       s.selects,
-	}
 }
 
 // selectsOf returns the match of LabelSelector; nil for all, and for a selector only the server can refuse.

@@ -90,55 +90,6 @@ func (l *listeners[F]) add(mu sync.Locker, f F) (remove func()) {
 	}
 }
 
-// OnChange adds a handler that hears of every change. Objects already there come at once, as Appeared and Initial,
-// before OnChange returns. remove takes the handler away: there is no call after remove has returned.
-//
-// Changes of an object come in order, after the Store shows them. The handler runs on the goroutine that reads the
-// stream, so it must be quick and must not block: a handler is meant to put a key into a queue. With several
-// namespaces, several goroutines call the handler. A handler must not call OnChange or remove.
-func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
-	s.handlersMu.Lock()
-	defer s.handlersMu.Unlock()
-	h := &f
-	s.handlers = append(s.handlers, h)
-	for _, obj := range s.present() {
-		s.mu.RLock()
-		sc := s.scopeLocked(obj.ObjectMeta().Namespace) // does not go while handlersMu is held
-		s.mu.RUnlock()
-		s.call(sc, f, Change[T]{Type: Appeared, New: obj, Initial: true})
-	}
-	return func() {
-		s.handlersMu.Lock()
-		defer s.handlersMu.Unlock()
-		s.handlers = slices.DeleteFunc(s.handlers, func(other *func(Change[T])) bool { return other == h })
-	}
-}
-
-// present returns all objects in key order, synced or not.
-func (s *Store[T]) present() []T {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.SortedFunc(s.objects.all(""), byKey[T])
-}
-
-// notify calls the handlers, after the Store shows the changes. The caller holds handlersMu, but not mu.
-func (s *Store[T]) notify(sc *scope, changes ...Change[T]) {
-	for _, c := range changes {
-		for _, h := range s.handlers {
-			s.call(sc, *h, c)
-		}
-	}
-}
-
-// call contains a handler's panic: the watch goes on for all other handlers.
-func (s *Store[T]) call(sc *scope, f func(Change[T]), c Change[T]) {
-	if p, stack := contained(func() { f(c) }); p != nil {
-		s.count(sc, func(n *Counters) { n.Panics++ })
-		s.o.Log.Error(fmt.Errorf("handle change: panic: %v", p), "a change handler panicked; the watch goes on",
-			"resource", s.o.Resource.GroupResource(), "object", c.Object().ObjectMeta().Key(), "stack", stack)
-	}
-}
-
 // mutated is the panic of a test in which a reader has changed a shared object. Nothing contains the panic.
 type mutated string
 
@@ -155,35 +106,4 @@ func contained(f func()) (p any, stack string) {
 	}()
 	f()
 	return nil, ""
-}
-
-// OnServes adds a function called whenever the answer of Serves may have changed, and when the server answers again
-// after failed requests. The function must be quick and must not block. remove takes the function away; a call under
-// way may still end later.
-func (s *Store[T]) OnServes(f func()) (remove func()) { return s.onServes.add(&s.mu, f) }
-
-// OnReturn adds a function called when the objects of a shed namespace are held again. The function must be quick and
-// must not block. remove takes the function away; a call under way may still end later.
-func (s *Store[T]) OnReturn(f func(namespace string)) (remove func()) {
-	return s.onReturn.add(&s.mu, f)
-}
-
-// notifyServes calls the functions of OnServes.
-func (s *Store[T]) notifyServes() {
-	s.mu.RLock()
-	all := s.onServes
-	s.mu.RUnlock()
-	for _, f := range all {
-		(*f)()
-	}
-}
-
-// notifyReturn calls the functions of OnReturn.
-func (s *Store[T]) notifyReturn(namespace string) {
-	s.mu.RLock()
-	all := s.onReturn
-	s.mu.RUnlock()
-	for _, f := range all {
-		(*f)(namespace)
-	}
 }

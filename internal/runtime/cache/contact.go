@@ -129,14 +129,6 @@ func (c *contact) wellLocked(log logr.Logger) {
 	c.logged = nil
 }
 
-// Answered notes the result of a user's request: one line of the log, for all of a process, tells of a missing or
-// refused credential.
-func (s *Store[T]) Answered(err error) {
-	if err == nil || kube.IsUnauthorized(err) || errors.As(err, new(*kube.CredentialError)) {
-		s.o.contact.answered(&s.o, err)
-	}
-}
-
 // forget drops a scope no longer watched.
 func (c *contact) forget(sc *scope) {
 	c.mu.Lock()

@@ -64,37 +64,6 @@ func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bo
 	return obj, kube.Part{Size: int(bad.Size), Large: true, Whole: bad.Whole}, true
 }
 
-// formOf returns the form in which an object is held; whole says that the namespace is shed. An object being deleted
-// is held bare in any case: else nothing would ever make room. The size of a skimmed object is a guess: half of the
-// bytes read, because managedFields and the status of others are not held of any object.
-func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
-	f := form[T]{obj: obj, held: true}
-	if !part.Skimmed && !part.Large {
-		f.bytes = sizeOf(obj)
-	}
-	large := part.Large || f.bytes > s.o.MaxObjectBytes
-	if !whole && !large && !part.Skimmed {
-		return f
-	}
-	f.key, f.shed, f.held = keyOf(obj.ObjectMeta(), f.bytes), true, false
-	switch {
-	case part.Skimmed:
-		f.key.size = int64(part.Size / 2)
-	case part.Large:
-		f.key.size = int64(part.Size)
-	}
-	f.bytes = 0
-	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
-	if large && (part.Whole || !part.Large) && !part.Skimmed && !s.o.Owners {
-		f.key.head = headOf(obj)
-	}
-	if bare, ok := bareOf(obj); ok && s.o.Owners {
-		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
-		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // bare is enough
-	}
-	return f
-}
-
 // bareOf returns the part of an object needed for the deletion: identity and finalizers. false: no deletion, no
 // finalizers, or too many.
 func bareOf[T kube.Object](obj T) (bare T, ok bool) {
@@ -186,26 +155,4 @@ func (c *content[T]) drop(k kube.Key, size int64) (less int64) {
 		c.objects.delete(k)
 	}
 	return less
-}
-
-// pruneLocked makes keys of the objects of shed namespaces.
-func (s *Store[T]) pruneLocked(c *content[T]) {
-	for namespace := range c.objects {
-		if !s.excludedLocked(namespace, c.trials) {
-			continue
-		}
-		for e := range c.objects.entries(namespace) {
-			k := e.key()
-			if f := c.form(k); f.bare() {
-				continue
-			}
-			c.objects.delete(k)
-			c.put(s.formOf(e.obj, kube.Part{}, true))
-		}
-	}
-	for k := range c.bad {
-		if s.excludedLocked(k.Namespace, c.trials) {
-			delete(c.bad, k)
-		}
-	}
 }

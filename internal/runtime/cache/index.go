@@ -51,97 +51,9 @@ func ownersOf[T kube.Object](obj T, into []string) []string {
 	return into
 }
 
-// Index declares an index: f names the values under which ByIndex finds an object. Index can be called at any time; a
-// name already taken stays as before, so that all who share a mirror can each declare their needs.
-//
-// f must be pure, because the values of an object are asked for once more at the object's end. An object on which f
-// panics is left out of the index. Each panic is counted, the first is logged, and all else goes on.
-func (s *Store[T]) Index(name string, f func(obj T) []string) {
-	s.addIndex(newIndex(name, func(obj T, into []string) []string { return append(into, f(obj)...) }))
-}
-
-// IndexMeta is Index for values that depend on labels and owner references alone. Most changes of an object leave
-// both as they are; then f is not called, and nothing of the index is touched.
-func (s *Store[T]) IndexMeta(name string, f func(labels kube.Labels, owners []kube.OwnerReference) []string) {
-	ix := newIndex(name, func(obj T, into []string) []string {
-		m := obj.ObjectMeta()
-		return append(into, f(m.Labels, m.OwnerReferences)...)
-	})
-	ix.meta = true
-	s.addIndex(ix)
-}
-
-func (s *Store[T]) addIndex(ix *index[T]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.indexLocked(ix.name) != nil {
-		return
-	}
-	for e := range s.objects.entries("") {
-		s.addLocked(ix, e)
-	}
-	s.indexes = append(s.indexes, ix)
-}
-
 // find returns where in a set the object of k is, or would be.
 func find[T kube.Object](set []*entry[T], k kube.Key) (at int, found bool) {
 	return slices.BinarySearchFunc(set, k, func(e *entry[T], k kube.Key) int { return e.key().Compare(k) })
-}
-
-func (s *Store[T]) indexLocked(name string) *index[T] {
-	for _, ix := range s.indexes {
-		if ix.name == name {
-			return ix
-		}
-	}
-	return nil
-}
-
-// enterLocked enters an object in all indexes; bare: see form.bare.
-func (s *Store[T]) enterLocked(e *entry[T], bare bool) {
-	s.check.enter(e.obj)
-	s.usesLocked(e.obj, bare, 1)
-	for _, ix := range s.indexes {
-		s.addLocked(ix, e)
-	}
-}
-
-// dropLocked takes an object out of all indexes.
-func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
-	s.check.leave(e.obj)
-	s.usesLocked(e.obj, bare, -1)
-	for _, ix := range s.indexes {
-		s.deleteLocked(ix, e)
-	}
-}
-
-// usesLocked notes an object added to the content (times 1), or taken away (times -1).
-func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
-	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
-		s.account.add(namespace, 0, size)
-	} else {
-		s.account.add(namespace, size, 0)
-	}
-}
-
-// exchangeLocked puts obj in the place of an earlier version.
-func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
-	old := e.obj
-	same := share(old, obj)
-	s.check.leave(old)
-	s.check.enter(obj)
-	s.usesLocked(obj, isBare, 1)
-	s.usesLocked(old, wasBare, -1)
-	for _, ix := range s.indexes {
-		if ix.meta && same || ix.same(old, obj) {
-			continue
-		}
-		s.deleteLocked(ix, e)
-		e.obj = obj
-		s.addLocked(ix, e)
-		e.obj = old
-	}
-	e.obj = obj
 }
 
 // same says that two versions of an object have the same values.
@@ -154,55 +66,6 @@ func (ix *index[T]) same(old, obj T) bool {
 	defer clear(ix.before)
 	values, err = ix.values(obj)
 	return err == nil && slices.Equal(values, ix.before)
-}
-
-func (s *Store[T]) addLocked(ix *index[T], e *entry[T]) {
-	k := e.key()
-	values, err := ix.values(e.obj)
-	if err != nil {
-		ix.bad[k] = true
-		s.scopeLocked(k.Namespace).Counters.IndexPanics++
-		if !ix.logged {
-			ix.logged = true
-			s.o.Log.Error(err, "an index function panicked; the object is left out of this index",
-				"resource", s.o.Resource.GroupResource(), "index", ix.name, "object", k.String())
-		}
-		return
-	}
-	for _, v := range values {
-		set := ix.sets[v]
-		if n := len(set); n == 0 || set[n-1].key().Compare(k) < 0 { // as in a list, see replaceLocked
-			ix.sets[v] = append(set, e)
-		} else if at, found := find(set, k); !found { // found: the same value twice
-			ix.sets[v] = slices.Insert(set, at, e)
-		}
-	}
-}
-
-func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
-	k := e.key()
-	if ix.bad[k] {
-		delete(ix.bad, k)
-		return
-	}
-	values, err := ix.values(e.obj)
-	if err != nil {
-		// f is not pure: there were values for the object before. All values are looked through.
-		values = values[:0]
-		for v := range ix.sets {
-			values = append(values, v)
-		}
-	}
-	for _, v := range values {
-		set := ix.sets[v]
-		switch at, found := find(set, k); {
-		case !found:
-		case len(set) == 1:
-			delete(ix.sets, v)
-		default:
-			ix.sets[v] = slices.Delete(set, at, at+1)
-		}
-	}
 }
 
 // values returns the values of obj by the index function. The slice is good until the next call. Pods of a Deployment

@@ -1,10 +1,7 @@
 package cache
 
 import (
-	"cmp"
-	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"skiff/internal/runtime/health"
@@ -171,112 +168,9 @@ type ShedNamespace struct {
 	Problem   health.Problem // the memory taken, and the next step
 }
 
-// Sheds returns the parts not held, by namespace, the largest first.
-func (s *Store[T]) Sheds() []ShedNamespace {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []ShedNamespace
-	for namespace, sh := range s.shed {
-		if !sh.whole && sh.keys.len() == 0 {
-			continue
-		}
-		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(),
-			Bytes:   sh.keys.size + sh.keys.beyond,
-			Problem: s.unheldLocked(kube.Key{Namespace: namespace}).Problem}
-		for name, key := range sh.keys.byName {
-			if key.size > one.Most || key.size == one.Most && name < one.Largest {
-				one.Largest, one.Most = name, key.size
-			}
-		}
-		out = append(out, one)
-	}
-	slices.SortFunc(out, func(a, b ShedNamespace) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Namespace, b.Namespace))
-	})
-	return out
-}
-
-// Keys returns the keys of all known objects of a namespace, held or not, of the whole mirror where namespace is "",
-// in no order.
-func (s *Store[T]) Keys(namespace string) []kube.Key {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []kube.Key
-	for e := range s.objects.entries(namespace) {
-		out = append(out, e.key())
-	}
-	for of, sh := range s.shed {
-		for name, key := range sh.keys.byName {
-			if (namespace == "" || namespace == of) && !key.bare {
-				out = append(out, kube.Key{Namespace: of, Name: name})
-			}
-		}
-	}
-	return out
-}
-
 // ShedObject is all that is known of an object not held.
 type ShedObject struct {
 	UID, ResourceVersion string
 	Generation           int64
 	Reported             bool // see Reported
-}
-
-// Shed returns all that is known of an object not held; false: the object is held, or not known.
-func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	sh := s.shed[k.Namespace]
-	if sh == nil {
-		return ShedObject{}, false
-	}
-	key, known := sh.keys.byName[k.Name]
-	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known && !key.bare
-}
-
-// Bare says whether an object is held without the spec, because the object is being deleted and there is no room for
-// more.
-func (s *Store[T]) Bare(k kube.Key) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	f := s.formLocked(k)
-	return f.bare()
-}
-
-// Reported notes an object whose status says: not worked on. The note ends when the object is held again.
-func (s *Store[T]) Reported(k kube.Key, uid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sh := s.shed[k.Namespace]
-	if sh == nil {
-		return
-	}
-	if key, known := sh.keys.byName[k.Name]; known && key.uid == uid {
-		key.reported = true
-		sh.keys.byName[k.Name] = key
-	}
-}
-
-// KnownByOwner is ByOwner where some objects are not held: the result has the metadata that their deletion needs, as
-// far as known.
-func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(ownerIndex, namespace, uid, false)
-	if err != nil {
-		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", ownerIndex, uid, namespace), err)
-	}
-	out := make([]T, 0, len(set))
-	for _, e := range set {
-		out = append(out, e.obj)
-	}
-	for of, sh := range s.shed {
-		for name, key := range sh.keys.byName {
-			if covers(namespace, of) && key.owner.UID == uid && !key.bare {
-				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) })
-	return out, nil
 }

@@ -215,3 +215,26 @@ func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 	r.store.count(r.scope, func(n *Counters) { n.MassDeletes++ })
 	r.log.Info("mass delete: most objects are gone from the server", "gone", gone, "of", had)
 }
+
+// newListing begins a list; close ends the list.
+func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
+	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot, trials: map[string]bool{}}
+	l.begin()
+	return l
+}
+
+// maxBadLogged bounds the log lines of a list: enough to go through by hand. Quarantined has all.
+const maxBadLogged = 10
+
+// logBad names the objects of a list that do not decode.
+func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
+	logged := 0
+	for _, err := range bad {
+		if logged == maxBadLogged {
+			r.log.Info("more objects do not decode", "objects", len(bad)-logged)
+			return
+		}
+		r.log.Error(err, "object does not decode; its last good copy stays")
+		logged++
+	}
+}

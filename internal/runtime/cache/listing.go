@@ -22,13 +22,6 @@ type listing[T kube.Object] struct {
 	trials  map[string]bool // of the content
 }
 
-// newListing begins a list; close ends the list.
-func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
-	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot, trials: map[string]bool{}}
-	l.begin()
-	return l
-}
-
 // begin begins the list, or begins anew, with the namespaces now on trial.
 func (l *listing[T]) begin() {
 	l.content = newContent[T]()
@@ -144,22 +137,6 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	case !l.store.skimsBut(l.trials)(bad.Key):
 		l.store.account.list(bad.Key.Namespace, bad.Key.Name, l.content.putBad(bad), sizeOfBad(bad))
 		l.store.relieve()
-	}
-}
-
-// maxBadLogged bounds the log lines of a list: enough to go through by hand. Quarantined has all.
-const maxBadLogged = 10
-
-// logBad names the objects of a list that do not decode.
-func (r *Reflector[T]) logBad(bad map[kube.Key]*kube.DecodeError) {
-	logged := 0
-	for _, err := range bad {
-		if logged == maxBadLogged {
-			r.log.Info("more objects do not decode", "objects", len(bad)-logged)
-			return
-		}
-		r.log.Error(err, "object does not decode; its last good copy stays")
-		logged++
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -279,4 +280,93 @@ func (r *Reflector[T]) outdated(ctx context.Context, s state[T]) state[T] {
 	}
 	r.store.count(r.scope, func(n *Counters) { n.Reconnects["rewound"]++ })
 	return r.relist(closeStream(s), "rewound")
+}
+
+// fail ends a step with a pause before the next phase.
+func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
+	if s.silent && !offline(err) {
+		s.failures = min(s.failures, answeredFailures)
+	}
+	s.silent = false
+	s = r.report(s, err)
+	switch {
+	case !missing(err):
+		s.pause, s.missing = pauseAfter(err, s.failures), 0
+		s.failures++
+	case s.missing < quickMissing: // not counted as a failure of the server
+		s.pause = retries.After(s.missing)
+		s.missing++
+	default:
+		s.pause = pauseAfter(err, s.failures)
+	}
+	s.phase, s.next = backingOff, next
+	return s
+}
+
+// failSilent is fail after a request without any answer.
+func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
+	s = r.fail(s, err, next)
+	s.silent = true
+	return s
+}
+
+// report notes a failure and logs a problem once: again only after a change of the problem, or after a recovery. A
+// failure that the next tries will probably solve is logged at level 1: each restart of a server breaks each watch
+// once.
+func (r *Reflector[T]) report(s state[T], err error) state[T] {
+	if s.err == nil {
+		s.since = time.Now()
+	}
+	s.err = err
+	if offline(err) || kube.IsUnauthorized(err) {
+		s.away = true
+		r.store.o.contact.lost(r.scope)
+	} else if s.away {
+		s = r.inContact(s)
+	}
+	first := s.failures == 0 && (offline(err) || busy(err)) || s.failures <= quietExpired && expired(err)
+	passes := !common(err) && kube.IsTransient(err) && time.Since(s.since) < logAfter
+	if first || passes {
+		r.log.V(1).Info("trying again", "reason", err.Error())
+		return s
+	}
+	if missing(err) && r.store.o.QuietParking {
+		return s
+	}
+	if common(err) {
+		o := &r.store.o
+		o.contact.log(o, err, time.Since(s.since) >= logAfter && r.alone())
+		return s
+	}
+	if class := problemClass(err); class != s.logged {
+		s.logged = class
+		if next := health.OfError(err).Next; kube.IsTransient(err) || missing(err) {
+			r.log.Info("cannot list or watch, trying again", kube.Warn("hint", next, "error", err)...)
+		} else {
+			r.log.Error(err, "cannot list or watch, trying again", "hint", next)
+		}
+	}
+	return s
+}
+
+// alone reports whether lists and watches fail while other requests do not: then nothing else logs the failure.
+func (r *Reflector[T]) alone() bool { return r.store.o.Client.Contact().Since.IsZero() }
+
+// inContact notes an answer of the server.
+func (r *Reflector[T]) inContact(s state[T]) state[T] {
+	s.away, s.met = false, true
+	r.store.o.contact.back(r.store.o.Log, r.scope)
+	return s
+}
+
+// recovered notes a watch that works again.
+func (r *Reflector[T]) recovered(s state[T]) state[T] {
+	if s.away || !s.met {
+		s = r.inContact(s)
+	}
+	if s.logged != "" {
+		s.logged = ""
+		r.log.Info("watch recovered", "resourceVersion", s.rv)
+	}
+	return s
 }

@@ -1,6 +1,11 @@
 package cache
 
 import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
@@ -60,6 +65,37 @@ func (s *Store[T]) look(k kube.Key) form[T] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.formLocked(k)
+}
+
+// formOf returns the form in which an object is held; whole says that the namespace is shed. An object being deleted
+// is held bare in any case: else nothing would ever make room. The size of a skimmed object is a guess: half of the
+// bytes read, because managedFields and the status of others are not held of any object.
+func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
+	f := form[T]{obj: obj, held: true}
+	if !part.Skimmed && !part.Large {
+		f.bytes = sizeOf(obj)
+	}
+	large := part.Large || f.bytes > s.o.MaxObjectBytes
+	if !whole && !large && !part.Skimmed {
+		return f
+	}
+	f.key, f.shed, f.held = keyOf(obj.ObjectMeta(), f.bytes), true, false
+	switch {
+	case part.Skimmed:
+		f.key.size = int64(part.Size / 2)
+	case part.Large:
+		f.key.size = int64(part.Size)
+	}
+	f.bytes = 0
+	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
+	if large && (part.Whole || !part.Large) && !part.Skimmed && !s.o.Owners {
+		f.key.head = headOf(obj)
+	}
+	if bare, ok := bareOf(obj); ok && s.o.Owners {
+		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
+		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // bare is enough
+	}
+	return f
 }
 
 // holdLocked changes objects and indexes as the form of an object changes from was to now.
@@ -152,4 +188,318 @@ func (s *Store[T]) dropBadLocked(k kube.Key) {
 		s.account.add(k.Namespace, -sizeOfBad(bad), 0)
 		delete(s.bad, k)
 	}
+}
+
+// Assume has the mirror show an object, in JSON, as if an event had brought the object: for a plan of consequences.
+// The mirror must have been listed and get no events, which would know better.
+func (s *Store[T]) Assume(text kube.Raw) error {
+	obj := reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if err := kube.Unmarshal(text, obj); err != nil {
+		return fmt.Errorf("decode %s: %w", s.o.Resource, err)
+	}
+	m := obj.ObjectMeta()
+	s.mu.RLock()
+	sc := s.scopeLocked(m.Namespace)
+	rv, synced := "", false
+	if sc != nil {
+		rv, synced = sc.ResourceVersion, sc.Synced
+	}
+	s.mu.RUnlock()
+	if !synced {
+		return s.readError("assume", m.Key().String(), s.outOfScope(m.Key()))
+	}
+	s.put(sc, obj, kube.Part{Size: len(text)}, kube.Added, rv)
+	return nil
+}
+
+// replace makes c the content of the scope, in a single step for readers, and notifies the handlers of the
+// differences. before is called ahead of the handlers, with the changes, and with how many objects were there, held
+// or not.
+func (s *Store[T]) replace(sc *scope, c content[T], before func(changes []Change[T], had int)) {
+	sc.writing.Lock()
+	defer sc.writing.Unlock()
+	s.handlersMu.RLock()
+	defer s.handlersMu.RUnlock()
+	changes, had, returned := s.swap(sc, c)
+	before(changes, had)
+	s.notify(sc, changes...)
+	s.setSynced(sc, true)
+	for _, namespace := range returned {
+		s.o.Log.Info("a namespace is within its memory budget again", "resource", s.o.Resource.GroupResource(),
+			"namespace", namespace)
+		s.notifyReturn(namespace)
+	}
+}
+
+// swap makes c visible to readers.
+func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int, returned []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had = s.objects.count(sc.Namespace)
+	for namespace, sh := range s.shed {
+		if sc.covers(namespace) {
+			had += sh.keys.len()
+		}
+	}
+	changes, returned = s.replaceLocked(sc.Namespace, &c, !sc.Synced)
+	if c.rewound {
+		sc.rewound = time.Now()
+		sc.Counters.Rewinds++
+	}
+	sc.Counters.Undecodable += len(c.bad)
+	sc.moveTo(c.rv)
+	return changes, had, returned
+}
+
+// replaceLocked makes c the content of a namespace, of all where namespace is "". The results are the changes in key
+// order, for each key the deletion first, and the namespaces held again. Objects enter the indexes in the same order:
+// then each is the last of the sets. An unchanged object keeps the old copy, which readers and indexes have.
+func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T],
+	returned []string) {
+	s.pruneLocked(c)
+	returned = s.readmittedLocked(c.trials)
+	for _, k := range s.differLocked(namespace, c) {
+		was, now := s.formLocked(k), c.form(k)
+		s.holdLocked(k, was, now)
+		if c.bad[k] == nil || now.known() { // an object that no longer decodes is not gone
+			changes = append(changes, changesOf(k, was, now, initial || c.trials[k.Namespace])...)
+		}
+	}
+	for k := range s.bad {
+		if covers(namespace, k.Namespace) {
+			s.dropBadLocked(k)
+		}
+	}
+	for _, bad := range c.bad {
+		s.putBadLocked(bad)
+	}
+	s.replaceKeysLocked(namespace, c)
+	return changes, returned
+}
+
+// differLocked returns the keys of the objects of which c has something else than the mirror, in order.
+func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.Key) {
+	compare := func(k kube.Key) {
+		was, now := s.formLocked(k), c.form(k)
+		switch {
+		case was.held && !was.bare() && !now.known() && c.bad[k] != nil: // the last good copy stays
+		case !was.held || !now.held || was.bare() != now.bare(),
+			any(was.obj) != any(now.obj) && (c.rewound || !sameVersion(was.obj, now.obj)):
+			differ = append(differ, k)
+		}
+	}
+	differ = make([]kube.Key, 0, max(0, c.objects.count(namespace)-s.objects.count(namespace)))
+	for e := range s.objects.entries(namespace) {
+		compare(e.key())
+	}
+	for e := range c.objects.entries(namespace) {
+		if k := e.key(); s.objects.entry(k) == nil {
+			compare(k)
+		}
+	}
+	byKeys := func(of string, known *keys) {
+		for name := range known.byName {
+			k := kube.Key{Namespace: of, Name: name}
+			if s.objects.entry(k) == nil && c.objects.entry(k) == nil {
+				compare(k)
+			}
+		}
+	}
+	for of, sh := range s.shed {
+		if covers(namespace, of) {
+			byKeys(of, &sh.keys)
+		}
+	}
+	for of, known := range c.keys {
+		byKeys(of, known)
+	}
+	slices.SortFunc(differ, kube.Key.Compare)
+	return slices.Compact(differ) // a key in both
+}
+
+// replaceKeysLocked makes the keys of c those of a namespace.
+func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
+	for of, known := range c.keys {
+		if sh := s.shed[of]; sh != nil {
+			known.keepReported(&sh.keys)
+		}
+	}
+	for of, sh := range s.shed {
+		if !covers(namespace, of) {
+			continue
+		}
+		s.account.add(of, 0, -sh.keys.bytes())
+		had := sh.keys.len() > 0
+		sh.keys = keys{}
+		if had && !c.trials[of] {
+			s.completeLocked(sh) // takeDue looks whether there are new ones
+		}
+	}
+	for of, known := range c.keys {
+		if known.len() > 0 {
+			sh := s.shedOfLocked(of)
+			sh.keys = *known
+			s.account.add(of, 0, known.bytes())
+		}
+	}
+}
+
+// pruneLocked makes keys of the objects of shed namespaces.
+func (s *Store[T]) pruneLocked(c *content[T]) {
+	for namespace := range c.objects {
+		if !s.excludedLocked(namespace, c.trials) {
+			continue
+		}
+		for e := range c.objects.entries(namespace) {
+			k := e.key()
+			if f := c.form(k); f.bare() {
+				continue
+			}
+			c.objects.delete(k)
+			c.put(s.formOf(e.obj, kube.Part{}, true))
+		}
+	}
+	for k := range c.bad {
+		if s.excludedLocked(k.Namespace, c.trials) {
+			delete(c.bad, k)
+		}
+	}
+}
+
+// enterLocked enters an object in all indexes; bare: see form.bare.
+func (s *Store[T]) enterLocked(e *entry[T], bare bool) {
+	s.check.enter(e.obj)
+	s.usesLocked(e.obj, bare, 1)
+	for _, ix := range s.indexes {
+		s.addLocked(ix, e)
+	}
+}
+
+// dropLocked takes an object out of all indexes.
+func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
+	s.check.leave(e.obj)
+	s.usesLocked(e.obj, bare, -1)
+	for _, ix := range s.indexes {
+		s.deleteLocked(ix, e)
+	}
+}
+
+// usesLocked notes an object added to the content (times 1), or taken away (times -1).
+func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
+	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
+		s.account.add(namespace, 0, size)
+	} else {
+		s.account.add(namespace, size, 0)
+	}
+}
+
+// exchangeLocked puts obj in the place of an earlier version.
+func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
+	old := e.obj
+	same := share(old, obj)
+	s.check.leave(old)
+	s.check.enter(obj)
+	s.usesLocked(obj, isBare, 1)
+	s.usesLocked(old, wasBare, -1)
+	for _, ix := range s.indexes {
+		if ix.meta && same || ix.same(old, obj) {
+			continue
+		}
+		s.deleteLocked(ix, e)
+		e.obj = obj
+		s.addLocked(ix, e)
+		e.obj = old
+	}
+	e.obj = obj
+}
+
+func (s *Store[T]) addLocked(ix *index[T], e *entry[T]) {
+	k := e.key()
+	values, err := ix.values(e.obj)
+	if err != nil {
+		ix.bad[k] = true
+		s.scopeLocked(k.Namespace).Counters.IndexPanics++
+		if !ix.logged {
+			ix.logged = true
+			s.o.Log.Error(err, "an index function panicked; the object is left out of this index",
+				"resource", s.o.Resource.GroupResource(), "index", ix.name, "object", k.String())
+		}
+		return
+	}
+	for _, v := range values {
+		set := ix.sets[v]
+		if n := len(set); n == 0 || set[n-1].key().Compare(k) < 0 { // as in a list, see replaceLocked
+			ix.sets[v] = append(set, e)
+		} else if at, found := find(set, k); !found { // found: the same value twice
+			ix.sets[v] = slices.Insert(set, at, e)
+		}
+	}
+}
+
+func (s *Store[T]) deleteLocked(ix *index[T], e *entry[T]) {
+	k := e.key()
+	if ix.bad[k] {
+		delete(ix.bad, k)
+		return
+	}
+	values, err := ix.values(e.obj)
+	if err != nil {
+		// f is not pure: there were values for the object before. All values are looked through.
+		values = values[:0]
+		for v := range ix.sets {
+			values = append(values, v)
+		}
+	}
+	for _, v := range values {
+		set := ix.sets[v]
+		switch at, found := find(set, k); {
+		case !found:
+		case len(set) == 1:
+			delete(ix.sets, v)
+		default:
+			ix.sets[v] = slices.Delete(set, at, at+1)
+		}
+	}
+}
+
+// notify calls the handlers, after the Store shows the changes. The caller holds handlersMu, but not mu.
+func (s *Store[T]) notify(sc *scope, changes ...Change[T]) {
+	for _, c := range changes {
+		for _, h := range s.handlers {
+			s.call(sc, *h, c)
+		}
+	}
+}
+
+// call contains a handler's panic: the watch goes on for all other handlers.
+func (s *Store[T]) call(sc *scope, f func(Change[T]), c Change[T]) {
+	if p, stack := contained(func() { f(c) }); p != nil {
+		s.count(sc, func(n *Counters) { n.Panics++ })
+		s.o.Log.Error(fmt.Errorf("handle change: panic: %v", p), "a change handler panicked; the watch goes on",
+			"resource", s.o.Resource.GroupResource(), "object", c.Object().ObjectMeta().Key(), "stack", stack)
+	}
+}
+
+// notifyServes calls the functions of OnServes.
+func (s *Store[T]) notifyServes() {
+	s.mu.RLock()
+	all := s.onServes
+	s.mu.RUnlock()
+	for _, f := range all {
+		(*f)()
+	}
+}
+
+// notifyReturn calls the functions of OnReturn.
+func (s *Store[T]) notifyReturn(namespace string) {
+	s.mu.RLock()
+	all := s.onReturn
+	s.mu.RUnlock()
+	for _, f := range all {
+		(*f)(namespace)
+	}
+}
+
+func sameVersion[T kube.Object](a, b T) bool {
+	return (&form[T]{obj: a, held: true}).is(b.ObjectMeta())
 }

@@ -40,27 +40,18 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 		return s
 	}
 	defer slot.release()
-	watchCtx, cancel := context.WithCancelCause(ctx)
-	watchdog := time.AfterFunc(endMarkerTimeout, func() { cancel(errNoEndMarker) })
+	w, own := newWatch[T](ctx)
+	watchdog := time.AfterFunc(endMarkerTimeout, func() { w.cancel(errNoEndMarker) })
 	defer watchdog.Stop()
-	s = r.newWatch(s)
 	l := r.newListing(s, slot)
 	defer l.close()
-	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
-		ResourceVersion:   listVersion(s),
-		SendInitialEvents: true,
-		Timeout:           s.lifetime,
-		IdleTimeout:       r.idleTimeout(s),
-		Skim:              r.store.skimsBut(l.trials),
-		MaxObject:         r.store.maxObject(),
-	})
+	err := r.open(own, w, kube.WatchOptions{ResourceVersion: listVersion(s), SendInitialEvents: true,
+		Skim: r.store.skimsBut(l.trials)})
 	if err != nil {
-		cancel(nil)
 		return r.listStreamedFailed(ctx, s, err, false)
 	}
-	stream.Known(r.store.lookup)
-	s.stream, s.cancel = stream, cancel
-	err = l.collect(s.stream, s.opened, watchdog)
+	s.watch = w
+	err = l.collect(w.stream, w.opened, watchdog)
 	watchdog.Stop() // the stream goes on for longer
 	if err == nil {
 		s, err = r.install(s, l)

@@ -51,13 +51,7 @@ type state[T kube.Object] struct {
 	// probed is when the server was last asked whether rv is of the present history: see probe.
 	probed time.Time
 
-	// In streaming:
-	stream     *kube.Stream[T]
-	cancel     context.CancelCauseFunc // of the stream's own context
-	opened     time.Time
-	lifetime   time.Duration // after which the server was asked to end the watch
-	progressed bool          // the watch has brought a change
-	bookmarks  int           // brought by the watch
+	watch *watch[T] // in streaming; else nil
 
 	// In backingOff:
 	pause time.Duration
@@ -189,9 +183,9 @@ func (r *Reflector[T]) publish(s state[T]) {
 	}
 	sc.Phase, sc.Err, sc.Parked, sc.away = s.phase, s.err, parked, away
 	if s.phase == streaming {
-		sc.LastContact, sc.Opened, sc.interrupt = time.Now(), s.opened, s.cancel
+		sc.LastContact, sc.Opened, sc.interrupt = time.Now(), s.watch.opened, s.watch.cancel
 		if r.store.onTrialLocked(sc) { // since the watch was asked for
-			s.cancel(errReadmit)
+			s.watch.cancel(errReadmit)
 		}
 	}
 	r.store.mu.Unlock()
@@ -201,13 +195,9 @@ func (r *Reflector[T]) publish(s state[T]) {
 }
 
 func closeStream[T kube.Object](s state[T]) state[T] {
-	if s.stream != nil {
-		_ = s.stream.Close() // all that was wanted has been read
-		s.stream = nil
-	}
-	if s.cancel != nil {
-		s.cancel(nil)
-		s.cancel = nil
+	if s.watch != nil {
+		s.watch.close()
+		s.watch = nil
 	}
 	return s
 }

@@ -34,17 +34,40 @@ var (
 	errOverdue = errors.New("the server did not end the watch when asked to")
 )
 
-// newWatch notes the beginning of a watch.
-func (r *Reflector[T]) newWatch(s state[T]) state[T] {
-	s.opened, s.lifetime, s.progressed, s.bookmarks = time.Now(), minWatch+rand.N(maxWatch-minWatch), false, 0
-	return s
+// watch is a watch under way.
+type watch[T kube.Object] struct {
+	stream     *kube.Stream[T]
+	cancel     context.CancelCauseFunc // of the stream's own context
+	opened     time.Time
+	lifetime   time.Duration // after which the server was asked to end the watch
+	progressed bool          // the watch has brought a change
+	bookmarks  int           // brought by the watch
 }
 
-func (r *Reflector[T]) idleTimeout(s state[T]) time.Duration {
+func (w *watch[T]) close() {
+	_ = w.stream.Close() // all that was wanted has been read
+	w.cancel(nil)
+}
+
+// newWatch returns a watch to be opened in its own context, which ends with ctx or by cancel.
+func newWatch[T kube.Object](ctx context.Context) (*watch[T], context.Context) {
+	w := &watch[T]{opened: time.Now(), lifetime: minWatch + rand.N(maxWatch-minWatch)}
+	ctx, w.cancel = context.WithCancelCause(ctx)
+	return w, ctx
+}
+
+// open opens a watch.
+func (r *Reflector[T]) open(ctx context.Context, w *watch[T], o kube.WatchOptions) (err error) {
+	o.Timeout, o.IdleTimeout, o.MaxObject = w.lifetime, w.lifetime+overdue, r.store.maxObject()
 	if d := r.store.o.WatchIdleTimeout; d > 0 {
-		return d
+		o.IdleTimeout = d
 	}
-	return s.lifetime + overdue
+	if w.stream, err = kube.Watch[T](ctx, r.store.o.Client, r.query, o); err != nil {
+		w.cancel(nil)
+		return err
+	}
+	w.stream.Known(r.store.lookup)
+	return nil
 }
 
 // resume opens a watch at the resume point.
@@ -61,21 +84,11 @@ func (r *Reflector[T]) resume(ctx context.Context, s state[T]) state[T] {
 	case err != nil && offline(err):
 		return r.failSilent(s, err, resuming) // a watch would fare no better
 	}
-	s = r.newWatch(s)
-	watchCtx, cancel := context.WithCancelCause(ctx)
-	stream, err := kube.Watch[T](watchCtx, r.store.o.Client, r.query, kube.WatchOptions{
-		ResourceVersion: s.rv,
-		Timeout:         s.lifetime,
-		IdleTimeout:     r.idleTimeout(s),
-		Skim:            r.store.skims,
-		MaxObject:       r.store.maxObject(),
-	})
-	if err != nil {
-		cancel(nil)
+	w, own := newWatch[T](ctx)
+	if err := r.open(own, w, kube.WatchOptions{ResourceVersion: s.rv, Skim: r.store.skims}); err != nil {
 		return r.resumeFailed(ctx, s, err)
 	}
-	stream.Known(r.store.lookup)
-	s.stream, s.cancel, s.phase, s.err = stream, cancel, streaming, nil
+	s.watch, s.phase, s.err = w, streaming, nil
 	return s
 }
 
@@ -120,7 +133,7 @@ func (r *Reflector[T]) refused(s state[T], err error) state[T] {
 
 // stream takes a frame off the watch.
 func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
-	ev, err := s.stream.Next()
+	ev, err := s.watch.stream.Next()
 	if ctx.Err() != nil {
 		return s
 	}
@@ -136,7 +149,7 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 	}
 	s.refusals = 0
 	s = r.recovered(s)
-	if s.phase == streaming && time.Since(s.opened) > s.lifetime+overdue {
+	if s.phase == streaming && time.Since(s.watch.opened) > s.watch.lifetime+overdue {
 		return r.streamEnded(s, errOverdue)
 	}
 	return s
@@ -146,8 +159,8 @@ func (r *Reflector[T]) stream(ctx context.Context, s state[T]) state[T] {
 // change, shows a working server: past failures are forgotten. Bookmarks do not count as a change, because a server
 // that sends a bookmark and hangs up would then be asked as fast as the answers come.
 func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
-	age := time.Since(s.opened)
-	if age >= healthy || s.progressed {
+	age := time.Since(s.watch.opened)
+	if age >= healthy || s.watch.progressed {
 		s.failures, s.missing = 0, 0
 	}
 	s = closeStream(s)
@@ -212,9 +225,9 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		if older(ev.ResourceVersion, s.rv) {
 			return r.outdated(ctx, s)
 		}
-		s.bookmarks++
-		if s.bookmarks == regularBookmarks {
-			s.stream.IdleAfter(bookmarkSilence)
+		s.watch.bookmarks++
+		if s.watch.bookmarks == regularBookmarks {
+			s.watch.stream.IdleAfter(bookmarkSilence)
 		}
 		return r.advance(s, ev.ResourceVersion, true)
 	default: // of a later API: the meaning is unknown, so the resume point stays before it
@@ -239,7 +252,7 @@ func (r *Reflector[T]) handle(ctx context.Context, s state[T], ev kube.Event[T])
 		r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 		return r.advance(s, ev.ResourceVersion, false)
 	}
-	s.rv, s.progressed = newest(s.rv, ev.ResourceVersion), true
+	s.rv, s.watch.progressed = newest(s.rv, ev.ResourceVersion), true
 	r.store.put(r.scope, ev.Object, ev.Part, ev.Type, s.rv)
 	return s
 }
@@ -253,7 +266,7 @@ func (r *Reflector[T]) handleDeletion(ctx context.Context, s state[T], ev kube.E
 	if old.known() && old.uid() != m.UID || late && !old.is(m) {
 		return r.outdated(ctx, s)
 	}
-	s.progressed = s.progressed || old.known()
+	s.watch.progressed = s.watch.progressed || old.known()
 	s.rv = newest(s.rv, ev.ResourceVersion)
 	r.store.remove(r.scope, m.Key(), ev.Part, s.rv, Change[T]{Type: Gone, Old: ev.Object})
 	return s
@@ -274,7 +287,7 @@ func (r *Reflector[T]) handleBad(ctx context.Context, s state[T], t kube.EventTy
 	old := r.store.look(bad.Key)
 	s.rv = newest(s.rv, bad.ResourceVersion)
 	if t == kube.Deleted && bad.Key.Name != "" {
-		s.progressed = s.progressed || old.known()
+		s.watch.progressed = s.watch.progressed || old.known()
 		r.store.remove(r.scope, bad.Key, kube.Part{}, s.rv,
 			Change[T]{Type: Gone, Old: old.object(bad.Key), Unknown: true})
 		return s

@@ -218,10 +218,10 @@ func TestAQuietServerIsWatchedWithoutGapsWhateverTheIdleTimeout(t *testing.T) {
 
 // Rules: WCH-21
 func TestWatchTimeoutsAreSpreadOverFiveToTenMinutes(t *testing.T) {
-	r := &Reflector[*pod]{}
 	seen := map[time.Duration]int{}
 	for range 1000 {
-		s := r.newWatch(state[*pod]{})
+		s, _ := newWatch[*pod](t.Context())
+		s.cancel(nil)
 		if s.lifetime < 5*time.Minute || s.lifetime >= 10*time.Minute {
 			t.Fatalf("timeout %v", s.lifetime)
 		}

@@ -112,7 +112,7 @@ func (r *reconciler) parentsOf(parents *cache.Store[*Object], child *Object) (ke
 		return nil
 	}
 	for _, term := range termsOf(child.Labels) {
-		found, _ := parents.HeldByIndex(selectorIndex, namespace, term) // before the first list: all run after it
+		found, _ := parents.ByIndex(selectorIndex, namespace, term) // before the first list: all run after it
 		for _, p := range found {
 			if selector, err := readSelector(p); err == nil && selector.Match(child.Labels) {
 				keys = append(keys, p.Key())

@@ -252,7 +252,7 @@ func Reads[O any, T kube.Object, P interface {
 		}
 		return get, controller.Watches(m, func(object P) (keys []kube.Key) {
 			of := object.ObjectMeta()
-			readers, _ := objects.HeldByIndex(index, of.Namespace, of.Name) // before the first list: all run after it
+			readers, _ := objects.ByIndex(index, of.Namespace, of.Name) // before the first list: all run after it
 			for _, cr := range readers {
 				keys = append(keys, cr.ObjectMeta().Key())
 			}

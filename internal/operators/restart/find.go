@@ -82,7 +82,7 @@ func (f *finder) in(index, namespace, value string) (found []*RestartTrigger) {
 	if f.triggers == nil {
 		return nil
 	}
-	found, err := f.triggers.HeldByIndex(index, namespace, value)
+	found, err := f.triggers.ByIndex(index, namespace, value)
 	if err != nil && namespace == "" {
 		for _, one := range f.triggers.Namespaces() {
 			found = append(found, f.in(index, one, value)...)

@@ -416,33 +416,26 @@ func (s *Store[T]) collect(namespace string) ([]T, error) {
 }
 
 // ByIndex returns the objects with a value in an index, in key order: of a namespace, or of the whole mirror where
-// namespace is "". The error is a NotServed or ErrNoIndex.
+// namespace is "". The error is a NotServed or ErrNoIndex. Beside an error for lack of memory come the objects held.
 func (s *Store[T]) ByIndex(name, namespace, value string) ([]T, error) {
-	return s.byIndex(name, namespace, value, true)
-}
-
-// HeldByIndex is ByIndex without the objects not held, and without an error about them.
-func (s *Store[T]) HeldByIndex(name, namespace, value string) ([]T, error) {
-	return s.byIndex(name, namespace, value, false)
-}
-
-// byIndex is ByIndex; all says that an object not held makes an error.
-func (s *Store[T]) byIndex(name, namespace, value string, all bool) ([]T, error) {
-	out, err := s.lookUp(name, namespace, value, all)
+	out, err := s.lookUp(name, namespace, value)
 	if err != nil {
 		what := fmt.Sprintf("by %s %q", name, value)
 		if namespace != "" {
 			what += " in " + namespace
 		}
-		return nil, s.readError("list", what, err)
+		err = s.readError("list", what, err)
 	}
-	return out, nil
+	return out, err
 }
 
-func (s *Store[T]) lookUp(name, namespace, value string, all bool) ([]T, error) {
+func (s *Store[T]) lookUp(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(name, namespace, value, all)
+	set, err := s.indexedLocked(name, namespace, value)
+	if err == nil {
+		err = s.withheldLocked(name, namespace, value)
+	}
 	if len(set) == 0 {
 		return nil, err
 	}
@@ -453,20 +446,17 @@ func (s *Store[T]) lookUp(name, namespace, value string, all bool) ([]T, error) 
 		}
 		out[i] = e.obj
 	}
-	return out, nil
+	return out, err
 }
 
 // indexedLocked returns the part of an index for ByIndex, good while s.mu is held.
-func (s *Store[T]) indexedLocked(name, namespace, value string, all bool) ([]*entry[T], error) {
+func (s *Store[T]) indexedLocked(name, namespace, value string) ([]*entry[T], error) {
 	if err := s.readableLocked(namespace); err != nil {
 		return nil, err
 	}
 	ix := s.indexLocked(name)
 	if ix == nil {
 		return nil, ErrNoIndex
-	}
-	if e := s.withheldLocked(name, namespace, value); all && e != nil {
-		return nil, e
 	}
 	set := ix.sets[value]
 	if namespace != "" {
@@ -504,7 +494,10 @@ func (s *Store[T]) ByOwner(namespace, uid string) ([]T, error) {
 func (s *Store[T]) CountByOwner(namespace, uid string) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(ownerIndex, namespace, uid, true)
+	set, err := s.indexedLocked(ownerIndex, namespace, uid)
+	if err == nil {
+		err = s.withheldLocked(ownerIndex, namespace, uid)
+	}
 	if err != nil {
 		return 0, s.readError("count", fmt.Sprintf("by %s %q", ownerIndex, uid), err)
 	}
@@ -585,7 +578,7 @@ func (s *Store[T]) Head(k kube.Key) (T, bool) {
 func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(name, namespace, value, false)
+	set, err := s.indexedLocked(name, namespace, value)
 	if err == nil && (namespace != "" || s.o.Resource.ClusterScoped) {
 		err = s.withoutKeysLocked(namespace)
 	}
@@ -636,7 +629,7 @@ func (s *Store[T]) headsLocked(namespace string) (out []T) {
 func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(ownerIndex, namespace, uid, false)
+	set, err := s.indexedLocked(ownerIndex, namespace, uid)
 	if err != nil {
 		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", ownerIndex, uid, namespace), err)
 	}

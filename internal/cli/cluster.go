@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"sync"
 
 	"github.com/go-logr/logr"
 
@@ -28,7 +27,10 @@ type Cluster struct {
 	Requests   *manager.Requests // those of the client, for metrics
 	namespaces []string          // empty: all
 	selector   string            // of namespaces; "": none
-	lease      string            // name of the Lease that other skiffs of this kind hold; "": none is looked for
+	lease      string            // name of the Lease that skiffs of this kind hold; "": none is looked for
+	// Renewals holds the Lease for controllers without an election, so that other skiffs find the process; nil: no
+	// Lease is held.
+	Renewals *kube.Client
 }
 
 // reach makes the clients of a process that runs controllers: check is as for electionFlags.elector. done closes them.
@@ -81,15 +83,9 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election",
 			Log: o.Log})
 	}
-	looking, stop := context.WithCancel(ctx)
-	var look sync.WaitGroup
-	if on.lease != "" && on.elector == nil {
-		// With an election, others that wait for the Lease are no rivals, and the granted rights are for one Lease.
-		look.Go(func() { warnOfRival(looking, on.Client, on.lease, o.Log) })
-	}
+	end := on.meetRivals(ctx, o.Log)
 	err := manager.New(f.options(o)).Run(ctx)
-	stop()
-	look.Wait()
+	end()
 	if err == nil {
 		o.Log.Info("stopped")
 	}

@@ -154,7 +154,6 @@ func (f *hooksRunFlags) run(ctx context.Context, server kubeconfig.Flags, contro
 		return err
 	}
 	defer done()
-	on.lease = hooksLease
 	return f.runOn(ctx, on, controllers, log)
 }
 
@@ -165,7 +164,7 @@ func (f *hooksRunFlags) runOn(ctx context.Context, on Cluster, controllers []*sp
 		names[i] = c.Name
 	}
 	on.start(log, "controllers", strings.Join(names, ","))
-	on.namespaces = sorted(f.namespaces)
+	on.namespaces, on.lease = sorted(f.namespaces), hooksLease
 	setup := on.setup(&f.servingFlags, log)
 	setup.Workers, setup.Mirrors, setup.Advice = f.workers, cache.NewMirrors(), f.advice()
 	f.memory.bound(&setup)

@@ -24,6 +24,7 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 		"in all namespaces":   {held: map[string]string{"kube-public/skiff": "skiff-1_a"}, want: "skiff-1_a"},
 		"one that has ended":  {held: map[string]string{"default/skiff": "skiff-1_a"}, dead: true},
 		"one that gave it up": {held: map[string]string{"default/skiff": ""}},
+		"its own":             {held: map[string]string{"default/skiff": "self"}},
 		"another program's":   {held: map[string]string{"default/argo": "argo-1_a"}},
 		"no right to list":    {held: map[string]string{"default/skiff": "skiff-1_a"}, refuse: true},
 	} {
@@ -56,7 +57,7 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 				started := time.Now()
 				go func() {
 					defer close(ended)
-					warnOfRival(t.Context(), client, programLease, log)
+					warnOfRival(t.Context(), client, programLease, "self", log)
 				}()
 				time.Sleep(time.Second)
 				for key, holder := range test.held {

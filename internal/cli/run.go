@@ -168,7 +168,7 @@ that is free, unless --health-probe-bind-address is given.`,
 				return err
 			}
 			defer done()
-			on.namespaces, on.selector, on.lease = namespaces, selector, programLease
+			on.namespaces, on.selector = namespaces, selector
 			return RunControllers(cmd.Context(), on, flags, log)
 		},
 	}
@@ -204,6 +204,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	if len(on.namespaces) > 0 {
 		on.namespaces = slices.Compact(slices.Sorted(slices.Values(on.namespaces)))
 	}
+	on.lease = programLease
 	on.start(log, "controllers", strings.Join(f.Names, ","), "namespaces", on.scope())
 	s := on.setup(&f.servingFlags, log)
 	s.Workers, s.TemplatePolicy = f.workers, podpolicy.Policy(f.templatePolicy)

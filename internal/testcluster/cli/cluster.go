@@ -70,6 +70,7 @@ type devCluster struct {
 	ready    []byte // the content of o.readyFile, nil before it is written
 
 	cluster *simulate.Cluster // set by run
+	own     *kube.Client      // of the simulation, set by run: not for the faults of users
 
 	requests manager.Requests // of the controllers, for metrics
 }
@@ -249,6 +250,11 @@ func (d *devCluster) connect(name string) (*kube.Client, error) {
 	return kube.New(to)
 }
 
+// forControllers is the cluster as skiff's controllers in this process have it.
+func (d *devCluster) forControllers(client *kube.Client) cli.Cluster {
+	return cli.Cluster{Client: client, Context: contextName, Requests: &d.requests, Renewals: d.own}
+}
+
 // run simulates the cluster while work runs, which gets a client with a user agent (see connect). The context of work
 // is cancelled when ctx is done or the simulation fails. When work has returned, run stops everything and removes the
 // files: controllers that finish their last reconciles still need a cluster.
@@ -257,7 +263,7 @@ func (d *devCluster) run(ctx context.Context, agent string,
 	own, err := d.connect(apiserver.Simulation)
 	client, err2 := d.connect(agent)
 	if err = errors.Join(err, err2); err == nil {
-		d.cluster = simulate.New(own, d.o.simulate)
+		d.cluster, d.own = simulate.New(own, d.o.simulate), own
 		saved := d.save()
 		err = cli.During(ctx, d.cluster.Run, func(ctx context.Context) error { return work(ctx, client) })
 		client.Close()

@@ -150,8 +150,7 @@ func (t *tour) withControllers(ctx context.Context, work func(context.Context) e
 			flags.OnPage(func(url string) { t.page = url }) // before any controller has started
 		}
 		flags.Add(new(cobra.Command)) // the defaults of skiff run, the floors of a RestartTrigger among them
-		on := cli.Cluster{Client: client, Context: contextName, Requests: &t.cluster.requests}
-		return cli.RunControllers(ctx, on, flags, t.log.logger())
+		return cli.RunControllers(ctx, t.cluster.forControllers(client), flags, t.log.logger())
 	}, func(ctx context.Context) error {
 		patience := time.After(demoPatience)
 		for t.log.starts() < want {

@@ -79,7 +79,10 @@ expire after an hour, as always.
 
 With a COMMAND it runs the command once everything is ready, with KUBECONFIG set (and USE_EXISTING_CLUSTER=true, for
 envtest), stops when the command exits, and exits with its code. Without one, 'skiff status' shows how the controllers
-are doing: the probes are served on 127.0.0.1:8081, or on the next port that is free.`,
+are doing: the probes are served on 127.0.0.1:8081, or on the next port that is free.
+
+The controllers hold the Lease skiff in the namespace default: a 'skiff run' on this cluster warns of them, and with
+--leader-elect it stands by. Use --controllers none to run your own.`,
 		Example: `  skiff-dev
   skiff-dev start lab                                       # in the background, until skiff-dev stop lab
   skiff-dev demo                                            # a tour of what the controllers do
@@ -323,8 +326,7 @@ func (f *devFlags) work(ctx context.Context, cmd *cobra.Command, d *devCluster, 
 			<-ctx.Done()
 			return nil
 		}
-		on := cli.Cluster{Client: client, Context: contextName, Requests: &d.requests}
-		return cli.RunControllers(ctx, on, f.controllers, log)
+		return cli.RunControllers(ctx, d.forControllers(client), f.controllers, log)
 	}
 	if len(f.command) == 0 {
 		intro := func(page string) { printDevIntro(cmd.OutOrStdout(), d, f, page) }

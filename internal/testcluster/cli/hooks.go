@@ -105,7 +105,7 @@ func (f *hooksFlags) run(cmd *cobra.Command) (err error) {
 		}
 		follow := func(ctx context.Context) error { f.follow(ctx, client, log); return nil }
 		return cli.During(ctx, follow, func(ctx context.Context) error {
-			return f.hooks.Run(ctx, cli.Cluster{Client: client, Context: contextName, Requests: &d.requests}, log)
+			return f.hooks.Run(ctx, d.forControllers(client), log)
 		})
 	})
 }

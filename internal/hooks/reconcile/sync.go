@@ -70,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 		return controller.After(conflictWait), nil
 	}
 	if errors.Is(err, errUnlisted) {
-		return controller.Done, nil
+		return controller.Unlisted, nil
 	}
 	if later := new(call.Later); errors.As(err, &later) {
 		return controller.After(later.After).Because(cmp.Or(later.Why, "the hook asked for a later call")), nil

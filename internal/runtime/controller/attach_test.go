@@ -72,6 +72,43 @@ func TestAFuncAttachesAMirrorAndDetachesIt(t *testing.T) {
 	})
 }
 
+// The writes of a plan are not stored: a second run without need would find them gone, and report a conflict.
+func TestAPlanRunsAKeyAgainOnlyForAMirrorThatCouldNotBeRead(t *testing.T) {
+	for name, want := range map[string]int{"listed within the run": 1, "not listed yet": 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				attached := cache.New[*configMap](cache.Options{Resource: secrets, Client: w.skiff})
+				var c *Controller
+				runs, once := 0, sync.Once{}
+				c = New("test", func(context.Context, kube.Key) (Outcome, error) {
+					runs++
+					once.Do(func() {
+						c.Attach(Watches(attached, func(*configMap) []kube.Key { return nil }),
+							func() []kube.Key { return nil })
+					})
+					if want == 1 {
+						time.Sleep(time.Second)
+					}
+					if _, err := attached.List(""); cache.Unserved(err, cache.NotSynced) != nil {
+						return Unlisted, nil
+					}
+					return Done, nil
+				}, Options{}, For(w.store("")))
+				stop := c.Follow(t.Context())
+				defer stop()
+				if err := c.Settle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				outcome, err := c.Once(t.Context(), key("a"))
+				if outcome != Done || err != nil || runs != want {
+					t.Errorf("%d runs, outcome %+v, %v", runs, outcome, err)
+				}
+			})
+		})
+	}
+}
+
 func TestAnAttachedMirrorThatIsForbiddenStopsNoPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

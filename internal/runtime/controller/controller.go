@@ -61,6 +61,8 @@ type Outcome struct {
 	after time.Duration
 	cause string
 	gone  bool
+
+	unlisted bool
 }
 
 // Done waits for the next change. It is the zero value.
@@ -68,6 +70,10 @@ var Done Outcome
 
 // Gone is Done for a key without an object that the controller works on: all Memories forget the key.
 var Gone = Outcome{gone: true}
+
+// Unlisted is Done for a run that could not read a mirror attached in that run: the mirror has the key run again once
+// there is a list.
+var Unlisted = Outcome{unlisted: true}
 
 // After asks for another run after d, or at the next change if earlier. With d <= 0 the run follows at once, so that a
 // time already past is never taken for Done.
@@ -465,7 +471,7 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 			m.Forget(k)
 		}
 		return "done"
-	case err == nil && outcome == Done:
+	case err == nil && (outcome == Done || outcome.unlisted):
 		c.stats.done.Add(1)
 		c.succeeded(k)
 		return "done"
@@ -991,13 +997,14 @@ func (c *Controller) unsettled() error {
 	return nil
 }
 
-// Once calls the Func for a key. After a call in which the Func has attached more mirrors, Once calls again when the
-// new mirrors are listed.
+// Once calls the Func for a key. After a call that attached more mirrors and could not read one (Unlisted), Once calls
+// again when the new mirrors are listed.
 func (c *Controller) Once(ctx context.Context, k kube.Key) (outcome Outcome, err error) {
 	for {
 		before := len(c.everyMirror())
 		item := queue.Item{Key: k, Causes: []string{planCause}}
-		if outcome, err = c.call(ctx, c.log, item, c.f); err != nil || len(c.everyMirror()) <= before {
+		if outcome, err = c.call(ctx, c.log, item, c.f); err != nil || !outcome.unlisted ||
+			len(c.everyMirror()) <= before {
 			return outcome, err
 		}
 		if err := c.Settle(ctx); err != nil {

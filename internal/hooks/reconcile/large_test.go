@@ -228,7 +228,7 @@ func TestInANamespaceOverItsBudgetAChangeOfAParentIsAppliedOnceToTheChildrenTher
 	})
 }
 
-// A hook cleans up by the spec of its parent, and by what it sees of the children.
+// A hook cleans up by the spec of the parent and by the children.
 //
 // Rules: HK-34, HK-52
 func TestAParentOfANamespaceOverItsBudgetIsFinalizedWhole(t *testing.T) {

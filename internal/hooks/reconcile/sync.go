@@ -29,8 +29,8 @@ const (
 // call: a status that counts them would be written twice. Events take milliseconds.
 const statusWait = 100 * time.Millisecond
 
-// conflictWait is the wait for the event of a parent or a child that has changed since it was read. It takes
-// milliseconds; this is for the case that it does not come.
+// conflictWait is the wait for the event of a parent or a child that has changed since the last read. The
+// event takes milliseconds; the wait is for an event that does not come.
 const conflictWait = time.Second
 
 // Reconcile has a hook say what should exist for a parent, and makes it so.
@@ -260,8 +260,8 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 
 // squeeze returns an error for a parent that is to be left alone because its namespace takes too much memory. A change
 // of the parent may make that less, and is applied once to the children that there are, which are read for it: version
-// is what has been applied then, "" in a namespace that is within its budget. The deletion of the parent makes it less
-// in any case.
+// is what has been applied then, "" in a namespace that is within its budget. A parent that is being deleted
+// is always worked on: the deletion makes room.
 func (r *reconciler) squeeze(parent *Object) (version string, err error) {
 	var shed *cache.NotServed
 	for i := range r.kinds {

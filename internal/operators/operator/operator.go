@@ -278,8 +278,8 @@ func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findin
 	f.stale, f.removed = true, true
 }
 
-// held writes that a custom resource is being deleted, and which finalizers of others hold it. Children are counted
-// as long as these are known, and not written any more.
+// held writes that a custom resource is being deleted, with the foreign finalizers. Children are still counted where
+// known, and no longer written.
 func (r *reconciler[T, Status, P]) held(ctx context.Context, cr T) (controller.Outcome, error) {
 	set, after := conditions.HeldBy(cr.meta().Annotations, cr.meta().Finalizers), *cr.status()
 	if seen, err := r.children.Owned(ctx, r.ownerOf(cr)); err == nil {
@@ -302,8 +302,8 @@ func HeldOutcome(_ bool, err error) (controller.Outcome, error) {
 	return controller.Done, err
 }
 
-// since is the time of what a status says anew. Where an object is being deleted it is the time of the deletion: one
-// whose status is too large to be held here would else get another time with each write, and never come to rest.
+// since is the transition time of conditions that change. An object that is being deleted gets the time of the
+// deletion: a status not held in memory would otherwise differ with each write, and never come to rest.
 func since[T object[Status], Status any](cr T) time.Time {
 	if cr.meta().Deleting() {
 		return cr.meta().DeletionTimestamp

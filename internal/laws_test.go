@@ -212,7 +212,7 @@ var prose = map[string]wording{
 	"internal/cli/clitest":                       {10.1, 0},
 	"internal/hooks/call":                        {9.6, 7},
 	"internal/hooks/offline":                     {8.0, 2},
-	"internal/hooks/reconcile":                   {9.0, 4},
+	"internal/hooks/reconcile":                   {8.7, 4},
 	"internal/hooks/scaffold":                    {6.6, 0},
 	"internal/hooks/spec":                        {7.7, 4},
 	"internal/hooks/wire":                        {8.1, 0},

@@ -111,7 +111,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
 	r := &reconciler{Options: o, events: recorder, related: newRelated(s),
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
-	objects := controller.CustomResources[*Object](s, o.Parent.Resource)
+	objects := controller.Mirror[*Object](s, o.Parent.Resource, "")
 	r.objects = objects
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.ForBut(objects, func(was, is *Object) bool {

@@ -35,7 +35,7 @@ const conflictWait = time.Second
 
 // Reconcile has a hook say what should exist for a parent, and makes it so.
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
-	parent, ok, err := r.parents.Get(key)
+	parent, ok, err := r.parents.Get(ctx, key)
 	if err != nil {
 		r.tellTooLarge(key, err)
 		return controller.Done, err
@@ -151,12 +151,6 @@ func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (
 	}
 	defer room.Leave()
 	ctx = room.WithRoom(ctx)
-	if parent, err = r.whole(ctx, parent); err != nil || parent == nil {
-		return 0, err
-	}
-	if r.paused(ctx, parent) {
-		return r.Resync, nil
-	}
 	wait, err := r.sync(ctx, parent, selected)
 	r.statuses.change(parent, func(w *written) {
 		if w.memory = room.Taken(); err == nil {
@@ -166,29 +160,8 @@ func (r *reconciler) roomy(ctx context.Context, parent *Object, selected bool) (
 	return wait, err
 }
 
-// largestObject is the most that a server stores of an object: etcd takes requests of 1.5 MiB.
-const largestObject = 1536 << 10
-
-// whole returns a parent as its hook gets it; nil: the parent is gone. The mirror may hold nothing but the finalizers
-// of a parent that is being deleted, and a hook cleans up by the spec: the server is asked.
-func (r *reconciler) whole(ctx context.Context, parent *Object) (*Object, error) {
-	if !parent.Deleting() || !r.objects.Bare(parent.Key()) {
-		return parent, nil
-	}
-	room := call.RoomOf(ctx)
-	if err := room.Take(largestObject); err != nil {
-		return nil, err
-	}
-	read, ok, err := r.parents.Read(ctx, parent)
-	if err != nil || !ok {
-		return nil, err
-	}
-	room.Give(largestObject)
-	return read, room.Take(copies * int64(len(read.Body)+len(read.Status)+len(read.Rest)))
-}
-
-// sync calls the hook for a parent and does what it answers. It returns when to do so again without a change; 0:
-// never.
+// sync calls the hook for a parent and carries the answer out. The result is when the next call is due without a
+// change; 0: never.
 func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (time.Duration, error) {
 	hook := wire.Sync
 	if r.Spec.Finalize != nil && holds(parent, r.finalizer()) && (parent.Deleting() || !selected) {
@@ -258,9 +231,9 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
 }
 
-// squeeze returns an error for a parent that is to be left alone because its namespace takes too much memory. A change
-// of the parent may make that less, and is applied once to the children that there are, which are read for it: version
-// is what has been applied then, "" in a namespace that is within its budget. A parent that is being deleted
+// squeeze returns an error for a parent that is left alone because the namespace takes too much memory. A change of
+// the parent may make the children smaller, and is applied once to those that exist, which are read: version is the
+// version applied then, "" in a namespace within its budget. A parent that is being deleted
 // is always worked on: the deletion makes room.
 func (r *reconciler) squeeze(parent *Object) (version string, err error) {
 	var shed *cache.NotServed
@@ -288,8 +261,8 @@ func sizeOf(groups []wire.Group) (n int) {
 	return n
 }
 
-// managesChildren says whether the children of a parent are written and deleted. Those of one that is being deleted
-// are the garbage collector's unless a finalize hook says what becomes of them.
+// managesChildren says whether the children of a parent are written and deleted. Those of a parent being deleted are
+// the garbage collector's, unless a finalize hook decides.
 func (r *reconciler) managesChildren(parent *Object, hook wire.Hook, finalized bool) bool {
 	if !parent.Deleting() {
 		return true

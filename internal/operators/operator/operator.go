@@ -57,7 +57,7 @@ func New[T object[Status], Status any, P status[Status]](s controller.Setup, rec
 // newReconciler returns a reconciler and what it has to be run for.
 func newReconciler[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) (*reconciler[T, Status, P], []controller.Source) {
-	objects := controller.CustomResources[T](s, d.Resource)
+	objects := controller.Mirror[T](s, d.Resource, "")
 	sources := make([]controller.Source, 1, 1+len(d.Children)+len(d.Inputs))
 	var kinds []apply.Kind
 	for _, child := range d.Children {
@@ -114,7 +114,7 @@ type reconciler[T object[Status], Status any, P status[Status]] struct {
 
 // Reconcile makes the children of a custom resource what it declares, and its status what was seen.
 func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
-	cr, ok, err := r.objects.Get(key)
+	cr, ok, err := r.objects.Get(ctx, key)
 	if err != nil {
 		return controller.Done, err
 	}

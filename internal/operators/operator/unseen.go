@@ -32,7 +32,7 @@ func (s *Statuses[T, Status, P]) Source() controller.Source {
 
 // unseen says that the state of an object is not known, and why.
 func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why string) error {
-	cr, ok, err := s.Get(key)
+	cr, ok, err := s.Get(ctx, key)
 	if err != nil || !ok || cr.meta().Deleting() {
 		return err
 	}
@@ -42,7 +42,7 @@ func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why s
 // shed says that an object is not worked on, because it or what it depends on takes too much memory.
 func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
 	set := conditions.TooLarge(reason, message)
-	cr, ok, err := s.Get(key)
+	cr, ok, err := s.Get(ctx, key)
 	switch {
 	case err != nil:
 		s.drop(key)

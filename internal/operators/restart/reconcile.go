@@ -27,7 +27,7 @@ const Manager = "skiff-restart"
 // recorder.
 func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controller.Controller {
 	s.Client = s.Client.Limit(Rights)
-	ts := controller.CustomResources[*RestartTrigger](s, resource)
+	ts := controller.Mirror[*RestartTrigger](s, resource, "")
 	ps := controller.Mirror[*pod](s, pods, "")
 	r := &reconciler{
 		client:   s.Client,
@@ -62,7 +62,7 @@ type reconciler struct {
 
 // triggers are where triggers and their status are kept, as by apply.Statuses.
 type triggers interface {
-	Get(k kube.Key) (*RestartTrigger, bool, error)
+	Get(ctx context.Context, k kube.Key) (*RestartTrigger, bool, error)
 	Write(ctx context.Context, t *RestartTrigger, from, status any) (changed bool, err error)
 }
 
@@ -78,7 +78,7 @@ type run struct {
 
 // Reconcile brings a trigger's state up to date with the source pods, and restarts a target where a restart is due.
 func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
-	t, ok, err := r.triggers.Get(key)
+	t, ok, err := r.triggers.Get(ctx, key)
 	if err != nil {
 		return controller.Done, err
 	}
@@ -237,7 +237,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 		if changed {
 			r.recordNews(ctx, d, before.Conditions, status.Conditions)
 		}
-		t, ok, err := r.triggers.Get(r.t.Key())
+		t, ok, err := r.triggers.Get(ctx, r.t.Key())
 		if err != nil {
 			return err
 		}

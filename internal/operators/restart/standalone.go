@@ -69,7 +69,9 @@ type standalone struct {
 }
 
 // Get returns the trigger.
-func (s *standalone) Get(kube.Key) (*RestartTrigger, bool, error) { return s.trigger, true, nil }
+func (s *standalone) Get(context.Context, kube.Key) (*RestartTrigger, bool, error) {
+	return s.trigger, true, nil
+}
 
 // Write makes status the trigger's, and stores the state where there is none yet, or where no restart has stored the
 // state already.

@@ -32,13 +32,18 @@ func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank fu
 }
 
 // Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it,
-// else what the cache has; false if there is none.
-func (s *Statuses[T]) Get(k kube.Key) (T, bool, error) {
+// else what the cache has; false if there is none. An object being deleted that the cache does not hold for lack of
+// memory is read from the server: the deletion is what makes room.
+func (s *Statuses[T]) Get(ctx context.Context, k kube.Key) (T, bool, error) {
 	answer, gone := s.answers.Get(k), s.gone.Get(k)
 	remembered := answer.object != nil
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*child).known
 	var none T
 	cached, ok, err := s.mirror.Get(k)
+	if unheld := cache.Unheld(err); unheld != nil && unheld.Deleting {
+		s.Forget(k)
+		return s.read(ctx, k)
+	}
 	if err != nil {
 		return none, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
 	}
@@ -134,18 +139,18 @@ func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, status func(gen
 // there says whether the server has an object. Of a status that it has no subresource for, it says that the object is
 // not found (seen on v1.36).
 func (s *Statuses[T]) there(ctx context.Context, object T) bool {
-	_, ok, err := s.Read(ctx, object)
-	return ok && err == nil
+	live, ok, err := s.read(ctx, object.ObjectMeta().Key())
+	return ok && err == nil && live.ObjectMeta().UID == object.ObjectMeta().UID
 }
 
-// Read returns an object as the server has it; false: it is gone, or another one has its name.
-func (s *Statuses[T]) Read(ctx context.Context, object T) (T, bool, error) {
-	live, m := s.blank(), object.ObjectMeta()
-	err := s.client.Get(ctx, s.resource, m.Key(), live)
+// read returns an object as the server has it; false: there is none.
+func (s *Statuses[T]) read(ctx context.Context, k kube.Key) (T, bool, error) {
+	live := s.blank()
+	err := s.client.Get(ctx, s.resource, k, live)
 	if kube.IsNotFound(err) {
 		return live, false, nil
 	}
-	return live, err == nil && live.ObjectMeta().UID == m.UID, err
+	return live, err == nil, err
 }
 
 // statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are

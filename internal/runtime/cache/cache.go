@@ -50,9 +50,6 @@ type Options struct {
 	MaxBytes int64
 	// MaxObjectBytes is how much memory an object may take, about. A larger object is shed alone. 0: any.
 	MaxObjectBytes int64
-	// Owners says that controllers work for the objects: of an object being deleted, the part needed by finalizers is
-	// held also where there is no room for the rest.
-	Owners bool
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: a
 	// missing grant may concern several mirrors.
 	QuietParking bool

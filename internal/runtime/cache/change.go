@@ -18,7 +18,7 @@ const (
 	Updated
 	Gone // gone from the mirror: deleted, or no longer selected
 	// Shed: the object exists, and is not in the mirror for lack of room (see NotServed). Each change of an object
-	// too large on its own comes as Shed.
+	// too large on its own, or being deleted, comes as Shed.
 	Shed
 )
 
@@ -60,13 +60,11 @@ func changesOf[T kube.Object](k kube.Key, was, now form[T], initial bool) (out [
 		was = form[T]{}
 	}
 	switch {
-	case !now.held && was.known() && !was.held && now.key.head != nil && !was.is(now.meta(k)):
-		return append(out, Change[T]{Type: Shed, Old: now.object(k)})
-	case !now.known(), !now.held && was.known() && !was.held:
+	case !now.known(), now.shed && was.shed && (now.key.head == nil && !now.key.deleting || was.is(now.meta(k))):
 		return out
-	case !now.held && was.held:
+	case now.shed && was.held && !now.key.deleting:
 		return append(out, Change[T]{Type: Shed, Old: was.obj})
-	case !now.held:
+	case now.shed:
 		return append(out, Change[T]{Type: Shed, Old: now.object(k)})
 	case was.held:
 		return append(out, Change[T]{Type: Updated, Old: was.obj, New: now.obj})

@@ -9,16 +9,13 @@ import (
 // form is how an object is known and held. The zero value stands for an unknown object.
 type form[T kube.Object] struct {
 	obj   T       // the object held, or come and not held; nil where only the key is known
-	held  bool    // whole; with shed, without the part only the spec needs
+	held  bool    // whole
 	bytes int64   // size of obj, if held
-	shed  bool    // known by key
+	shed  bool    // known by key alone
 	key   shedKey // if shed
 }
 
 func (f *form[T]) known() bool { return f.held || f.shed }
-
-// bare says that an object is held without the large parts.
-func (f *form[T]) bare() bool { return f.held && f.shed }
 
 func (f *form[T]) uid() string {
 	if f.held {
@@ -51,9 +48,6 @@ func (f *form[T]) object(k kube.Key) T {
 	return f.obj
 }
 
-// maxBareText bounds the finalizers of an object being deleted and held bare.
-const maxBareText = 2 << 10
-
 // largeOf returns the known part of an object too large to be read: the metadata.
 func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bool) {
 	if bad == nil || bad.Head == nil || bad.Key.Name == "" || !errors.Is(bad, kube.ErrTooLarge) {
@@ -62,24 +56,6 @@ func largeOf[T kube.Object](bad *kube.DecodeError) (obj T, part kube.Part, ok bo
 	obj = stub[T](bad.Key, shedKey{})
 	kube.SetHead(obj, *bad.Head)
 	return obj, kube.Part{Size: int(bad.Size), Large: true, Whole: bad.Whole}, true
-}
-
-// bareOf returns the part of an object needed for the deletion: identity and finalizers. false: no deletion, no
-// finalizers, or too many.
-func bareOf[T kube.Object](obj T) (bare T, ok bool) {
-	m := obj.ObjectMeta()
-	text := 0
-	for _, f := range m.Finalizers {
-		text += len(f)
-	}
-	if !m.Deleting() || text == 0 || text > maxBareText {
-		return bare, false
-	}
-	bare = stub[T](m.Key(), shedKey{uid: m.UID, rv: m.ResourceVersion})
-	b := bare.ObjectMeta()
-	b.Generation, b.CreationTimestamp, b.DeletionTimestamp = m.Generation, m.CreationTimestamp, m.DeletionTimestamp
-	b.Finalizers = m.Finalizers
-	return bare, true
 }
 
 // content is the forms of many objects: a list that is to become the content of a mirror.
@@ -115,10 +91,7 @@ func (c *content[T]) put(f form[T]) (more int64) {
 			of = &keys{}
 			c.keys[m.Namespace] = of
 		}
-		_, stored := of.put(m.Name, f.key, true)
-		f.held = f.held && stored
-	}
-	if !f.held {
+		of.put(m.Name, f.key, true)
 		return 0
 	}
 	c.objects.share(m)

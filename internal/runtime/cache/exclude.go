@@ -363,7 +363,7 @@ func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	}
 	e := &NotServed{Problem: sh.why, Resource: s.o.Resource, Key: k}
 	key, known := sh.keys.byName[k.Name]
-	e.Size = key.size
+	e.Size, e.Deleting = key.size, key.deleting
 	switch {
 	case known && key.large:
 		e.Problem = s.tooLarge(k, key)
@@ -422,11 +422,8 @@ func (s *Store[T]) ownsShedLocked(namespace, uid string) *NotServed {
 }
 
 // putKeyLocked notes an object not held whole.
-func (s *Store[T]) putKeyLocked(k kube.Key, f *form[T], added bool) {
-	sh := s.shedOfLocked(k.Namespace)
-	more, stored := sh.keys.put(k.Name, f.key, added)
-	f.held = f.held && stored
-	s.account.add(k.Namespace, 0, more)
+func (s *Store[T]) putKeyLocked(k kube.Key, key shedKey, added bool) {
+	s.account.add(k.Namespace, 0, s.shedOfLocked(k.Namespace).keys.put(k.Name, key, added))
 }
 
 // shedNamespace drops the objects of a namespace, but for their keys, and notifies the handlers. Any goroutine
@@ -487,16 +484,10 @@ func (s *Store[T]) shedLocked(namespace string, v victim) (changes []Change[T], 
 	}
 	for e := range s.objects.entries(namespace) {
 		k := e.key()
-		was := s.formLocked(k)
-		if was.bare() {
-			continue
-		}
-		now := s.formOf(e.obj, kube.Part{}, true)
-		s.putKeyLocked(k, &now, true)
+		was, now := s.formLocked(k), s.formOf(e.obj, kube.Part{}, true)
+		s.putKeyLocked(k, now.key, true)
 		s.holdLocked(k, was, now)
-		if !now.held {
-			changes = append(changes, Change[T]{Type: Shed, Old: was.obj})
-		}
+		changes = append(changes, Change[T]{Type: Shed, Old: was.obj})
 	}
 	s.wakeReadmit()
 	return changes, new(sh.why)
@@ -552,12 +543,9 @@ func (s *Store[T]) whyShed(namespace string, v victim) health.Problem {
 	if most > 0 {
 		what += fmt.Sprintf("; the largest is %s with %s", kube.Printable(name, maxName), kib(most))
 	}
-	until := "skiff applies a change of their owners to those that exist, and does nothing else"
-	if s.o.Owners {
-		until = "skiff leaves them as they are"
-	}
 	return health.Problem{Reason: OverBudget, Severity: health.Stalled, Public: what,
-		Next: "delete some or make them smaller" + or(s.o.Advice.MirrorBytes) + "; until then " + until}
+		Next: "delete some or make them smaller" + or(s.o.Advice.MirrorBytes) +
+			"; until then skiff changes one only where its owner changes"}
 }
 
 // OverBudget returns why a namespace is shed; nil: the namespace is not.
@@ -580,7 +568,7 @@ func (s *Store[T]) Sheds() []ShedNamespace {
 			continue
 		}
 		one := ShedNamespace{Namespace: namespace, Whole: sh.whole, Objects: sh.keys.len(),
-			Bytes:   sh.keys.size + sh.keys.beyond,
+			Bytes:   sh.keys.size,
 			Problem: s.unheldLocked(kube.Key{Namespace: namespace}).Problem}
 		for name, key := range sh.keys.byName {
 			if key.size > one.Most || key.size == one.Most && name < one.Largest {
@@ -604,7 +592,7 @@ func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
 		return ShedObject{}, false
 	}
 	key, known := sh.keys.byName[k.Name]
-	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known && !key.bare
+	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known
 }
 
 // Reported notes an object whose status says: not worked on. The note ends when the object is held again.

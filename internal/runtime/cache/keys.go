@@ -18,8 +18,7 @@ const maxKeys = 5_000
 type keys struct {
 	byName map[string]shedKey
 	more   int   // objects beyond maxKeys
-	size   int64 // memory the objects would take, about, without those of beyond
-	beyond int64 // memory of those marked beyond
+	size   int64 // memory the objects would take, about
 }
 
 // shedKey is all that is known of an object not held.
@@ -29,12 +28,9 @@ type shedKey struct {
 	owner      keyOwner // the controller
 	size       int64    // memory the object would take, about
 	large      bool     // larger than one object may be
-	beyond     bool     // large, or seems so: the object would not be held
-	bare       bool     // the part needed for the deletion is held
 	deleting   bool     // being deleted
 	reported   bool     // the object's status says: not worked on
-	// head is the object's metadata; nil: the metadata is too long, or the object is not too large, or the mirror is
-	// of owners.
+	// head is the object's metadata; nil: the metadata is too long, or the object is not too large.
 	head *kube.MetaAnnotated
 }
 
@@ -65,28 +61,27 @@ func (k shedKey) bytes(name string) int64 {
 	return n
 }
 
-// put notes an object: a new object if added is true and no key is known. The results are by how much the keys grow,
-// and whether there was room for the key.
-func (k *keys) put(name string, key shedKey, added bool) (more int64, stored bool) {
+// put notes an object: a new object if added is true and no key is known. The result is by how much the keys grow.
+func (k *keys) put(name string, key shedKey, added bool) (more int64) {
 	before, known := k.byName[name]
 	switch {
 	case known:
 		more -= before.bytes(name)
-		k.count(before, -1)
+		k.size -= before.size
 		key.reported = key.reported || before.reported && before.uid == key.uid
 	case len(k.byName) >= maxKeys:
 		if added {
 			k.more++
-			k.count(key, 1)
+			k.size += key.size
 		}
-		return 0, false
+		return 0
 	}
 	if k.byName == nil {
 		k.byName = map[string]shedKey{}
 	}
 	k.byName[name] = key
-	k.count(key, 1)
-	return more + key.bytes(name), true
+	k.size += key.size
+	return more + key.bytes(name)
 }
 
 // delete drops an object; size is the object's size if no key is known.
@@ -95,7 +90,7 @@ func (k *keys) delete(name string, size int64) (less int64) {
 	switch {
 	case known:
 		delete(k.byName, name)
-		k.count(key, -1)
+		k.size -= key.size
 		less = key.bytes(name)
 	case k.more > 0:
 		k.more--
@@ -104,19 +99,7 @@ func (k *keys) delete(name string, size int64) (less int64) {
 	if k.size < 0 || len(k.byName) == 0 && k.more == 0 {
 		k.size = 0
 	}
-	if len(k.byName) == 0 && k.more == 0 {
-		k.beyond = 0
-	}
 	return less
-}
-
-// count adds the size of an object, n times.
-func (k *keys) count(key shedKey, n int64) {
-	if key.beyond {
-		k.beyond += n * key.size
-	} else {
-		k.size += n * key.size
-	}
 }
 
 func (k *keys) bytes() (n int64) {

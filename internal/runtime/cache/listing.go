@@ -96,7 +96,7 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	}
 	more := -l.content.drop(k, 0)
 	f := s.formOf(obj, part, whole)
-	if old.held && !old.bare() && !f.shed && !l.unset && sameVersion(old.obj, obj) {
+	if old.held && !f.shed && !l.unset && sameVersion(old.obj, obj) {
 		l.content.objects.put(old.obj)
 		more += f.bytes
 	} else {

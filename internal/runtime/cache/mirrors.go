@@ -31,7 +31,6 @@ type mirrorKey struct {
 	selected   bool
 	labels     string
 	fields     string
-	owners     bool
 	object     reflect.Type // into which objects are decoded
 }
 
@@ -55,7 +54,7 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 	if o.Selected {
 		o.Namespaces = nil // to be found again
 	}
-	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector, o.Owners,
+	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector,
 		reflect.TypeFor[T]()}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {

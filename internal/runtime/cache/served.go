@@ -23,6 +23,7 @@ type NotServed struct {
 	Resource kube.Resource
 	Key      kube.Key // without a name: about a namespace, without both: about the mirror
 	Size     int64    // memory an object not held would take, about; 0: not known
+	Deleting bool     // an object not held is being deleted
 
 	cause error // why a list fails, or an object does not decode; nil: no error is behind
 }

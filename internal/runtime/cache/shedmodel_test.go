@@ -11,7 +11,8 @@ import (
 )
 
 // A Store with budgets against a plain map: whatever is put, removed and listed, an object that exists is held or
-// reported as shed, never missing; what handlers heard is what there is; and the accounts add up.
+// reported as shed, never missing; what handlers heard is what there is, of an object being deleted each version; and
+// the accounts add up.
 func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 	inOneTurn(t, "no server is in it")
 	place, _ := newLimiter(1).acquire(t.Context())
@@ -19,12 +20,11 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s, sc := budgeted()
-		s.o.Owners = seed%2 == 0
 		model := map[kube.Key]*pod{}
-		heard := map[kube.Key]string{}
+		heard := map[kube.Key]kube.Meta{}
 		s.OnChange(func(c Change[*pod]) {
 			m := c.Object().ObjectMeta()
-			if heard[m.Key()] = m.UID; c.Type == Gone {
+			if heard[m.Key()] = *m; c.Type == Gone {
 				delete(heard, m.Key())
 			}
 		})
@@ -71,7 +71,7 @@ func TestAStoreWithBudgetsAgainstAPlainMap(t *testing.T) {
 }
 
 func budgeted() (*Store[*pod], *scope) {
-	s := New[*pod](Options{Resource: pods, MaxBytes: 20 << 10, MaxObjectBytes: 4 << 10, Owners: true})
+	s := New[*pod](Options{Resource: pods, MaxBytes: 20 << 10, MaxObjectBytes: 4 << 10})
 	sc := s.scopes[0]
 	s.replace(sc, content[*pod]{objects: table[*pod]{}, rv: "2"}, func([]Change[*pod], int) {})
 	return s, sc
@@ -86,23 +86,27 @@ func randomPod(r *rand.Rand, rv string) *pod {
 		size = 5 << 10
 	}
 	p.Labels = kube.Labels{{Key: "l", Value: strings.Repeat("x", size)}}
-	if r.IntN(6) == 0 { // what its deletion needs is held in any case
+	if r.IntN(6) == 0 { // a change of it is heard in any case
 		p.DeletionTimestamp, p.Finalizers = time.Unix(1, 0), []string{"skiff.dev/test"}
 	}
 	return p
 }
 
-func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map[kube.Key]string) {
+func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map[kube.Key]kube.Meta) {
 	t.Helper()
 	for k, want := range model {
 		got, ok, err := s.Get(k)
 		switch {
 		case Unheld(err) != nil:
+			if Unheld(err).Deleting != want.Deleting() {
+				t.Errorf("%s is being deleted: %t, its answer says %t", k, want.Deleting(), Unheld(err).Deleting)
+			}
 		case err != nil || !ok || got.ResourceVersion != want.ResourceVersion || got.UID != want.UID:
 			t.Errorf("%s is %v, %t, %v, want version %s", k, got, ok, err, want.ResourceVersion)
 		}
-		if heard[k] != want.UID {
-			t.Errorf("of %s the handlers have heard as %q, want %s", k, heard[k], want.UID)
+		if h := heard[k]; h.UID != want.UID || want.Deleting() && h.ResourceVersion != want.ResourceVersion {
+			t.Errorf("of %s the handlers have heard as %q in version %s, want %s in version %s", k, h.UID,
+				h.ResourceVersion, want.UID, want.ResourceVersion)
 		}
 	}
 	for k := range heard {
@@ -113,11 +117,7 @@ func checkStore(t *testing.T, s *Store[*pod], model map[kube.Key]*pod, heard map
 	sums := map[string]portion{}
 	for e := range s.objects.entries("") {
 		of := sums[e.key().Namespace]
-		if f := s.formLocked(e.key()); f.bare() {
-			of.keys += sizeOf(e.obj)
-		} else {
-			of.held += sizeOf(e.obj)
-		}
+		of.held += sizeOf(e.obj)
 		sums[e.key().Namespace] = of
 	}
 	total := int64(0)

@@ -544,7 +544,7 @@ func (s *Store[T]) collectKnown(namespace string) (held []T, large []Large, err 
 		}
 		for name, key := range sh.keys.byName {
 			k := kube.Key{Namespace: of, Name: name}
-			if !key.large || key.bare {
+			if !key.large {
 				continue
 			}
 			one := Large{Key: k, Known: key.head != nil, Problem: s.tooLarge(k, key)}
@@ -567,7 +567,7 @@ func (s *Store[T]) Head(k kube.Key) (T, bool) {
 	defer s.mu.RUnlock()
 	var none T
 	if sh := s.shed[k.Namespace]; sh != nil {
-		if key := sh.keys.byName[k.Name]; key.head != nil && !key.bare {
+		if key := sh.keys.byName[k.Name]; key.head != nil {
 			return stub[T](k, key), true
 		}
 	}
@@ -616,7 +616,7 @@ func (s *Store[T]) headsLocked(namespace string) (out []T) {
 			continue
 		}
 		for name, key := range sh.keys.byName {
-			if key.head != nil && !key.bare {
+			if key.head != nil {
 				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
 			}
 		}
@@ -639,7 +639,7 @@ func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
 	}
 	for of, sh := range s.shed {
 		for name, key := range sh.keys.byName {
-			if covers(namespace, of) && key.owner.UID == uid && !key.bare {
+			if covers(namespace, of) && key.owner.UID == uid {
 				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
 			}
 		}
@@ -658,22 +658,13 @@ func (s *Store[T]) Keys(namespace string) []kube.Key {
 		out = append(out, e.key())
 	}
 	for of, sh := range s.shed {
-		for name, key := range sh.keys.byName {
-			if (namespace == "" || namespace == of) && !key.bare {
+		for name := range sh.keys.byName {
+			if namespace == "" || namespace == of {
 				out = append(out, kube.Key{Namespace: of, Name: name})
 			}
 		}
 	}
 	return out
-}
-
-// Bare says whether an object is held without the spec, because the object is being deleted and there is no room for
-// more.
-func (s *Store[T]) Bare(k kube.Key) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	f := s.formLocked(k)
-	return f.bare()
 }
 
 // Swap puts lighter in the place of old, if the mirror still holds old: the same version of the same object, without
@@ -684,10 +675,10 @@ func (s *Store[T]) Swap(old, lighter T) bool {
 	defer s.mu.Unlock()
 	k := old.ObjectMeta().Key()
 	f := s.formLocked(k)
-	if !f.held || f.bare() || any(f.obj) != any(old) || !sameVersion(old, lighter) {
+	if !f.held || any(f.obj) != any(old) || !sameVersion(old, lighter) {
 		return false
 	}
-	s.exchangeLocked(s.objects.entry(k), lighter, false, false)
+	s.exchangeLocked(s.objects.entry(k), lighter)
 	return true
 }
 
@@ -698,13 +689,16 @@ func (s *Store[T]) lookup(k kube.Key) (T, bool) {
 	return s.objects.get(k)
 }
 
-// Size returns the memory of an object, about; 0 where there is none.
+// Size returns the memory that a run for an object takes of the object, about: an object being deleted is read from
+// the server where the mirror does not hold it. 0: there is none to work on.
 func (s *Store[T]) Size(k kube.Key) int64 {
-	obj, ok := s.lookup(k)
-	if !ok {
-		return 0
+	switch f := s.look(k); {
+	case f.held:
+		return sizeOf(f.obj)
+	case f.key.deleting:
+		return f.key.size
 	}
-	return sizeOf(obj)
+	return 0
 }
 
 // Bytes returns the memory of the objects, about.

@@ -40,7 +40,7 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	s.movesLocked(sh)
 	now := s.formOf(obj, part, sh != nil && sh.whole)
 	if now.shed {
-		s.putKeyLocked(k, &now, t == kube.Added && !was.held)
+		s.putKeyLocked(k, now.key, t == kube.Added && !was.held)
 	} else if was.shed {
 		s.dropKeyLocked(k, 0)
 	}
@@ -67,9 +67,9 @@ func (s *Store[T]) look(k kube.Key) form[T] {
 	return s.formLocked(k)
 }
 
-// formOf returns the form in which an object is held; whole says that the namespace is shed. An object being deleted
-// is held bare in any case: else nothing would ever make room. The size of a skimmed object is a guess: half of the
-// bytes read, because managedFields and the status of others are not held of any object.
+// formOf returns the form in which an object is held; whole says that the namespace is shed. The size of a skimmed
+// object is a guess: half of the bytes read, because managedFields and the status of others are not held of any
+// object.
 func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 	f := form[T]{obj: obj, held: true}
 	if !part.Skimmed && !part.Large {
@@ -87,13 +87,9 @@ func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 		f.key.size = int64(part.Size)
 	}
 	f.bytes = 0
-	f.key.large, f.key.beyond = large, large || f.key.size > s.o.MaxObjectBytes
-	if large && (part.Whole || !part.Large) && !part.Skimmed && !s.o.Owners {
+	f.key.large = large
+	if large && (part.Whole || !part.Large) && !part.Skimmed {
 		f.key.head = headOf(obj)
-	}
-	if bare, ok := bareOf(obj); ok && s.o.Owners {
-		f.obj, f.held, f.bytes = bare, true, sizeOf(bare)
-		f.key.bare, f.key.size, f.key.beyond = true, f.bytes, false // bare is enough
 	}
 	return f
 }
@@ -102,11 +98,11 @@ func (s *Store[T]) formOf(obj T, part kube.Part, whole bool) form[T] {
 func (s *Store[T]) holdLocked(k kube.Key, was, now form[T]) {
 	switch {
 	case now.held && was.held:
-		s.exchangeLocked(s.objects.entry(k), now.obj, was.bare(), now.bare())
+		s.exchangeLocked(s.objects.entry(k), now.obj)
 	case now.held:
-		s.enterLocked(s.objects.put(now.obj), now.bare())
+		s.enterLocked(s.objects.put(now.obj))
 	case was.held:
-		s.dropLocked(s.objects.entry(k), was.bare())
+		s.dropLocked(s.objects.entry(k))
 		s.objects.delete(k)
 	}
 }
@@ -282,8 +278,8 @@ func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.
 	compare := func(k kube.Key) {
 		was, now := s.formLocked(k), c.form(k)
 		switch {
-		case was.held && !was.bare() && !now.known() && c.bad[k] != nil: // the last good copy stays
-		case !was.held || !now.held || was.bare() != now.bare(),
+		case was.held && !now.known() && c.bad[k] != nil: // the last good copy stays
+		case !was.held || !now.held,
 			any(was.obj) != any(now.obj) && (c.rewound || !sameVersion(was.obj, now.obj)):
 			differ = append(differ, k)
 		}
@@ -351,11 +347,7 @@ func (s *Store[T]) pruneLocked(c *content[T]) {
 			continue
 		}
 		for e := range c.objects.entries(namespace) {
-			k := e.key()
-			if f := c.form(k); f.bare() {
-				continue
-			}
-			c.objects.delete(k)
+			c.objects.delete(e.key())
 			c.put(s.formOf(e.obj, kube.Part{}, true))
 		}
 	}
@@ -366,41 +358,37 @@ func (s *Store[T]) pruneLocked(c *content[T]) {
 	}
 }
 
-// enterLocked enters an object in all indexes; bare: see form.bare.
-func (s *Store[T]) enterLocked(e *entry[T], bare bool) {
+// enterLocked enters an object in all indexes.
+func (s *Store[T]) enterLocked(e *entry[T]) {
 	s.check.enter(e.obj)
-	s.usesLocked(e.obj, bare, 1)
+	s.usesLocked(e.obj, 1)
 	for _, ix := range s.indexes {
 		s.addLocked(ix, e)
 	}
 }
 
 // dropLocked takes an object out of all indexes.
-func (s *Store[T]) dropLocked(e *entry[T], bare bool) {
+func (s *Store[T]) dropLocked(e *entry[T]) {
 	s.check.leave(e.obj)
-	s.usesLocked(e.obj, bare, -1)
+	s.usesLocked(e.obj, -1)
 	for _, ix := range s.indexes {
 		s.deleteLocked(ix, e)
 	}
 }
 
 // usesLocked notes an object added to the content (times 1), or taken away (times -1).
-func (s *Store[T]) usesLocked(obj T, bare bool, times int64) {
-	if size, namespace := times*sizeOf(obj), obj.ObjectMeta().Namespace; bare {
-		s.account.add(namespace, 0, size)
-	} else {
-		s.account.add(namespace, size, 0)
-	}
+func (s *Store[T]) usesLocked(obj T, times int64) {
+	s.account.add(obj.ObjectMeta().Namespace, times*sizeOf(obj), 0)
 }
 
 // exchangeLocked puts obj in the place of an earlier version.
-func (s *Store[T]) exchangeLocked(e *entry[T], obj T, wasBare, isBare bool) {
+func (s *Store[T]) exchangeLocked(e *entry[T], obj T) {
 	old := e.obj
 	same := share(old, obj)
 	s.check.leave(old)
 	s.check.enter(obj)
-	s.usesLocked(obj, isBare, 1)
-	s.usesLocked(old, wasBare, -1)
+	s.usesLocked(obj, 1)
+	s.usesLocked(old, -1)
 	for _, ix := range s.indexes {
 		if ix.meta && same || ix.same(old, obj) {
 			continue

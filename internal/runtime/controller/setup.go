@@ -39,14 +39,6 @@ func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store
 	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
 }
 
-// CustomResources returns the mirror of the objects of For. Two controllers of one resource share the mirror only if
-// both call CustomResources.
-func CustomResources[T kube.Object](s Setup, r kube.Resource) *cache.Store[T] {
-	o := s.mirror(r, "")
-	o.Owners = true
-	return cache.Shared[T](s.Mirrors, o)
-}
-
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,

@@ -164,7 +164,7 @@ func add[T kube.Object](q *queue.Queue, k kube.Key, kind string, c cache.Change[
 		return
 	}
 	m := c.Object().ObjectMeta()
-	if c.Type == cache.Shed { // there is nothing to do but to say so
+	if c.Type == cache.Shed && !m.Deleting() { // there is nothing to do but to say so
 		q.AddLow(k, shedCause)
 		return
 	}

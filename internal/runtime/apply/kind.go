@@ -189,6 +189,9 @@ func (m mirrorOf[T]) head(k kube.Key) (kube.Object, bool) {
 
 func (m mirrorOf[T]) owned(namespace, uid string) ([]kube.Object, error) {
 	all, err := m.store.KnownByOwner(namespace, uid)
+	if cache.Unheld(err) != nil { // the deletion is what makes room: it begins with those that are known
+		err = nil
+	}
 	out := make([]kube.Object, len(all))
 	for i, live := range all {
 		out[i] = live

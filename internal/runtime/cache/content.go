@@ -66,8 +66,6 @@ type content[T kube.Object] struct {
 	rv      string
 	// rewound: rv is of another history than the mirror, where the same version may be another content.
 	rewound bool
-	// trials are the shed namespaces to be held again with this content.
-	trials map[string]bool
 }
 
 func newContent[T kube.Object]() content[T] {

@@ -44,7 +44,7 @@ type readmission struct {
 	due   time.Time     // when the namespace is measured next
 	pause time.Duration // between two measurements
 	moved bool          // an event of the namespace has come since the last measurement, or there was none yet
-	trial bool          // the next list of the scope, or the list under way, brings the whole namespace
+	trial bool          // the next list of the scope, or the list under way, brings the whole namespace: see try
 	at    time.Time     // when the namespace last came back; zero: never
 	// complete is when the functions of OnReturn are called because no object is too large any more; zero: never.
 	complete time.Time
@@ -173,6 +173,7 @@ func (s *Store[T]) readmitDue(ctx context.Context) {
 		s.notifyReturn(namespace)
 	}
 	room := s.account.room()
+	var fit []string
 	for _, namespace := range due {
 		bytes, err := s.measure(ctx, namespace, room)
 		if err != nil {
@@ -182,6 +183,9 @@ func (s *Store[T]) readmitDue(ctx context.Context) {
 			continue
 		}
 		room -= bytes
+		fit = append(fit, namespace)
+	}
+	for _, namespace := range fit { // together: a list of the scope brings all
 		s.try(namespace)
 	}
 }
@@ -262,12 +266,17 @@ func (s *Store[T]) versionOf(namespace string) string {
 	return ""
 }
 
-// try has the scope of a namespace listed, with the namespace.
+// try has the scope of a namespace listed, with the namespace. A list under way has skimmed the objects, and another
+// list follows later.
 func (s *Store[T]) try(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sc, sh := s.scopeLocked(namespace), s.shed[namespace]
 	if sc == nil || sh == nil || !sh.whole {
+		return
+	}
+	if sc.listing {
+		sh.back.due = time.Now().Add(firstPause)
 		return
 	}
 	sh.back.trial = true
@@ -293,34 +302,25 @@ func (s *Store[T]) onTrialLocked(sc *scope) bool {
 	return false
 }
 
-// excludedLocked says that no object of a namespace is held, nor collected by a list that began with trials.
-func (s *Store[T]) excludedLocked(namespace string, trials map[string]bool) bool {
+// excludedLocked says that no object of a namespace is held, nor collected by a list.
+func (s *Store[T]) excludedLocked(namespace string) bool {
 	sh := s.shed[namespace]
-	return sh != nil && sh.whole && !(sh.back.trial && trials[namespace])
+	return sh != nil && sh.whole && !sh.back.trial
 }
 
-// skimsBut says of which objects only the metadata is needed, in a list that begins with trials and on the stream
-// behind the list, of which the function keeps nothing.
-func (s *Store[T]) skimsBut(trials map[string]bool) func(kube.Key) bool {
-	return func(k kube.Key) bool {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		return s.excludedLocked(k.Namespace, trials)
-	}
-}
-
-// readmittedLocked makes the namespaces listed on trial part of the content again.
-func (s *Store[T]) readmittedLocked(trials map[string]bool) (namespaces []string) {
-	for namespace := range trials {
-		if sh := s.shed[namespace]; sh != nil && sh.whole && sh.back.trial {
+// readmittedLocked makes the namespaces listed on trial part of the content again, in one namespace, or in all where
+// namespace is "".
+func (s *Store[T]) readmittedLocked(namespace string) (returned []string) {
+	for of, sh := range s.shed {
+		if covers(namespace, of) && sh.whole && sh.back.trial {
 			sh.whole, sh.why = false, health.Problem{}
 			sh.back.trial, sh.back.at = false, time.Now()
-			s.account.try(namespace, false)
-			namespaces = append(namespaces, namespace)
+			s.account.try(of, false)
+			returned = append(returned, of)
 		}
 	}
-	slices.Sort(namespaces)
-	return namespaces
+	slices.Sort(returned)
+	return returned
 }
 
 // shedOfLocked returns the shed of a namespace, to be added to.
@@ -343,7 +343,7 @@ func (s *Store[T]) wholeLocked(namespace string) bool {
 func (s *Store[T]) skims(k kube.Key) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.wholeLocked(k.Namespace)
+	return s.excludedLocked(k.Namespace)
 }
 
 // maxObject bounds the memory for an object while reading; 0: no bound. In the mirror, an object may take as much.

@@ -251,7 +251,7 @@ func TestANamespaceThatLeavesWhileItIsListedTakesNothing(t *testing.T) {
 	}
 }
 
-// A list that began before a namespace was found to fit has brought some of it as keys alone.
+// A list that began before a namespace was found to fit has brought some of the objects as keys alone.
 func TestAListThatBeganBeforeTheTrialDoesNotReadmit(t *testing.T) {
 	inOneTurn(t, "no server is in it")
 	s, sc := budgeted()
@@ -271,9 +271,13 @@ func TestAListThatBeganBeforeTheTrialDoesNotReadmit(t *testing.T) {
 	l.content.rv = "3"
 	s.replace(sc, l.content, func([]Change[*pod], int) {})
 	l.close()
-	if _, err := s.List("n0"); !isShed(err, OverBudget) || !s.onTrial(sc) {
+	if _, err := s.List("n0"); !isShed(err, OverBudget) || s.onTrial(sc) {
 		t.Errorf("%v, on trial %t", err, s.onTrial(sc))
 	}
+	if due, ok := s.nextDue(); !ok || time.Until(due) > firstPause {
+		t.Errorf("the next try is at %v, %t, want within %v", due, ok, firstPause)
+	}
+	s.try("n0")
 	l = r.newListing(state[*pod]{}, place)
 	l.add(of("first"), kube.Part{})
 	l.add(of("second"), kube.Part{})

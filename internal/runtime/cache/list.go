@@ -46,7 +46,7 @@ func (r *Reflector[T]) listStreamed(ctx context.Context, s state[T]) state[T] {
 	l := r.newListing(s, slot)
 	defer l.close()
 	err := r.open(own, w, kube.WatchOptions{ResourceVersion: listVersion(s), SendInitialEvents: true,
-		Skim: r.store.skimsBut(l.trials)})
+		Skim: r.store.skims})
 	if err != nil {
 		return r.listStreamedFailed(ctx, s, err, false)
 	}
@@ -108,7 +108,7 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	defer slot.release()
 	l := r.newListing(s, slot)
 	defer l.close()
-	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skimsBut(l.trials),
+	o := kube.ListOptions{ResourceVersion: listVersion(s), Again: l.begin, Skim: r.store.skims,
 		MaxObject: r.store.maxObject(),
 		Each: func(obj kube.Object, part kube.Part, bad *kube.DecodeError) error {
 			if bad != nil {
@@ -209,7 +209,7 @@ func (r *Reflector[T]) watchMassDelete(changes []Change[T], had int) {
 
 // newListing begins a list; close ends the list.
 func (r *Reflector[T]) newListing(s state[T], slot *slot) *listing[T] {
-	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot, trials: map[string]bool{}}
+	l := &listing[T]{Reflector: r, unset: s.unset, slot: slot}
 	l.begin()
 	return l
 }

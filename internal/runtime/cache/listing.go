@@ -18,24 +18,16 @@ type listing[T kube.Object] struct {
 	content content[T]
 	unset   bool // of the state: the same version may be of another history
 	slot    *slot
-	sheds   int             // Store.sheds when the content was last looked through
-	trials  map[string]bool // of the content
+	sheds   int // Store.sheds when the content was last looked through
 }
 
-// begin begins the list, or begins anew, with the namespaces now on trial.
+// begin begins the list, or begins anew. Until close, no other namespace goes on trial.
 func (l *listing[T]) begin() {
 	l.content = newContent[T]()
-	l.content.trials = l.trials
 	l.store.account.unlist(l.scope.Namespace)
 	l.store.mu.Lock()
 	defer l.store.mu.Unlock()
-	clear(l.trials)
 	l.scope.listing, l.sheds = true, l.store.sheds
-	for namespace, sh := range l.store.shed {
-		if sh.back.trial && l.scope.covers(namespace) {
-			l.trials[namespace] = true
-		}
-	}
 }
 
 func (l *listing[T]) close() {
@@ -88,7 +80,7 @@ func (l *listing[T]) add(obj T, part kube.Part) {
 	}
 	s := l.store
 	s.mu.RLock()
-	whole, sheds := s.excludedLocked(k.Namespace, l.content.trials), s.sheds
+	whole, sheds := s.excludedLocked(k.Namespace), s.sheds
 	old := s.formLocked(k)
 	s.mu.RUnlock()
 	if sheds != l.sheds {
@@ -134,7 +126,7 @@ func (l *listing[T]) addBad(bad *kube.DecodeError, t kube.EventType) {
 	case !l.belongs(bad.Key):
 	case t == kube.Deleted:
 		l.delete(bad.Key, 0)
-	case !l.store.skimsBut(l.trials)(bad.Key):
+	case !l.store.skims(bad.Key):
 		l.store.account.list(bad.Key.Namespace, bad.Key.Name, l.content.putBad(bad), sizeOfBad(bad))
 		l.store.relieve()
 	}

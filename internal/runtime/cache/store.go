@@ -574,7 +574,8 @@ func (s *Store[T]) Head(k kube.Key) (T, bool) {
 	return none, false
 }
 
-// KnownByIndex is ByIndex for an index of IndexMeta. For too large objects the result has the metadata, if known.
+// KnownByIndex is ByIndex for an index of IndexMeta, also of objects not held: the result has their metadata, if known.
+// Beside an error for lack of memory come the known objects.
 func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -582,7 +583,7 @@ func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	if err == nil && (namespace != "" || s.o.Resource.ClusterScoped) {
 		err = s.withoutKeysLocked(namespace)
 	}
-	if err != nil {
+	if err != nil && Unheld(err) == nil {
 		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", name, value, namespace), err)
 	}
 	out := make([]T, 0, len(set))
@@ -590,13 +591,30 @@ func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 		out = append(out, e.obj)
 	}
 	ix := s.indexLocked(name)
-	for _, obj := range s.headsLocked(namespace) {
-		if values := ix.f(obj, nil); slices.Contains(values, value) {
-			out = append(out, obj)
+	for of, sh := range s.shed {
+		if !covers(namespace, of) {
+			continue
+		}
+		for name, key := range sh.keys.byName {
+			if key.head == nil && ix.name != ownerIndex { // a controller is known of each
+				continue
+			}
+			obj := stub[T](kube.Key{Namespace: of, Name: name}, key)
+			if slices.Contains(ix.f(obj, nil), value) {
+				out = append(out, obj)
+			}
 		}
 	}
 	slices.SortFunc(out, byKey[T])
-	return out, nil
+	if err != nil {
+		err = s.readError("list", fmt.Sprintf("by %s %q in %s", name, value, namespace), err)
+	}
+	return out, err
+}
+
+// KnownByOwner is ByOwner, also of objects not held.
+func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
+	return s.KnownByIndex(ownerIndex, namespace, uid)
 }
 
 // withoutKeysLocked returns an error where there are objects of a namespace of which not even the key is known, or
@@ -606,46 +624,6 @@ func (s *Store[T]) withoutKeysLocked(namespace string) error {
 		return s.unheldLocked(kube.Key{Namespace: namespace})
 	}
 	return nil
-}
-
-// headsLocked returns the metadata of the too large objects, as far as known: of a namespace, of all where namespace
-// is "".
-func (s *Store[T]) headsLocked(namespace string) (out []T) {
-	for of, sh := range s.shed {
-		if namespace != "" && namespace != of {
-			continue
-		}
-		for name, key := range sh.keys.byName {
-			if key.head != nil {
-				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
-			}
-		}
-	}
-	return out
-}
-
-// KnownByOwner is ByOwner where some objects are not held: the result has the metadata that their deletion needs, as
-// far as known.
-func (s *Store[T]) KnownByOwner(namespace, uid string) ([]T, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	set, err := s.indexedLocked(ownerIndex, namespace, uid)
-	if err != nil {
-		return nil, s.readError("list", fmt.Sprintf("by %s %q in %s", ownerIndex, uid, namespace), err)
-	}
-	out := make([]T, 0, len(set))
-	for _, e := range set {
-		out = append(out, e.obj)
-	}
-	for of, sh := range s.shed {
-		for name, key := range sh.keys.byName {
-			if covers(namespace, of) && key.owner.UID == uid {
-				out = append(out, stub[T](kube.Key{Namespace: of, Name: name}, key))
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b T) int { return a.ObjectMeta().Key().Compare(b.ObjectMeta().Key()) })
-	return out, nil
 }
 
 // Keys returns the keys of all known objects of a namespace, held or not, of the whole mirror where namespace is "",

@@ -253,12 +253,12 @@ func (s *Store[T]) swap(sc *scope, c content[T]) (changes []Change[T], had int, 
 func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) (changes []Change[T],
 	returned []string) {
 	s.pruneLocked(c)
-	returned = s.readmittedLocked(c.trials)
+	returned = s.readmittedLocked(namespace)
 	for _, k := range s.differLocked(namespace, c) {
 		was, now := s.formLocked(k), c.form(k)
 		s.holdLocked(k, was, now)
 		if c.bad[k] == nil || now.known() { // an object that no longer decodes is not gone
-			changes = append(changes, changesOf(k, was, now, initial || c.trials[k.Namespace])...)
+			changes = append(changes, changesOf(k, was, now, initial || slices.Contains(returned, k.Namespace))...)
 		}
 	}
 	for k := range s.bad {
@@ -269,7 +269,7 @@ func (s *Store[T]) replaceLocked(namespace string, c *content[T], initial bool) 
 	for _, bad := range c.bad {
 		s.putBadLocked(bad)
 	}
-	s.replaceKeysLocked(namespace, c)
+	s.replaceKeysLocked(namespace, c, returned)
 	return changes, returned
 }
 
@@ -313,8 +313,8 @@ func (s *Store[T]) differLocked(namespace string, c *content[T]) (differ []kube.
 	return slices.Compact(differ) // a key in both
 }
 
-// replaceKeysLocked makes the keys of c those of a namespace.
-func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
+// replaceKeysLocked makes the keys of c those of a namespace, of which some namespaces are held again.
+func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T], returned []string) {
 	for of, known := range c.keys {
 		if sh := s.shed[of]; sh != nil {
 			known.keepReported(&sh.keys)
@@ -327,7 +327,7 @@ func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
 		s.account.add(of, 0, -sh.keys.bytes())
 		had := sh.keys.len() > 0
 		sh.keys = keys{}
-		if had && !c.trials[of] {
+		if had && !slices.Contains(returned, of) {
 			s.completeLocked(sh) // takeDue looks whether there are new ones
 		}
 	}
@@ -343,7 +343,7 @@ func (s *Store[T]) replaceKeysLocked(namespace string, c *content[T]) {
 // pruneLocked makes keys of the objects of shed namespaces.
 func (s *Store[T]) pruneLocked(c *content[T]) {
 	for namespace := range c.objects {
-		if !s.excludedLocked(namespace, c.trials) {
+		if !s.excludedLocked(namespace) {
 			continue
 		}
 		for e := range c.objects.entries(namespace) {
@@ -352,7 +352,7 @@ func (s *Store[T]) pruneLocked(c *content[T]) {
 		}
 	}
 	for k := range c.bad {
-		if s.excludedLocked(k.Namespace, c.trials) {
+		if s.excludedLocked(k.Namespace) {
 			delete(c.bad, k)
 		}
 	}

@@ -574,7 +574,7 @@ func (s *Store[T]) Head(k kube.Key) (T, bool) {
 	return none, false
 }
 
-// KnownByIndex is ByIndex for an index of IndexMeta, also of objects not held: the result has their metadata, if known.
+// KnownByIndex is ByIndex for an index of IndexMeta, also of objects not held: the result has the metadata, if known.
 // Beside an error for lack of memory come the known objects.
 func (s *Store[T]) KnownByIndex(name, namespace, value string) ([]T, error) {
 	s.mu.RLock()

@@ -514,12 +514,9 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 // requeueShed is requeue for a run that has found that an object is not held, and nothing else. Nothing was done,
 // nothing is lost, and nothing is to be tried again before it is held: that is an event.
 func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cache.NotServed) string {
-	wait, ok := time.Duration(0), c.shed != nil
-	if ok {
-		wait, ok = c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason))
-	}
+	wait, ok := c.turn(item, shed)
 	if wait > 0 {
-		c.queue.AddAfter(item.Key, wait, shedCause)
+		c.queue.AddAfter(item.Key, wait, turnCause)
 		return c.again("not worked on ("+shed.Reason+"); its status says so in ", wait)
 	}
 	if ok {
@@ -537,6 +534,14 @@ func (c *Controller) requeueShed(ctx context.Context, item queue.Item, shed *cac
 	c.streaks.Forget(item.Key)
 	c.queue.AddAfter(item.Key, SlowDelay, recheckCause) // what it depends on may be in another namespace
 	return c.again("not worked on ("+shed.Reason+"); looks again in ", SlowDelay)
+}
+
+// turn returns how long the status of an object that is not held has to wait to say so; false: it does not say so.
+func (c *Controller) turn(item queue.Item, shed *cache.NotServed) (wait time.Duration, ok bool) {
+	if c.shed == nil || slices.Contains(item.Causes, turnCause) {
+		return 0, c.shed != nil
+	}
+	return c.paces.claim(item.Key.Namespace, time.Now(), paceOf(shed.Reason))
 }
 
 // reportShed says in the status of an object that it is not worked on.
@@ -564,7 +569,7 @@ func (c *Controller) besideShed(ctx context.Context, item queue.Item, err error)
 	if kube.IsRefused(rest) {
 		message += "; " + kube.Explain(rest)
 	}
-	if wait, ok := c.paces.claim(item.Key, time.Now(), paceOf(shed.Reason)); ok && wait == 0 {
+	if wait, ok := c.turn(item, shed); ok && wait == 0 {
 		return errors.Join(rest, c.reportShed(ctx, item, shed, message))
 	}
 	return rest // the status says it at a later try

@@ -20,6 +20,7 @@ const (
 	largeReportEvery = time.Second
 
 	shedCause     = "it is not worked on"
+	turnCause     = "its status says that it is not worked on" // of a key whose turn it is: see paces
 	returnedCause = "held in memory again"
 )
 
@@ -39,14 +40,8 @@ func IsShed(err error) bool { return cache.Unheld(err) != nil }
 
 // paces spaces the writes of the status of objects that are not worked on.
 type paces struct {
-	mu sync.Mutex       // guards all below
-	of map[string]*pace // by namespace: those in which the next turn is to come
-}
-
-// pace is the turns of one namespace.
-type pace struct {
-	next time.Time              // the first turn that is free
-	at   map[kube.Key]time.Time // of those that wait: when it is their turn
+	mu   sync.Mutex           // guards next
+	next map[string]time.Time // by namespace: the first free turn, where it is not over
 }
 
 // paceOf returns the time between two objects whose status says that they are not worked on for a reason.
@@ -57,52 +52,29 @@ func paceOf(reason string) time.Duration {
 	return shedReportEvery
 }
 
-// maxReports bounds the objects of a namespace that wait for that: so many are written until the others are looked at
-// again.
-func maxReports(every time.Duration) int { return int(SlowDelay / every) }
-
-// claim returns how long to wait before the status of an object can be written; 0: now, and the next one after every.
-func (p *paces) claim(k kube.Key, now time.Time, every time.Duration) (wait time.Duration, ok bool) {
+// claim returns how long the next turn of a namespace is away; false: longer than until the objects are looked at again
+// in any case.
+func (p *paces) claim(namespace string, now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one := p.of[k.Namespace]
-	if one == nil || !one.next.After(now) { // all turns are over
-		p.beginLocked(k.Namespace, now, now.Add(every))
-		return 0, true
+	maps.DeleteFunc(p.next, func(_ string, at time.Time) bool { return !at.After(now) })
+	if at, taken := p.next[namespace]; taken {
+		wait = at.Sub(now)
 	}
-	over := func(_ kube.Key, at time.Time) bool { return !at.After(now) }
-	if at, waits := one.at[k]; waits {
-		if !over(k, at) {
-			return at.Sub(now), true
-		}
-		delete(one.at, k)
-		return 0, true
-	}
-	if len(one.at) >= maxReports(every) {
-		maps.DeleteFunc(one.at, over) // an object that is gone does not come at its turn
-	}
-	if len(one.at) >= maxReports(every) {
+	if wait > SlowDelay {
 		return 0, false
 	}
-	wait = one.next.Sub(now)
-	one.at[k], one.next = one.next, one.next.Add(every)
-	return wait, true
-}
-
-// beginLocked gives the first turn of a namespace, with the second one at next, and forgets the namespaces whose turns
-// are over.
-func (p *paces) beginLocked(namespace string, now, next time.Time) {
-	maps.DeleteFunc(p.of, func(_ string, one *pace) bool { return !one.next.After(now) })
-	if p.of == nil {
-		p.of = map[string]*pace{}
+	if p.next == nil {
+		p.next = map[string]time.Time{}
 	}
-	p.of[namespace] = &pace{next, map[kube.Key]time.Time{}}
+	p.next[namespace] = now.Add(wait + every)
+	return wait, true
 }
 
 func (p *paces) leave(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.of, namespace)
+	delete(p.next, namespace)
 }
 
 // notShed returns the errors that are joined in err and are about more than memory; nil: there are none.

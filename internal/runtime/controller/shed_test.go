@@ -22,53 +22,31 @@ func notHeld(reason, why string) *cache.NotServed {
 
 func TestTheObjectsOfANamespaceAreToldOneAfterTheOther(t *testing.T) {
 	var p paces
-	now, most := time.Now(), maxReports(shedReportEvery)
-	key := func(namespace string, i int) kube.Key { return kube.Key{Namespace: namespace, Name: fmt.Sprint(i)} }
+	now := time.Now()
 	for i := range 10 {
-		if wait, ok := p.claim(key("a", i), now, shedReportEvery); !ok || wait != time.Duration(i)*shedReportEvery {
+		if wait, ok := p.claim("a", now, shedReportEvery); !ok || wait != time.Duration(i)*shedReportEvery {
 			t.Errorf("%d waits for %s, want %s", i, wait, time.Duration(i)*shedReportEvery)
 		}
 	}
-	if wait, ok := p.claim(key("b", 0), now, shedReportEvery); !ok || wait != 0 {
+	if wait, ok := p.claim("b", now, shedReportEvery); !ok || wait != 0 {
 		t.Errorf("another namespace waits for %s", wait)
 	}
-	now = now.Add(5 * shedReportEvery)
-	if wait, _ := p.claim(key("a", 5), now, shedReportEvery); wait != 0 {
-		t.Errorf("at its time it waits for %s", wait)
-	}
-	for i := range most + 100 {
-		p.claim(key("c", i), now, shedReportEvery)
-	}
-	if n := len(p.of["c"].at); n > most {
-		t.Errorf("%d wait", n)
-	}
-	if _, ok := p.claim(key("c", most+200), now, shedReportEvery); ok {
-		t.Error("one more waits than may")
-	}
-	if wait, ok := p.claim(key("b", 1), now, shedReportEvery); !ok || wait != 0 {
-		t.Errorf("another namespace waits for %s, %t", wait, ok)
-	}
-}
-
-func TestObjectsThatAreGoneAtTheirTurnKeepNoPlace(t *testing.T) {
-	var p paces
-	now, most := time.Now(), maxReports(shedReportEvery)
-	for i := range 3 * most { // each is gone at its turn
-		k := kube.Key{Namespace: "a", Name: fmt.Sprint(i)}
-		if _, ok := p.claim(k, now, shedReportEvery); !ok {
-			t.Fatalf("%d is not told: %d wait", i, len(p.of["a"].at))
+	told := 10
+	for ; told < 1_000_000; told++ {
+		if _, ok := p.claim("a", now, shedReportEvery); !ok {
+			break
 		}
-		if i%2 == 1 {
-			now = now.Add(2 * shedReportEvery * 9 / 10) // slower than they come
-		}
-		if len(p.of["a"].at) > most {
-			t.Fatalf("%d wait", len(p.of["a"].at))
-		}
+	}
+	if most := int(SlowDelay/shedReportEvery) + 1; told != most {
+		t.Errorf("%d have a turn, want %d: the rest is looked at again before", told, most)
+	}
+	now = now.Add(time.Second)
+	if wait, ok := p.claim("b", now, shedReportEvery); !ok || wait != 0 || len(p.next) != 2 {
+		t.Errorf("another namespace waits for %s, %t, %d namespaces are remembered", wait, ok, len(p.next))
 	}
 	now = now.Add(time.Hour)
-	p.claim(kube.Key{Namespace: "b"}, now, shedReportEvery)
-	if len(p.of) != 1 {
-		t.Errorf("%d namespaces are remembered", len(p.of))
+	if p.claim("b", now, shedReportEvery); len(p.next) != 1 {
+		t.Errorf("%d namespaces are remembered", len(p.next))
 	}
 }
 

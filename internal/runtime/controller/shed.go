@@ -52,8 +52,8 @@ func paceOf(reason string) time.Duration {
 	return shedReportEvery
 }
 
-// claim returns how long the next turn of a namespace is away; false: longer than until the objects are looked at again
-// in any case.
+// claim returns how long the next turn of a namespace is away; false: so long that the objects are looked at again
+// before.
 func (p *paces) claim(namespace string, now time.Time, every time.Duration) (wait time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

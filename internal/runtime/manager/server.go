@@ -7,13 +7,14 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/process"
 )
 
 const (
@@ -135,21 +136,18 @@ func none(address string) bool { return address == "" || address == "0" }
 // contained answers 500 where a handler panics, and counts and logs it.
 func (m *Manager) contained(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if p := recover(); p != nil {
-				m.panicked(r.URL.Path, p)
-				http.Error(w, "internal error; the log has it", http.StatusInternalServerError)
-			}
-		}()
-		h.ServeHTTP(w, r)
+		err := process.Contain("serve "+r.URL.Path, func() error { h.ServeHTTP(w, r); return nil })
+		if p := new(process.Panic); errors.As(err, &p) {
+			m.panicked(p)
+			http.Error(w, "internal error; the log has it", http.StatusInternalServerError)
+		}
 	})
 }
 
-// panicked counts and logs the panic of a handler, on its goroutine.
-func (m *Manager) panicked(path string, p any) {
+// panicked counts and logs the panic of a handler.
+func (m *Manager) panicked(p *process.Panic) {
 	m.panics.Add(1)
-	m.o.Log.Error(fmt.Errorf("serve %s: panic: %v", path, p), "an HTTP handler panicked", "stack",
-		string(debug.Stack()))
+	m.o.Log.Error(p, "an HTTP handler panicked", "stack", string(p.Stack))
 }
 
 // quiet takes the lines of net/http about bad clients, one line each, which are of use only in a search for a fault.

@@ -16,13 +16,13 @@ import (
 
 // The states of an object, or of a part of the process, the worst first.
 const (
-	process   = "process"   // the process as a whole: no answer from the server, the lease is lost
-	missing   = "missing"   // a right or a resource
-	stalled   = "stalled"   // nothing happens until a user changes something
-	failing   = "failing"   // its runs fail
-	degraded  = "degraded"  // something is wrong
-	contested = "contested" // another writer changes the same fields
-	waiting   = "waiting"   // not ready for more than slowAfter
+	wholeProcess = "process"   // the process as a whole: no answer from the server, the lease is lost
+	missing      = "missing"   // a right or a resource
+	stalled      = "stalled"   // nothing happens until a user changes something
+	failing      = "failing"   // its runs fail
+	degraded     = "degraded"  // something is wrong
+	contested    = "contested" // another writer changes the same fields
+	waiting      = "waiting"   // not ready for more than slowAfter
 	// From here on nothing needs attention: what is paused is so on purpose.
 	paused      = "paused"
 	unknown     = "unknown"     // a failing hook has not been asked about the object
@@ -50,8 +50,8 @@ func needsAttention(state string) bool {
 }
 
 // order is that of the states.
-var order = []string{process, missing, stalled, failing, degraded, contested, waiting, paused, unknown, progressing,
-	well}
+var order = []string{wholeProcess, missing, stalled, failing, degraded, contested, waiting, paused, unknown,
+	progressing, well}
 
 const (
 	// slowAfter is for how long an object may become ready before somebody should look: longer than a rollout takes
@@ -121,7 +121,7 @@ func (f *first) add(t Trouble) {
 // ofProcess adds the Problems that concern no single object. Only readers with the token get the texts of others.
 func (p *Page) ofProcess(add func(Trouble)) {
 	for _, problem := range p.o.Process() {
-		t := Trouble{State: process, Reason: kube.Printable(problem.Public, maxText), Since: problem.Since}
+		t := Trouble{State: wholeProcess, Reason: kube.Printable(problem.Public, maxText), Since: problem.Since}
 		t.Step = p.then(problem)
 		add(t)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // of style and script
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // style is the style of the page: a column of tables, light or dark by the reader's choice. State is a word, and a
@@ -188,14 +190,13 @@ func (p *Page) whole(out *writer, r *http.Request) {
 func (p *Page) panel(out *writer, name string, r *http.Request) {
 	part := panels[name]
 	var inner writer
-	defer func() {
-		if problem := recover(); problem != nil {
-			p.o.Panicked("/debug/"+name, problem)
-			out.section(r, "/debug/"+name, name, `<h2>`+text(name)+`</h2><p class="bad">✖ This part of the page failed. `+
-				`The log has it; <a href="/debug/`+text(name)+`?format=json">its data</a> may be there.</p>`)
-		}
-	}()
-	part.html(&inner, part.data(p, r), r)
+	err := process.Contain("serve /debug/"+name, func() error { part.html(&inner, part.data(p, r), r); return nil })
+	if problem := new(process.Panic); errors.As(err, &problem) {
+		p.o.Panicked(problem)
+		out.section(r, "/debug/"+name, name, `<h2>`+text(name)+`</h2><p class="bad">✖ This part of the page failed. `+
+			`The log has it; <a href="/debug/`+text(name)+`?format=json">its data</a> may be there.</p>`)
+		return
+	}
 	if out.title == "" {
 		out.title, out.class = inner.title, inner.class
 	}
@@ -203,7 +204,7 @@ func (p *Page) panel(out *writer, name string, r *http.Request) {
 }
 
 // symbols stand before the words of states, for those who do not see colours.
-var symbols = map[string][2]string{process: {"bad", "✖"}, missing: {"bad", "✖"}, stalled: {"bad", "■"},
+var symbols = map[string][2]string{wholeProcess: {"bad", "✖"}, missing: {"bad", "✖"}, stalled: {"bad", "■"},
 	failing: {"bad", "✖"}, degraded: {"warn", "▲"}, contested: {"warn", "⇄"}, waiting: {"warn", "…"},
 	paused: {"dim", "‖"}, unknown: {"warn", "?"}, progressing: {"dim", "↻"}, well: {"good", "✔"}}
 

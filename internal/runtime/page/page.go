@@ -19,6 +19,7 @@ import (
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 )
 
 // Format is the first field of each answer in JSON. Fields may be added to it, and none changes.
@@ -36,10 +37,10 @@ type Options struct {
 	Contact     func() time.Time        // when the API server answered last; zero: it has not
 	Hooks       func() []Hook           // that the controllers call; nil: none
 	History     *history.Log
-	Panicked    func(where string, problem any) // logs and counts what a panel did
-	Hosts       []string                        // names of the page, beside localhost and addresses
-	Token       func() (string, error)          // that readers need; nil: none
-	Open        bool                            // also readers without a token may see all: nothing here is secret
+	Panicked    func(*process.Panic)   // logs and counts what a panel did
+	Hosts       []string               // names of the page, beside localhost and addresses
+	Token       func() (string, error) // that readers need; nil: none
+	Open        bool                   // also readers without a token may see all: nothing here is secret
 }
 
 // Place says which of many clusters and processes a page is about.

@@ -24,6 +24,7 @@ import (
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/process"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -92,7 +93,7 @@ func withControllers(t *testing.T, o Options, names []string, f controller.Func,
 		if o.Process == nil {
 			o.Process = func() []health.Problem { return nil }
 		}
-		o.Panicked = func(where string, problem any) { t.Errorf("%s panicked: %v", where, problem) }
+		o.Panicked = func(p *process.Panic) { t.Error(p) }
 		o.Contact, o.History, o.Started = time.Now, w.log, time.Now()
 		w.page = New(o)
 		ctx, stop := context.WithCancel(t.Context())

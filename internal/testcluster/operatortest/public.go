@@ -15,6 +15,7 @@ import (
 	"skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/page"
+	"skiff/internal/runtime/process"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -32,7 +33,7 @@ func WantNoCanary(w *Env, c *controller.Controller, log *history.Log, names ...s
 		Contact:     time.Now,
 		History:     log,
 		Started:     time.Now(),
-		Panicked:    func(where string, problem any) { w.Errorf("%s panicked: %v", where, problem) },
+		Panicked:    func(p *process.Panic) { w.Error(p) },
 	})
 	var paths []string
 	for _, panel := range []string{"", "state", "owners", "timeline", "queue", "watches"} {

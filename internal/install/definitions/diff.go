@@ -83,7 +83,10 @@ func Differences(want, have map[string]any) (paths []string, count int, err erro
 		*object, _ = value.(map[string]any)
 		declared(*object)
 	}
-	paths, count = patch.Differences(definitionNode, want, have, maxDifferences)
+	first, count := patch.Differences(definitionNode, want, have, maxDifferences)
+	for _, one := range first {
+		paths = append(paths, one.String())
+	}
 	return paths, count, nil
 }
 

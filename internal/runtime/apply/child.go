@@ -41,7 +41,7 @@ type child struct {
 	// See Result.
 	outcome     Outcome
 	problem     *health.Problem
-	differences []string
+	differences differences
 	err         error
 	wait        time.Duration
 }
@@ -79,9 +79,9 @@ func (c *child) result() Result {
 			c.mem.wrong.foreign = nil
 		}
 	}
-	r := Result{Resource: c.kind.resource, Key: c.key, Outcome: c.outcome, Live: c.live, Differences: c.differences,
-		Problem: c.problem, Err: c.err, Wait: Earlier(c.wait, c.mem.written.remaining()),
-		Deleting: c.deleting, Uncached: c.uncached, Unheld: c.unheld}
+	r := Result{Resource: c.kind.resource, Key: c.key, Outcome: c.outcome, Live: c.live,
+		Differences: c.differences.texts(), Problem: c.problem, Err: c.err,
+		Wait: Earlier(c.wait, c.mem.written.remaining()), Deleting: c.deleting, Uncached: c.uncached, Unheld: c.unheld}
 	if c.err != nil && !c.uncached {
 		r.Outcome = Failed
 	}

@@ -103,7 +103,7 @@ func (e *Engine) Fits(owner Owner, want Child) bool {
 		return true
 	}
 	differences, err := c.compare()
-	return err == nil && len(differences) == 0
+	return err == nil && differences.none()
 }
 
 // lookAgain takes what is known of a child without a request; false: it takes one.

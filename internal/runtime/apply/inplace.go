@@ -72,12 +72,12 @@ func (s inPlace) differs(c *child) bool {
 	c.differences, c.err = c.compare()
 	switch {
 	case c.err != nil:
-	case len(c.differences) == 0:
+	case c.differences.none():
 		c.unchanged()
 	case s.onDelete:
 		c.outcome = Outdated
 	case c.paused:
-		c.conclude(Paused, 0, "differs in %s", List(c.differences))
+		c.conclude(Paused, 0, "differs in %s", List(c.differences.texts()))
 	default:
 		return true
 	}
@@ -138,7 +138,7 @@ func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
 	if pause := t.contest.pause(c.want.hash, withChanges); pause > 0 {
-		c.conclude(Contested, pause, contested, c.rival(ctx, c.differences), List(c.differences))
+		c.conclude(Contested, pause, contested, c.rival(ctx, c.differences), List(c.differences.texts()))
 		return nil
 	}
 	if err := t.refusal.Standing(requestOf(c.want.hash, before)); err != nil || c.kind.scarce.holds(c) {
@@ -170,7 +170,7 @@ func (c *child) apply(ctx context.Context) error {
 	if after != before {
 		c.outcome = Applied
 		t.contest.add(c.want.hash, withChanges)
-		if slices.Equal(c.differences, []string{noLonger}) {
+		if c.differences.undeclared {
 			c.differences = c.removed(contentOf(live).Body, contentOf(answer).Body)
 		}
 	}
@@ -214,53 +214,60 @@ func otherUID(err error) bool {
 // maxDifferences is how many of a child's differences are named; of more there is the number.
 const maxDifferences = 8
 
-// noLonger stands for the fields that are no longer declared, where no declared one differs. Which they are is known
-// after the apply that removes them.
-const noLonger = "fields that are no longer declared"
+// differences are where a child is not as declared.
+type differences struct {
+	first []patch.Difference // at most maxDifferences
+	count int
+	// undeclared says that no declared field differs, and some field is no longer declared: which, is known after the
+	// apply that removes it.
+	undeclared bool
+}
 
-// compare returns the paths of the declared fields that the live child does not have, nil if it has all.
-func (c *child) compare() ([]string, error) {
+func (d differences) none() bool { return d.count == 0 && !d.undeclared }
+
+// texts returns the paths of the first fields, and how many more there are.
+func (d differences) texts() (texts []string) {
+	for _, one := range d.first {
+		texts = append(texts, one.String())
+	}
+	switch more := d.count - len(d.first); {
+	case d.undeclared:
+		return []string{"fields that are no longer declared"}
+	case more > 0:
+		return append(texts, fmt.Sprintf("%d more fields", more))
+	}
+	return texts
+}
+
+// compare returns the declared fields that the live child does not have.
+func (c *child) compare() (differences, error) {
 	live := contentOf(c.live)
 	all := map[string]any{}
 	if len(live.Body) > 0 {
 		body, err := patch.Decode(live.Body)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", c, err)
+			return differences{}, fmt.Errorf("read %s: %w", c, err)
 		}
 		all, _ = body.(map[string]any)
 	}
 	all["apiVersion"], all["kind"] = c.kind.apiVersion, c.kind.resource.Kind
 	all["metadata"] = map[string]any{"name": live.Name, "namespace": live.Namespace, "labels": values(live.Labels),
 		"annotations": values(live.Annotations), "ownerReferences": references(&live.Meta)}
-	paths, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
+	first, count := patch.Differences(c.kind.schema, c.want.plain, all, maxDifferences)
 	hash, _ := live.Annotations.Get(HashAnnotation)
 	_, before := live.Annotations.Get(c.options.Predecessor)
-	if count == 0 && (before || hash != c.want.hash) {
-		return []string{noLonger}, nil
-	}
-	return bounded(paths, count), nil
+	return differences{first, count, count == 0 && (before || hash != c.want.hash)}, nil
 }
 
-// bounded returns the first of count paths, and of how many there are more.
-func bounded(paths []string, count int) []string {
-	if more := count - len(paths); more > 0 {
-		return append(paths, fmt.Sprintf("%d more fields", more))
-	}
-	return paths
-}
-
-// removed names the fields of an object that an apply has removed; noLonger if that cannot be seen.
-func (c *child) removed(before, after kube.Raw) []string {
+// removed returns the fields of an object that an apply has removed.
+func (c *child) removed(before, after kube.Raw) differences {
 	was, errWas := patch.Decode(before)
 	is, errIs := patch.Decode(after)
 	if errWas != nil || errIs != nil { // the apply has succeeded all the same
-		return []string{noLonger}
+		return differences{undeclared: true}
 	}
-	paths, count := patch.Differences(c.kind.schema, was, is, maxDifferences)
-	if count == 0 {
-		return []string{noLonger}
-	}
-	return bounded(paths, count)
+	first, count := patch.Differences(c.kind.schema, was, is, maxDifferences)
+	return differences{first, count, count == 0}
 }
 
 // List joins texts as one does in a sentence: "a, b and c".

@@ -2,11 +2,9 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
@@ -19,18 +17,9 @@ var errChanged = errors.New("changed meanwhile")
 type managed struct {
 	Metadata struct {
 		kube.MetaAnnotated
-		ManagedFields []managedFields `json:"managedFields"`
+		ManagedFields []kube.ManagedFields `json:"managedFields"`
 	} `json:"metadata"`
 	Spec kube.Raw `json:"spec"`
-}
-
-// managedFields says which fields one manager owns.
-type managedFields struct {
-	Manager     string   `json:"manager"`
-	Operation   string   `json:"operation"` // "Apply" or "Update"
-	Subresource string   `json:"subresource"`
-	Time        string   `json:"time"` // of its last change, RFC 3339 in UTC
-	FieldsV1    kube.Raw `json:"fieldsV1"`
 }
 
 // prepare does what has to be done once before an apply removes the fields that it does not declare, and no others.
@@ -64,7 +53,7 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 			return err
 		}
 	}
-	ours := owns(owned, c.want.keep)
+	ours := ownedOf(owned, c.want.keep)
 	if err := c.handOver(ctx, m, without(ours, declares)); err != nil {
 		return err
 	}
@@ -82,16 +71,10 @@ func testFailed(err error) bool {
 	return d.Name == "" && len(d.Causes) == 0
 }
 
-// owns returns those of the fields of spec that a set of owned fields (FieldsV1) has.
-func owns(owned map[string]any, fields []string) []string {
-	spec, _ := owned["f:spec"].(map[string]any)
-	var out []string
-	for _, f := range fields {
-		if _, ok := spec["f:"+f]; ok {
-			out = append(out, f)
-		}
-	}
-	return out
+// ownedOf returns those of some fields of spec that a manager owns.
+func ownedOf(owned patch.FieldSet, fields []string) []string {
+	spec, _ := owned.Field("spec")
+	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { _, ok := spec.Field(f); return !ok })
 }
 
 // handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
@@ -137,8 +120,8 @@ type patchOperation struct {
 // upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a
 // POST they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
 // operations: there is nothing to change.
-func upgrade(m *managed, manager string) (owned map[string]any, ops []patchOperation, err error) {
-	owned = map[string]any{}
+func upgrade(m *managed, manager string) (owned patch.FieldSet, ops []patchOperation, err error) {
+	owned = patch.FieldSet{}
 	ops = []patchOperation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
 	var ours []int
 	upToDate := true
@@ -146,12 +129,11 @@ func upgrade(m *managed, manager string) (owned map[string]any, ops []patchOpera
 		if e.Manager != manager || e.Subresource != "" {
 			continue
 		}
-		fields, err := patch.Decode(e.FieldsV1)
+		set, err := patch.ReadFieldSet(e.FieldsV1)
 		if err != nil {
 			return nil, nil, err
 		}
-		set, _ := fields.(map[string]any)
-		unite(owned, set)
+		owned.Unite(set)
 		ours = append(ours, i)
 		upToDate = upToDate && e.Operation == "Apply"
 		ops = append(ops, patchOperation{"test", entry(i) + "/operation", e.Operation})
@@ -172,24 +154,12 @@ func upgrade(m *managed, manager string) (owned map[string]any, ops []patchOpera
 
 func entry(i int) string { return fmt.Sprintf("/metadata/managedFields/%d", i) }
 
-// unite adds the fields of a set to another. In FieldsV1 every field is an object of the fields below it.
-func unite(into, set map[string]any) {
-	for name, v := range set {
-		below, _ := v.(map[string]any)
-		if have, ok := into[name].(map[string]any); ok {
-			unite(have, below)
-		} else {
-			into[name] = v
-		}
-	}
-}
-
 // maxRival bounds the name of another field manager, which any client chooses.
 const maxRival = 100
 
 // rival says which other field manager last changed a child in one of these fields. It asks the server once for each
 // fight: the cache keeps no managedFields.
-func (c *child) rival(ctx context.Context, fields []string) string {
+func (c *child) rival(ctx context.Context, in differences) string {
 	fight := &c.mem.trouble().contest
 	if fight.rival != "" {
 		return fight.rival
@@ -197,7 +167,7 @@ func (c *child) rival(ctx context.Context, fields []string) string {
 	fight.rival = "another field manager"
 	if _, err := c.get(ctx); err != nil {
 		fight.rival += " (the object could not be read to find its name)"
-	} else if name := rivalOf(c.managed.Metadata.ManagedFields, c.options.Manager, fields); name != "" {
+	} else if name := rivalOf(c.managed.Metadata.ManagedFields, c.options.Manager, in.first); name != "" {
 		fight.rival = fmt.Sprintf("field manager %q", kube.Printable(name, maxRival))
 	}
 	return fight.rival
@@ -205,8 +175,8 @@ func (c *child) rival(ctx context.Context, fields []string) string {
 
 // rivalOf returns the manager, other than ours, that owns one of the fields; or, where none does because they were
 // removed, the one that wrote last.
-func rivalOf(all []managedFields, ours string, fields []string) string {
-	var owner, last managedFields
+func rivalOf(all []kube.ManagedFields, ours string, in []patch.Difference) string {
+	var owner, last kube.ManagedFields
 	for _, m := range all {
 		if m.Manager == ours || m.Subresource != "" {
 			continue
@@ -214,57 +184,16 @@ func rivalOf(all []managedFields, ours string, fields []string) string {
 		if m.Time >= last.Time {
 			last = m
 		}
-		set, err := patch.Decode(m.FieldsV1)
-		owned, _ := set.(map[string]any)
+		owned, err := patch.ReadFieldSet(m.FieldsV1)
 		if err != nil || m.Time < owner.Time {
 			continue
 		}
-		for _, f := range fields {
-			if ownsPath(owned, f) {
-				owner = m
-			}
+		if slices.ContainsFunc(in, func(d patch.Difference) bool { return owned.Owns(d.At) }) {
+			owner = m
 		}
 	}
 	if owner.Manager != "" {
 		return owner.Manager
 	}
 	return last.Manager
-}
-
-// ownsPath says whether a set of owned fields (FieldsV1) has a path such as spec.containers[name="a"].image.
-func ownsPath(set map[string]any, path string) bool {
-	path = strings.TrimPrefix(path, ".")
-	if path == "" || path[0] == ' ' { // " (order)"
-		return true
-	}
-	for key, below := range set {
-		inner, _ := below.(map[string]any)
-		rest, ok := "", false
-		if name, field := strings.CutPrefix(key, "f:"); field {
-			rest, ok = strings.CutPrefix(path, name)
-			ok = ok && (rest == "" || strings.IndexByte(".[ ", rest[0]) >= 0)
-		} else if id, item := strings.CutPrefix(key, "k:"); item && path[0] == '[' {
-			ok = isItem(id, path)
-			_, rest, _ = strings.Cut(path, "]")
-		}
-		if ok && (len(inner) == 0 || ownsPath(inner, rest)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isItem says whether the key of an item, {"name":"a"}, is the one that a path begins with: [name="a"].
-func isItem(id, path string) bool {
-	var key map[string]any
-	if json.Unmarshal([]byte(id), &key) != nil {
-		return false
-	}
-	at, _, _ := strings.Cut(path, "]")
-	for _, v := range key {
-		if !strings.Contains(at, fmt.Sprint(v)) {
-			return false
-		}
-	}
-	return true
 }

@@ -2,6 +2,8 @@ package apply
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -92,14 +94,15 @@ func TestChildThatWouldNotBeOursIsRefusedBeforeItIsSent(t *testing.T) {
 }
 
 // entryOf is one entry of managedFields.
-func entryOf(manager, operation, subresource, fields string) managedFields {
-	return managedFields{Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: kube.Raw(fields)}
+func entryOf(manager, operation, subresource, fields string) kube.ManagedFields {
+	return kube.ManagedFields{Manager: manager, Operation: operation, Subresource: subresource,
+		FieldsV1: kube.Raw(fields)}
 }
 
 func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
 	var m managed
 	m.Metadata.ResourceVersion = "7"
-	m.Metadata.ManagedFields = []managedFields{
+	m.Metadata.ManagedFields = []kube.ManagedFields{
 		entryOf("kubectl", "Update", "", `{"f:spec":{"f:paused":{}}}`),
 		entryOf(Manager, "Update", "status", `{"f:status":{}}`),
 		entryOf(Manager, "Update", "", `{"f:spec":{"f:replicas":{}}}`),
@@ -111,7 +114,7 @@ func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
 	wantJSON(t, ops, `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},
 		{"op":"test","path":"/metadata/managedFields/2/operation","value":"Update"},
 		{"op":"replace","path":"/metadata/managedFields/2/operation","value":"Apply"}]`)
-	if got := owns(owned, []string{"paused", "replicas"}); len(got) != 1 || got[0] != "replicas" {
+	if got := ownedOf(owned, []string{"paused", "replicas"}); len(got) != 1 || got[0] != "replicas" {
 		t.Errorf("we own %v, want replicas alone", got)
 	}
 	m.Metadata.ManagedFields[2].Operation = "Apply"
@@ -123,7 +126,7 @@ func TestUpdateEntryOfOursBecomesAnApplyEntry(t *testing.T) {
 func TestSeveralEntriesOfOursBecomeOneThatOwnsAll(t *testing.T) {
 	var m managed
 	m.Metadata.ResourceVersion = "7"
-	m.Metadata.ManagedFields = []managedFields{
+	m.Metadata.ManagedFields = []kube.ManagedFields{
 		entryOf(Manager, "Apply", "", `{"f:spec":{"f:a":{},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{}}}}}`),
 		entryOf("other", "Update", "", `{}`),
 		entryOf(Manager, "Update", "", `{"f:spec":{"f:b":{},"f:list":{"k:{\"name\":\"x\"}":{"f:w":{}}}}}`),
@@ -349,11 +352,11 @@ func TestAWriteIsExpectedForAWhileWhereVersionsCannotBeCompared(t *testing.T) {
 }
 
 func TestTheRivalIsWhoOwnsTheFieldThatDiffers(t *testing.T) {
-	entry := func(manager, subresource, at, fields string) managedFields {
-		return managedFields{Manager: manager, Subresource: subresource, Time: at, FieldsV1: kube.Raw(fields)}
+	entry := func(manager, subresource, at, fields string) kube.ManagedFields {
+		return kube.ManagedFields{Manager: manager, Subresource: subresource, Time: at, FieldsV1: kube.Raw(fields)}
 	}
 	const image = `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"web\"}":{".":{},"f:image":{}}}}}}}`
-	all := []managedFields{
+	all := []kube.ManagedFields{
 		entry(Manager, "", "2026-01-01T00:00:09Z", image),
 		entry("kube-controller-manager", "status", "2026-01-01T00:00:09Z", `{"f:status":{}}`),
 		entry("kubectl-edit", "", "2026-01-01T00:00:05Z", image),
@@ -361,17 +364,30 @@ func TestTheRivalIsWhoOwnsTheFieldThatDiffers(t *testing.T) {
 		entry("labeler", "", "2026-01-01T00:00:07Z", `{"f:metadata":{"f:labels":{"f:app.example.com/x":{}}}}`),
 		entry("broken", "", "2026-01-01T00:00:02Z", `{"f:`),
 	}
-	for path, want := range map[string]string{
-		`spec.template.spec.containers[name="web"].image`: "kubectl-edit",
-		`metadata.labels.app.example.com/x`:               "labeler",
-		`spec.template.spec.containers[name="db"].image`:  "labeler", // unowned: the one that wrote last
-		`spec.templates`: "labeler",
+	// in returns the difference from an object with "z" in the place of "x".
+	in := func(text string) []patch.Difference {
+		want, err := patch.Decode([]byte(text))
+		live, errLive := patch.Decode([]byte(strings.ReplaceAll(text, `:"x"`, `:"z"`)))
+		found, count := patch.Differences(patch.SchemaFor("apps/v1", "Deployment"), want, live, 1)
+		if err := errors.Join(err, errLive); err != nil || count != 1 {
+			t.Fatalf("%d differences in %s, %v", count, text, err)
+		}
+		return found
+	}
+	container := func(name, field string) string {
+		return fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,%q:"x"}]}}}}`, name, field)
+	}
+	for text, want := range map[string]string{
+		container("web", "image"):                           "kubectl-edit",
+		`{"metadata":{"labels":{"app.example.com/x":"x"}}}`: "labeler",
+		container("db", "image"):                            "labeler", // unowned: the one that wrote last
+		`{"spec":{"templates":"x"}}`:                        "labeler",
 	} {
-		if got := rivalOf(all, Manager, []string{path}); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
+		if got := rivalOf(all, Manager, in(text)); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
-	if got := rivalOf(all[:2], Manager, []string{"spec.replicas"}); got != "" {
+	if got := rivalOf(all[:2], Manager, in(`{"spec":{"replicas":"x"}}`)); got != "" {
 		t.Errorf("without another manager: %q", got)
 	}
 }

@@ -50,7 +50,7 @@ func TestAFieldIsHandedOverToTheManagerOfTheEngine(t *testing.T) {
 		b.want("declared no longer", b.apply(kept), "applied GET PATCH PATCH PATCH")
 		var live struct {
 			Metadata struct {
-				ManagedFields []managedFields `json:"managedFields"`
+				ManagedFields []kube.ManagedFields `json:"managedFields"`
 			} `json:"metadata"`
 		}
 		if err := b.client.Get(context.Background(), deploymentsV1, kube.Key{Namespace: "default", Name: "web"},

@@ -23,7 +23,7 @@ func (r recreate) plan(children []*child, now time.Time) []step {
 		case s.child.uncached: // what differs is not known
 			continue
 		default:
-			s.does, s.why = Replaced, &health.Problem{Public: "it differs in " + List(s.child.differences)}
+			s.does, s.why = Replaced, &health.Problem{Public: "it differs in " + List(s.child.differences.texts())}
 		}
 		kept = append(kept, s)
 	}
@@ -41,7 +41,7 @@ func (r recreate) act(ctx context.Context, s step) error {
 func (c *child) recreate(ctx context.Context, s step) error {
 	t := c.mem.trouble()
 	if pause := t.contest.pause(c.want.hash, withChanges); pause > 0 {
-		c.conclude(Contested, pause, contested, c.rival(ctx, c.differences), List(c.differences))
+		c.conclude(Contested, pause, contested, c.rival(ctx, c.differences), List(c.differences.texts()))
 		return nil
 	}
 	request := requestOf(c.want.hash, fingerprint(c.want, c.live))

@@ -50,7 +50,7 @@ const maxNotable = 100
 func (a *application) note(all []*child) {
 	var found []notable
 	for _, c := range all {
-		n := notable{name{c.kind, c.key}, c.outcome, "", c.differences}
+		n := notable{name{c.kind, c.key}, c.outcome, "", c.differences.texts()}
 		if c.problem != nil {
 			p := c.problem.Hidden()
 			p.Subject = "" // the line begins with the name

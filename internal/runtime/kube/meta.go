@@ -43,6 +43,15 @@ type MetaAnnotated struct {
 	Annotations Labels `json:"annotations"`
 }
 
+// ManagedFields says which fields of an object one manager owns.
+type ManagedFields struct {
+	Manager     string `json:"manager"`
+	Operation   string `json:"operation"` // "Apply" or "Update"
+	Subresource string `json:"subresource"`
+	Time        string `json:"time"` // of the manager's last change, RFC 3339 in UTC
+	FieldsV1    Raw    `json:"fieldsV1"`
+}
+
 // ObjectHead returns m itself: see HeadOf.
 func (m *MetaAnnotated) ObjectHead() *MetaAnnotated { return m }
 

@@ -25,45 +25,54 @@ func Covered(n *Node, desired, live any) (ok bool, path string) {
 	if c.count == 0 {
 		return true, ""
 	}
-	return false, c.paths[0]
+	return false, c.found[0].String()
 }
 
-// Differences returns the paths of the first differences that Covered would find, at most max of them, and how many
-// there are.
-func Differences(n *Node, desired, live any, max int) (paths []string, count int) {
+// Differences returns the first differences that Covered would find, at most max, and how many there are.
+func Differences(n *Node, desired, live any, max int) (found []Difference, count int) {
 	c := comparison{max: max, all: true}
 	c.compare(n, desired, live, nil)
-	return c.paths, c.count
+	return c.found, c.count
 }
+
+// Difference is a place of which live lacks something that desired has.
+type Difference struct {
+	At   *Path
+	note string // behind the path: the member of a set, or " (order)"
+}
+
+// String returns the path.
+func (d Difference) String() string { return d.At.String() + d.note }
 
 // comparison collects differences.
 type comparison struct {
 	max   int
 	all   bool // count them all; else stop at the max-th
-	paths []string
+	found []Difference
 	count int
 }
 
 func (c *comparison) done() bool { return !c.all && c.count >= c.max }
 
-// differs notes a difference. Only now is the text of its path made, with note behind it.
-func (c *comparison) differs(at *place, note string) {
-	if len(c.paths) < c.max {
-		c.paths = append(c.paths, at.String()+note)
+// differs notes a difference.
+func (c *comparison) differs(at *Path, note string) {
+	if len(c.found) < c.max {
+		c.found = append(c.found, Difference{at, note})
 	}
 	c.count++
 }
 
-// place is where in an object a value is: below up, in the field of that name, or if it has none, in the item with
-// that key or index.
-type place struct {
-	up    *place
+// Path is where in an object a value is: below up, in the field of that name, or without a name, in the item with
+// that key or index. Nil is the object itself.
+type Path struct {
+	up    *Path
 	field string
 	key   map[string]any
 	index int
 }
 
-func (p *place) String() string {
+// String writes a path as the API server does: spec.containers[name="a"].image.
+func (p *Path) String() string {
 	switch {
 	case p == nil:
 		return ""
@@ -75,7 +84,7 @@ func (p *place) String() string {
 	return join(p.up.String(), Short(p.field))
 }
 
-func (c *comparison) compare(n *Node, desired, live any, at *place) {
+func (c *comparison) compare(n *Node, desired, live any, at *Path) {
 	if IsEmpty(desired) && IsEmpty(live) {
 		return
 	}
@@ -114,23 +123,23 @@ func IsEmpty(v any) bool {
 	return false
 }
 
-func (c *comparison) compareObjects(n *Node, desired, live map[string]any, at *place) {
+func (c *comparison) compareObjects(n *Node, desired, live map[string]any, at *Path) {
 	for _, name := range sortedKeys(desired) {
 		if c.done() {
 			return
 		}
-		c.compare(n.Field(name), desired[name], live[name], &place{up: at, field: name})
+		c.compare(n.Field(name), desired[name], live[name], &Path{up: at, field: name})
 	}
 	if n.IsAtomicObject() && !n.Struct {
 		for _, name := range sortedKeys(live) {
 			if _, ok := desired[name]; !ok && !c.done() {
-				c.differs(&place{up: at, field: name}, "")
+				c.differs(&Path{up: at, field: name}, "")
 			}
 		}
 	}
 }
 
-func (c *comparison) compareLists(n *Node, desired, live []any, at *place) {
+func (c *comparison) compareLists(n *Node, desired, live []any, at *Path) {
 	switch n.ListType() {
 	case ListMap:
 		c.compareKeyed(n, desired, live, at)
@@ -147,11 +156,11 @@ func (c *comparison) compareLists(n *Node, desired, live []any, at *place) {
 		if c.done() {
 			return
 		}
-		c.compare(n.Item(), desired[i], live[i], &place{up: at, index: i})
+		c.compare(n.Item(), desired[i], live[i], &Path{up: at, index: i})
 	}
 }
 
-func (c *comparison) compareSets(desired, live []any, at *place) {
+func (c *comparison) compareSets(desired, live []any, at *Path) {
 	members := make(map[string]bool, len(live)) // almost all sets are of strings
 	var others []any
 	for _, v := range live {
@@ -173,7 +182,7 @@ func (c *comparison) compareSets(desired, live []any, at *place) {
 	}
 }
 
-func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
+func (c *comparison) compareKeyed(n *Node, desired, live []any, at *Path) {
 	find := finder(n, desired, live)
 	last := -1
 	for i, item := range desired {
@@ -182,10 +191,10 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *place) {
 		}
 		key := n.ItemKey(item)
 		if key == nil {
-			c.differs(&place{up: at, index: i}, "")
+			c.differs(&Path{up: at, index: i}, "")
 			continue
 		}
-		here := &place{up: at, key: key}
+		here := &Path{up: at, key: key}
 		found := find(key)
 		switch {
 		case found < 0:

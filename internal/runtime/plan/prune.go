@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"skiff/internal/runtime/kube"
@@ -36,7 +38,7 @@ func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 }
 
 // handedOver returns what package apply has given to another manager before a write.
-func (p *Planner) handedOver(w *kube.Write) (sets []map[string]any) {
+func (p *Planner) handedOver(w *kube.Write) (sets []patch.FieldSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.writes {
@@ -45,12 +47,8 @@ func (p *Planner) handedOver(w *kube.Write) (sets []map[string]any) {
 			continue
 		}
 		if body, err := decoded(h.Body); err == nil {
-			spec := map[string]any{}
 			fields, _ := body["spec"].(map[string]any)
-			for name := range fields {
-				spec["f:"+name] = map[string]any{}
-			}
-			sets = append(sets, map[string]any{"f:spec": spec})
+			sets = append(sets, patch.SetOf("spec", slices.Collect(maps.Keys(fields))...))
 		}
 	}
 	return sets
@@ -86,11 +84,12 @@ func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
 func prunedItems(n *patch.Node, live, want []any, o ownership, fields bool) []any {
 	out := []any{}
 	for _, item := range live {
-		is := member("v:", item)
-		if n.ListType() == patch.ListMap {
-			is = member("k:", n.ItemKey(item))
-		}
-		below := o.below(is)
+		below := o.below(func(s patch.FieldSet) (patch.FieldSet, bool) {
+			if n.ListType() == patch.ListMap {
+				return s.Item(n.ItemKey(item))
+			}
+			return s.Member(item)
+		})
 		var declared any
 		if i := indexOf(n, want, item); i >= 0 {
 			declared = want[i]

@@ -82,7 +82,6 @@ func (o *Options) finalizer() string { return Finalizer(o.Spec) }
 
 type reconciler struct {
 	Options
-	objects  *cache.Store[*Object] // the parents
 	parents  *apply.Statuses[*Object]
 	engine   *apply.Engine
 	kinds    []kind
@@ -112,7 +111,6 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	r := &reconciler{Options: o, events: recorder, related: newRelated(s),
 		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
 	objects := controller.Mirror[*Object](s, o.Parent.Resource, "")
-	r.objects = objects
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.ForBut(objects, func(was, is *Object) bool {
 		return r.statuses.asked(is) || o.Rule.IgnoreStatusChanges && onlyStatus(was, is)

@@ -93,13 +93,12 @@ func (r *reconciler) paused(ctx context.Context, parent *Object) bool {
 
 // tellTooLarge records an Event about a parent that is too large to be held.
 func (r *reconciler) tellTooLarge(key kube.Key, err error) {
-	shed := cache.Unheld(err)
-	known, ok := r.objects.Shed(key)
-	if shed == nil || shed.Reason != cache.TooLarge || !ok {
+	shed := cache.Unserved(err, cache.TooLarge)
+	if shed == nil || shed.UID == "" {
 		return
 	}
 	parent := new(Object)
-	parent.Name, parent.Namespace, parent.UID = key.Name, key.Namespace, known.UID
+	parent.Name, parent.Namespace, parent.UID = key.Name, key.Namespace, shed.UID
 	r.announcer(parent).Event(events.Warning, shed.Reason, shed.Note()+"; until then nothing is done for it", nil)
 }
 

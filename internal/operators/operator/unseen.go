@@ -43,14 +43,13 @@ func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why s
 func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
 	set := conditions.TooLarge(reason, message)
 	cr, ok, err := s.Get(ctx, key)
-	switch {
-	case err != nil:
+	if unheld := cache.Unheld(err); unheld != nil {
 		s.drop(key)
-		return s.WriteShed(ctx, key, func(generation int64) any {
-			return map[string]any{"state": set.State(), "conditions": set.After(nil, generation, time.Now())}
-		})
-	case !ok:
-		return nil
+		return s.WriteUnheld(ctx, unheld, map[string]any{"state": set.State(),
+			"conditions": set.After(nil, unheld.Generation, time.Now())})
+	}
+	if err != nil || !ok {
+		return err
 	}
 	set.Paused = conditions.PausedFor(cr.meta().Annotations)
 	return s.write(ctx, cr, set)

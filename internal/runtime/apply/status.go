@@ -115,21 +115,19 @@ func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, pat
 	return answer, nil
 }
 
-// WriteShed writes the fields that status returns for a generation in the status of an object that the mirror does not
-// hold (see cache.NotServed), once as long as that is so. All else in the status stays as it is, and is not read.
-func (s *Statuses[T]) WriteShed(ctx context.Context, k kube.Key, status func(generation int64) any) error {
-	s.Forget(k)
-	shed, known := s.mirror.Shed(k)
-	if !known || shed.Reported {
+// WriteUnheld writes fields of the status of an object that the mirror does not hold, once as long as that is so. All
+// else in the status stays as it is, and is not read.
+func (s *Statuses[T]) WriteUnheld(ctx context.Context, object *cache.NotServed, status any) error {
+	s.Forget(object.Key)
+	if object.UID == "" || object.Reported {
 		return nil
 	}
-	patch := map[string]any{"metadata": map[string]any{"resourceVersion": shed.ResourceVersion},
-		"status": status(shed.Generation)}
-	err := s.client.Patch(ctx, s.resource, k, kube.MergePatch, patch, nil,
+	patch := map[string]any{"metadata": map[string]any{"resourceVersion": object.ResourceVersion}, "status": status}
+	err := s.client.Patch(ctx, s.resource, object.Key, kube.MergePatch, patch, nil,
 		kube.WriteOptions{FieldManager: Manager, Subresource: "status"})
 	switch {
 	case err == nil:
-		s.mirror.Reported(k, shed.UID)
+		s.mirror.Reported(object.Key, object.UID)
 	case kube.IsNotFound(err): // it is gone, as an event will say
 		return nil
 	}

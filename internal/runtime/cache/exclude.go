@@ -363,7 +363,8 @@ func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	}
 	e := &NotServed{Problem: sh.why, Resource: s.o.Resource, Key: k}
 	key, known := sh.keys.byName[k.Name]
-	e.Size, e.Deleting = key.size, key.deleting
+	e.UID, e.ResourceVersion, e.Generation = key.uid, key.rv, key.generation
+	e.Size, e.Deleting, e.Reported = key.size, key.deleting, key.reported
 	switch {
 	case known && key.large:
 		e.Problem = s.tooLarge(k, key)
@@ -581,18 +582,6 @@ func (s *Store[T]) Sheds() []ShedNamespace {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return out
-}
-
-// Shed returns all that is known of an object not held; false: the object is held, or not known.
-func (s *Store[T]) Shed(k kube.Key) (ShedObject, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	sh := s.shed[k.Namespace]
-	if sh == nil {
-		return ShedObject{}, false
-	}
-	key, known := sh.keys.byName[k.Name]
-	return ShedObject{key.uid, key.rv, key.generation, key.reported}, known
 }
 
 // Reported notes an object whose status says: not worked on. The note ends when the object is held again.

@@ -150,10 +150,3 @@ type ShedNamespace struct {
 	Most      int64          // memory of Largest
 	Problem   health.Problem // the memory taken, and the next step
 }
-
-// ShedObject is all that is known of an object not held.
-type ShedObject struct {
-	UID, ResourceVersion string
-	Generation           int64
-	Reported             bool // see Reported
-}

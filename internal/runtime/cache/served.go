@@ -22,8 +22,14 @@ type NotServed struct {
 	health.Problem
 	Resource kube.Resource
 	Key      kube.Key // without a name: about a namespace, without both: about the mirror
-	Size     int64    // memory an object not held would take, about; 0: not known
-	Deleting bool     // an object not held is being deleted
+
+	// The rest is known of an object not held for lack of memory, unless there are very many; else UID is "".
+
+	UID, ResourceVersion string
+	Generation           int64
+	Size                 int64 // memory the object would take, about
+	Deleting             bool  // the object is being deleted
+	Reported             bool  // see Reported
 
 	cause error // why a list fails, or an object does not decode; nil: no error is behind
 }

@@ -546,7 +546,7 @@ func (s *Store[T]) whyShed(namespace string, v victim) health.Problem {
 	}
 	return health.Problem{Reason: OverBudget, Severity: health.Stalled, Public: what,
 		Next: "delete some or make them smaller" + or(s.o.Advice.MirrorBytes) +
-			"; until then skiff changes one only where its owner changes"}
+			"; until then skiff does nothing with them but apply a change of their owners"}
 }
 
 // OverBudget returns why a namespace is shed; nil: the namespace is not.

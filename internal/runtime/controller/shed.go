@@ -20,7 +20,7 @@ const (
 	largeReportEvery = time.Second
 
 	shedCause     = "it is not worked on"
-	turnCause     = "its status says that it is not worked on" // of a key whose turn it is: see paces
+	turnCause     = "its status is to say that it is not worked on" // a key has its turn: see paces
 	returnedCause = "held in memory again"
 )
 

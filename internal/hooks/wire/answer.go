@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 const (
@@ -141,7 +142,7 @@ func changesOf(object map[string]any, name string) (map[string]*string, error) {
 		case string:
 			changes[key] = &v
 		default:
-			return nil, typeError(join(name, kube.Printable(key, maxQuoted)), "a string or null", v)
+			return nil, typeError(patch.Join(name, kube.Printable(key, maxQuoted)), "a string or null", v)
 		}
 	}
 	return changes, nil

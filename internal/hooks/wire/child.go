@@ -7,6 +7,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // Child is a child that an answer declares.
@@ -241,7 +242,7 @@ func (c *Child) tags(meta map[string]any, path string) error {
 	for key, v := range all {
 		s, ok := v.(string)
 		if !ok {
-			return typeError(join(path+".labels", kube.Printable(key, maxQuoted)), "a string", v)
+			return typeError(patch.Join(path+".labels", kube.Printable(key, maxQuoted)), "a string", v)
 		}
 		c.Labels = append(c.Labels, kube.Label{Key: key, Value: s})
 	}

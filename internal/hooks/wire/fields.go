@@ -64,14 +64,6 @@ func typeName(v any) string {
 // quote returns a text from an answer as it may stand in an error.
 func quote(s string) string { return `"` + kube.Printable(s, maxQuoted) + `"` }
 
-// join returns the path of a field of what is at path.
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
 // typeError says that a field has a value of another type than want.
 func typeError(path, want string, v any) error {
 	return fmt.Errorf("%s: must be %s, is %s", path, want, typeName(v))
@@ -81,7 +73,8 @@ func typeError(path, want string, v any) error {
 func known(object map[string]any, path string, names ...string) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("%s: unknown field; known are %q", join(path, kube.Printable(name, maxQuoted)), names)
+			return fmt.Errorf("%s: unknown field; known are %q",
+				patch.Join(path, kube.Printable(name, maxQuoted)), names)
 		}
 	}
 	return nil
@@ -94,7 +87,7 @@ func fieldOf[T any](object map[string]any, path, name, want string) (value T, ok
 		return value, false, nil
 	}
 	if value, ok = v.(T); !ok {
-		return value, false, typeError(join(path, name), want, v)
+		return value, false, typeError(patch.Join(path, name), want, v)
 	}
 	return value, true, nil
 }
@@ -124,7 +117,7 @@ func textsOf(object map[string]any, path, name string) ([]string, error) {
 	for i, v := range list {
 		s, ok := v.(string)
 		if !ok {
-			return nil, typeError(fmt.Sprintf("%s[%d]", join(path, name), i), "a string", v)
+			return nil, typeError(fmt.Sprintf("%s[%d]", patch.Join(path, name), i), "a string", v)
 		}
 		texts[i] = s
 	}
@@ -137,7 +130,7 @@ func selectorOf(object map[string]any, path, name string, strict bool) (s labels
 	if !ok || err != nil {
 		return nil, false, err
 	}
-	path = join(path, name)
+	path = patch.Join(path, name)
 	if strict {
 		if err := known(fields, path, "matchLabels", "matchExpressions"); err != nil {
 			return nil, false, err

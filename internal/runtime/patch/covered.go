@@ -81,7 +81,7 @@ func (p *Path) String() string {
 	case p.field == "":
 		return fmt.Sprintf("%s[%d]", p.up.String(), p.index)
 	}
-	return join(p.up.String(), Short(p.field))
+	return Join(p.up.String(), Short(p.field))
 }
 
 func (c *comparison) compare(n *Node, desired, live any, at *Path) {

@@ -227,7 +227,7 @@ func pathOf(at []step) string {
 		if s.index >= 0 {
 			path += "[" + strconv.Itoa(s.index) + "]"
 		} else {
-			path = join(path, Short(s.field))
+			path = Join(path, Short(s.field))
 		}
 	}
 	return path

@@ -217,8 +217,8 @@ func sameNumber(i int64, f float64) bool {
 	return int64(f) == i || strconv.FormatFloat(f, 'f', -1, 64) == strconv.FormatInt(i, 10)
 }
 
-// join puts a field name behind a path, as the API server writes paths: spec.replicas.
-func join(path, name string) string {
+// Join puts a field name behind a path, as the API server writes paths: spec.replicas.
+func Join(path, name string) string {
 	if path == "" {
 		return name
 	}

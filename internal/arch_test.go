@@ -59,7 +59,7 @@ var rows = []row{
 
 	{operators, operators + " " + runtime, []string{logr}, "a controller decides; all else is the runtime's"},
 
-	{"hooks/spec", "runtime/kube runtime/labels runtime/conditions runtime/events", []string{yaml},
+	{"hooks/spec", "runtime/kube runtime/labels runtime/conditions runtime/events runtime/nearest", []string{yaml},
 		"what a hook controller is: reads and checks, and asks no server"},
 	{hooks, hooks + " " + runtime, []string{logr}, "runs the controllers of others: it knows none of ours"},
 

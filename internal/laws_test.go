@@ -23,7 +23,6 @@ var readsText = map[string]string{
 	"internal/cli.statusFlags.inPlace":                     "the lines of a screen",
 	"internal/cli.unknownFlag":                             "pflag's error, which names the flag in its text alone",
 	"internal/hooks/scaffold.write":                        "a template's first line",
-	"internal/hooks/spec.value.url":                        "a URL of a file",
 	"internal/hooks/spec.yamlError":                        "yaml.v3's error, which names the line in its text alone",
 	"internal/hooks/supervise.CheckAllowed":                "a flag's value",
 	"internal/operators/operator.FaultOf":                  "the full stop of a condition's message",
@@ -136,7 +135,6 @@ const maxMethodFiles = 3
 // methodFiles are the numbers of files of the types that have more.
 var methodFiles = map[string]int{
 	"internal/hooks/reconcile.reconciler":          11,
-	"internal/hooks/spec.value":                    4,
 	"internal/hooks/supervise.Supervisor":          4,
 	"internal/hooks/supervise.supervised":          4,
 	"internal/operators/restart.run":               4,
@@ -214,7 +212,7 @@ var prose = map[string]wording{
 	"internal/hooks/offline":                     {8.0, 2},
 	"internal/hooks/reconcile":                   {8.7, 4},
 	"internal/hooks/scaffold":                    {6.6, 0},
-	"internal/hooks/spec":                        {7.7, 4},
+	"internal/hooks/spec":                        {6.5, 3},
 	"internal/hooks/wire":                        {8.1, 0},
 	"internal/install/check":                     {9.7, 0},
 	"internal/install/definitions":               {10.0, 2},

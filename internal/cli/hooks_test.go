@@ -34,7 +34,7 @@ func hookFile(t *testing.T, text string) string {
 func TestHooksNameAllThatIsWrongWithTheirFiles(t *testing.T) {
 	file := hookFile(t, "kind: Pod\n---\n"+strings.Replace(hookController, "generateS", "generates", 1)+"  x: 1\n")
 	r := skiff(t, "hooks", "role", "-f", file)
-	want := file + ":12: spec.generateselector: is no field of this object: the field is called generateSelector\n" +
+	want := file + ":12: spec.generateselector: is no field of this object, did you mean generateSelector?\n" +
 		file + ":29: spec.x: is no field of this object\n"
 	if r.Code != ExitUsage || r.Stdout != "" || r.Stderr != want {
 		t.Errorf("%+v\nwant %s", r, want)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,36 +74,29 @@ type Object struct {
 
 // object takes any object.
 func (r *reader) object(o origin, y *yaml.Node) {
-	p := parser{found: &r.found}
-	n, err := p.yaml(y, 0)
-	switch {
-	case err != nil:
-		r.found.add(y.Line, p.path, "%v", err)
-	case n.kind != object:
-		r.found.add(y.Line, "", "must be an object, is %s", n.kind)
-	default:
-		r.objects = append(r.objects, Object{n.json(nil), o.file, y})
+	if y.Kind != yaml.MappingNode {
+		kind, _, err := kindOf(y)
+		if err != nil {
+			kind = "a value with a tag"
+		}
+		r.found.add(&place{item: -1, line: y.Line}, "must be an object, is %s", kind)
+		return
 	}
+	d := decoder{found: &r.found}
+	d.document(y, reflect.Value{})
+	r.objects = append(r.objects, Object{d.json, o.file, y})
 }
 
 // FromObject reads the object of a controller in a cluster. The error names all that is wrong, one a line: PATH:
 // MESSAGE.
 func FromObject(raw kube.Raw) (*Controller, error) {
-	p := parser{found: &Problems{}}
-	n, err := p.fromJSON(raw)
+	var found Problems
+	y, err := fromJSON(raw)
 	if err != nil {
-		p.found.add(0, p.path, "%v", err)
-		return nil, p.found.err()
-	}
-	v := value{n, "", p.found}
-	if v.is(object) {
-		v.field("kind").required().oneOf(Composite, Decorator)
-	}
-	if err := p.found.err(); err != nil {
 		return nil, err
 	}
-	c := origin{}.controller(v)
-	return c, p.found.err()
+	c := origin{}.controller(y, &found)
+	return c, found.err()
 }
 
 // reader is what has been read of the files so far.
@@ -208,7 +202,7 @@ func (r *reader) documents(o origin, content []byte) {
 			return
 		} else if err != nil {
 			line, text := yamlError(err)
-			r.found.add(line, "", "%s", text)
+			r.found.add(&place{line: line}, "%s", text)
 			return
 		}
 		if len(doc.Content) > 0 {
@@ -274,24 +268,13 @@ func (r *reader) controller(o origin, y *yaml.Node) {
 			what))
 		return
 	}
-	p := parser{found: &r.found}
-	n, err := p.yaml(y, 0)
-	if err != nil {
-		r.found.add(y.Line, p.path, "%v", err)
-		return
-	}
 	if len(r.controllers) == maxControllers {
-		r.found.add(y.Line, "", "more than %d controllers", maxControllers)
+		r.found.add(&place{line: y.Line}, "more than %d controllers", maxControllers)
 		return
 	}
 	before := r.found.count()
-	c := o.controller(value{n, "", &r.found})
-	c.Source = fmt.Sprintf("%s:%d", o.file, y.Line)
-	for _, other := range r.controllers {
-		if other.Kind == c.Kind && other.Name == c.Name && c.Name != "" {
-			r.found.add(y.Line, "metadata.name", "there is a %s %s already, in %s", c.Kind, c.Name, other.Source)
-		}
-	}
+	o.before = r.controllers
+	c := o.controller(y, &r.found)
 	r.controllers = append(r.controllers, c)
 	if r.found.count() == before {
 		r.valid = append(r.valid, c)

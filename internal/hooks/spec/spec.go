@@ -99,8 +99,8 @@ func (c *Controller) Rivals(all []*Controller) []*Controller {
 // Type is a resource as a rule names it: its lower-case plural, and the version to read and write it in. What its kind
 // is, and whether it is namespaced, only the server knows.
 type Type struct {
-	APIVersion string // "apps/v1", or "v1" for the core group
-	Resource   string // "deployments"
+	APIVersion string `yaml:"apiVersion" need:"is missing" is:"version"` // "apps/v1", or "v1" for the core group
+	Resource   string `yaml:"resource" need:"is missing" is:"plural"`    // "deployments"
 }
 
 // Group is that of APIVersion, "" for the core group.
@@ -157,7 +157,9 @@ type Child struct {
 
 // StatusCheck is a condition that has to exist, with this status and reason where they are not "".
 type StatusCheck struct {
-	Type, Status, Reason string
+	Type   string `yaml:"type" need:"is missing"`
+	Status string `yaml:"status"`
+	Reason string `yaml:"reason"`
 }
 
 // Hook is one hook of a controller. Exactly one of Webhook and Exec is not nil.

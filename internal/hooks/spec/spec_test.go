@@ -211,18 +211,18 @@ func TestAnObjectOfAClusterIsAsKubectlShowsIt(t *testing.T) {
 		t.Errorf("%+v\n%v", c, err)
 	}
 	_, err = FromObject([]byte(`{"kind":"CompositeController","metadata":{"name":"a b"},"spec":{"x":[1]}}`))
-	const want = `apiVersion: must be metacontroller.k8s.io/v1alpha1
-metadata.name: must be the name of an object (small letters, digits, '-' and '.'), is "a b"
+	const want = `metadata.name: must be the name of an object (small letters, digits, '-' and '.'), is "a b"
 spec.x: is no field of this object
 spec.parentResource: is missing
-spec.hooks: is missing: a controller without a sync hook decides nothing`
+spec.hooks: is missing: a controller without a sync hook decides nothing
+apiVersion: must be metacontroller.k8s.io/v1alpha1`
 	if err == nil || err.Error() != want {
 		t.Errorf("error\n%v\nwant\n%s", err, want)
 	}
 	for text, want := range map[string]string{
 		`[]`: "must be an object, is a list", `{}`: "kind: is missing", `{"kind":"Pod"}`: "kind: must be Composite",
 		`{"kind":"CompositeController"`: "is not JSON", `{}{}`: "more behind", `{"a":1,"a":2}`: "a: is there twice",
-		strings.Repeat("[", 200): "nested more than 100 deep", `{"a":{"b":[1,]}}`: "a.b[1]: is not JSON",
+		strings.Repeat("[", 200): "nested more than 100 deep", `{"a":{"b":[1,]}}`: "is not JSON",
 		`[` + strings.Repeat("1,", 200_000) + `1]`: "more than 100000 values",
 	} {
 		if _, err := FromObject([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -250,8 +250,8 @@ func TestAllProblemsOfAllFilesAreNamedAtOnceWithTheirLines(t *testing.T) {
 		"bad.json": "{",
 	})
 	_, warnings, err := ReadFiles([]string{dir})
-	const want = `a.yaml:9: spec.childResource: is no field of this object
-b.json:1: apiVersion: must be metacontroller.k8s.io/v1alpha1
+	const want = `a.yaml:9: spec.childResource: is no field of this object, did you mean childResources?
+b.json:1: apiVersion: must be metacontroller.k8s.io/v1alpha1, is "metacontroller.k8s.io/v1beta1"
 b.json:2: metadata.name: is missing
 b.json:3: spec.resources[0].resource: must be the plural of a resource, in small letters, as in ` +
 		"`kubectl api-resources`" + `, is "Deployments"
@@ -261,8 +261,8 @@ b.json:4: spec.attachments[0].resource: must be the plural of a resource, in sma
 b.json:5: spec.attachments[0].updateStrategy.method: must be OnDelete, Recreate, InPlace, RollingRecreate or ` +
 		`RollingInPlace, is "inplace"
 b.json:6: spec.resyncPeriodSeconds: must be a number, is a string
-b.json:7: spec.hooks.Sync: is no field of this object: the field is called sync
-b.json:7: spec.hooks: sync is missing: it decides the children of each parent
+b.json:7: spec.hooks.Sync: is no field of this object, did you mean sync?
+b.json:7: spec.hooks.sync: is missing: it decides the children of each parent
 bad.json:1: is not YAML: did not find expected node content
 c.yml:1: is not YAML: did not find expected node content`
 	if got := strings.ReplaceAll(err.Error(), dir+"/", ""); got != want {
@@ -318,7 +318,7 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 	const secret = "secretRef: {name: s, namespace: n}"
 	for _, tt := range []struct{ text, want string }{
 		{head, "spec.hooks: is missing"},
-		{head + "  hooks: {finalize: {exec: {command: [x]}}}", "spec.hooks: sync is missing"},
+		{head + "  hooks: {finalize: {exec: {command: [x]}}}", "spec.hooks.sync: is missing"},
 		{sync("{}"), "must have exactly one of webhook and exec"},
 		{sync("{webhook: {url: 'http://x'}, exec: {command: [x]}}"), "must have exactly one of webhook and exec"},
 		{sync("{version: v3, exec: {command: [x]}}"), `version: must be v1 or v2, is "v3"`},
@@ -334,7 +334,7 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		{webhook("url: 'http://u:p@x/'"), "without user name and password"},
 		{webhook("url: 'http://x:99999/'"), `url: must be http://HOST/PATH`},
 		{webhook("url: 'file:///etc/passwd'"), `url: must be http://HOST/PATH`},
-		{webhook("service: {name: a, namespace: b}"), "path is missing: a service needs one"},
+		{webhook("service: {name: a, namespace: b}"), "path: is missing: a service needs one"},
 		{webhook("service: {name: a.b, namespace: b}, path: /"), `service.name: must be the name of a Service`},
 		{webhook("service: {name: a}, path: /"), "service.namespace: is missing"},
 		{webhook("service: {name: a, namespace: b}, path: x@y/"), `path: must be a path such as /sync, is "x@y/"`},
@@ -345,7 +345,8 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		{webhook("url: 'http://x', timeout: 10"), "timeout: must be a string, is a number: put it in quotes"},
 		{webhook("url: 'http://x', timeout: 10x"), `timeout: must be a duration such as 10s or 1m30s, is "10x"`},
 		{webhook("url: 'http://x', responseUnMarshallMode: lax"), "responseUnMarshallMode: must be loose or strict"},
-		{webhook("url: 'http://x', responseUnmarshallMode: loose"), "the field is called responseUnMarshallMode"},
+		{webhook("url: 'http://x', responseUnmarshallMode: loose"), "did you mean responseUnMarshallMode?"},
+		{webhook("url: 'http://x', timout: 3s"), "webhook.timout: is no field of this object, did you mean timeout?"},
 		{webhook("url: 'http://x', etag: {enabled: 1}"), "etag.enabled: must be a boolean, is a number"},
 		{webhook("url: 'http://x', etag: {cacheTimeoutSeconds: -1}"),
 			"must be a whole number from 0 to 2147483647, is -1"},
@@ -404,13 +405,13 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		{strings.Replace(head, "{name: c}", "{name: ../x}", 1) + hooks,
 			"metadata.name: must be the name of an object"},
 		{head + hooks + "---\n" + head + hooks,
-			"c.yaml:8: metadata.name: there is a CompositeController c already, in c.yaml:1"},
+			"c.yaml:10: metadata.name: there is a CompositeController c already, in c.yaml:1"},
 		{head + hooks + "  generateSelector: yes\n", "generateSelector: must be a boolean, is a string"},
 		{head + hooks + "  generateSelector: true\n  generateSelector: true\n",
 			"spec.generateSelector: is there twice"},
 		{head + hooks + "  <<: {a: b}\n", "has a merge key"},
 		{head + hooks + "  ? [a]\n  : b\n", "has a key that is not a string"},
-		{head + hooks + "  resyncPeriodSeconds: .inf", "resyncPeriodSeconds: is no number that JSON has"},
+		{head + hooks + "  resyncPeriodSeconds: .inf", "resyncPeriodSeconds: must be a number that JSON has"},
 		{head + hooks + "  resyncPeriodSeconds: !x 1", `has the tag "!x"`},
 	} {
 		got := problemsOf(t, tt.text)
@@ -539,6 +540,22 @@ func TestAProgramIsFoundFromTheDirectoryOfItsFile(t *testing.T) {
 	}
 }
 
+func TestAControllerWithAKeyThatIsThereTwiceIsLeftOut(t *testing.T) {
+	other := strings.Replace(head, "{name: c}", "{name: other}", 1) + hooks
+	file := filepath.Join(write(t, map[string]string{"c.yaml": head + hooks + hooks + "---\n" + other}), "c.yaml")
+	valid, _, err := ReadValid([]string{file})
+	if err == nil || len(valid) != 1 || valid[0].Name != "other" {
+		t.Errorf("%+v, %v", valid, err)
+	}
+}
+
+func TestANullLabelDoesNotSelectAll(t *testing.T) {
+	c := read(t, strings.Replace(head, "things}", "things, labelSelector: {matchLabels: {a: ~}}}", 1)+hooks)[0]
+	if got := c.Parents[0].Labels.String(); got != "a=" {
+		t.Errorf("it selects %q", got)
+	}
+}
+
 func TestADocumentThatGrowsWithItsAliasesIsRefused(t *testing.T) {
 	bomb := head + hooks + "  a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c <= 'i'; c++ {
@@ -610,7 +627,7 @@ func FuzzReadFiles(f *testing.F) {
 		}
 		var r reader
 		r.found.begin("f")
-		r.documents(origin{"f", "/dir"}, content)
+		r.documents(origin{file: "f", dir: "/dir"}, content)
 		if r.found.err() != nil {
 			if text := r.found.Error(); strings.ContainsAny(strings.ReplaceAll(text, "\n", ""), "\x00\x1b") {
 				t.Errorf("the error is not printable: %q", text)

@@ -212,7 +212,6 @@ var prose = map[string]wording{
 	"internal/hooks/offline":                     {8.0, 2},
 	"internal/hooks/reconcile":                   {8.7, 4},
 	"internal/hooks/scaffold":                    {6.6, 0},
-	"internal/hooks/spec":                        {6.5, 3},
 	"internal/hooks/wire":                        {8.1, 0},
 	"internal/install/check":                     {9.7, 0},
 	"internal/install/definitions":               {10.0, 2},

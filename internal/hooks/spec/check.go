@@ -24,7 +24,7 @@ import (
 const (
 	// maxFinalizerName is what the API allows behind the slash of a finalizer. The controller's name is part of it.
 	maxFinalizerName = 63
-	// usualTimeout is metacontroller's, of a hook without a timeout or with one that is not positive.
+	// usualTimeout is metacontroller's, for hooks without a positive timeout.
 	usualTimeout = 10 * time.Second
 )
 
@@ -47,7 +47,11 @@ func (o origin) controller(y *yaml.Node, found *Problems) *Controller {
 	if d.ended || def.Kind == "" {
 		return c
 	}
-	d.metadata(c, def.Metadata)
+	if meta := def.Metadata; meta != nil {
+		c.Name, c.UID, c.Labels = meta.Name, meta.UID, labelsOf(meta.Labels)
+		c.Paused = meta.Annotations[conditions.PausedAnnotation] == "true"
+		c.AllowDeletes, c.ReportSync = meta.Annotations[AllowDeletes], meta.Annotations[ReportSync] == "true"
+	}
 	for _, other := range o.before {
 		if other.Kind == c.Kind && other.Name == c.Name && c.Name != "" {
 			d.wrong(&def.Metadata.Name, "there is a %s %s already, in %s", c.Kind, c.Name, other.Source)
@@ -67,16 +71,6 @@ func (o origin) controller(y *yaml.Node, found *Problems) *Controller {
 	}
 	c.Object = append(d.json[:len(d.json)-1], `,"status":{}}`...)
 	return c
-}
-
-func (d *decoder) metadata(c *Controller, meta *metadata) {
-	if meta == nil {
-		return
-	}
-	c.Name, c.UID, c.Labels = meta.Name, meta.UID, labelsOf(meta.Labels)
-	c.Paused = meta.Annotations[conditions.PausedAnnotation] == "true"
-	c.AllowDeletes = meta.Annotations[AllowDeletes]
-	c.ReportSync = meta.Annotations[ReportSync] == "true"
 }
 
 // labelsOf makes labels of a table.
@@ -141,7 +135,7 @@ func requirements(match map[string]string, expressions []expression) labels.Requ
 	return s.Requirements()
 }
 
-// child adds a rule. Of two for one resource the last one that has a method counts, as in metacontroller.
+// child adds a rule. The last rule with a method counts if two name a resource, as in metacontroller.
 func (d *decoder) child(c *Controller, rule *childRule) {
 	child := Child{Type: rule.Type, Method: cmp.Or(rule.UpdateStrategy.Method, OnDelete),
 		Checks: rule.UpdateStrategy.StatusChecks.Conditions}
@@ -194,7 +188,7 @@ func (o origin) hooks(d *decoder, c *Controller, spec *definitionSpec) {
 	}
 }
 
-// hook reads one hook, nil for one that is missing.
+// hook reads a hook; nil: missing.
 func (o origin) hook(d *decoder, rule *hookRule, configs []config) *Hook {
 	if rule == nil {
 		return nil
@@ -208,12 +202,12 @@ func (o origin) hook(d *decoder, rule *hookRule, configs []config) *Hook {
 	}
 	if w := rule.Webhook; w != nil {
 		h.Timeout, h.Webhook = timeout(w.Timeout), d.webhook(w, configs)
-		if w.Mode != "" {
+		if d.has(&w.Mode) {
 			h.Strict = w.Mode == "strict"
 		}
 	}
 	if e := rule.Exec; e != nil {
-		h.Timeout, h.Exec = timeout(e.Timeout), o.exec(d, e)
+		h.Timeout, h.Exec = timeout(e.Timeout), o.exec(d, &e.Exec)
 	}
 	return h
 }
@@ -243,9 +237,8 @@ func (d *decoder) url(rule *webhookRule) string {
 	switch {
 	case d.has(&rule.URL) && isEndpoint(rule.URL):
 		return rule.URL
-	case d.has(&rule.URL) && rule.URL == "":
-		d.wrong(&rule.URL, "is missing")
-	case d.has(&rule.URL) && strings.Contains(rule.URL, "@"): // its password is not shown
+	case d.has(&rule.URL) && rule.URL == "": // the decoder has named the problem
+	case d.has(&rule.URL) && strings.Contains(rule.URL, "@"): // the password is not shown
 		d.wrong(&rule.URL, want)
 	case d.has(&rule.URL):
 		d.wrong(&rule.URL, want+", is %q", kube.Printable(rule.URL, maxShown))
@@ -260,7 +253,7 @@ func (d *decoder) url(rule *webhookRule) string {
 		}
 		whole := cmp.Or(service.Protocol, "http") + "://" + service.Name + "." + service.Namespace + ":" +
 			strconv.Itoa(port) + path
-		named := service.Name != "" && service.Namespace != "" && port > 0 // else that is the problem
+		named := service.Name != "" && service.Namespace != "" && port > 0 // else the problem is named
 		if path != "" && path[0] != '/' || named && !isEndpoint(whole) {
 			d.wrong(&rule.Path, "must be a path such as /sync, is %q", kube.Printable(path, maxShown))
 		}
@@ -269,18 +262,14 @@ func (d *decoder) url(rule *webhookRule) string {
 	return ""
 }
 
-func (o origin) exec(d *decoder, rule *execRule) *Exec {
-	e := &Exec{Mode: cmp.Or(rule.Mode, Oneshot), Env: rule.Env, Dir: o.dir, Command: rule.Command}
-	if e.Env == nil {
+func (o origin) exec(d *decoder, e *Exec) *Exec {
+	if e.Mode = cmp.Or(e.Mode, Oneshot); e.Env == nil {
 		e.Env = map[string]string{}
 	}
-	if d.has(&rule.Dir) {
-		e.Dir = rule.Dir
+	if o.dir == "" && e.Dir != "" && !filepath.IsAbs(e.Dir) {
+		d.wrong(&e.Dir, "must be absolute, as the object does not come from a file")
 	}
-	if e.Dir != "" && !filepath.IsAbs(e.Dir) {
-		if o.dir == "" {
-			d.wrong(&rule.Dir, "must be absolute, as the object does not come from a file")
-		}
+	if !filepath.IsAbs(e.Dir) {
 		e.Dir = filepath.Join(o.dir, e.Dir)
 	}
 	if len(e.Command) == 0 {
@@ -288,10 +277,10 @@ func (o origin) exec(d *decoder, rule *execRule) *Exec {
 	}
 	switch program := e.Command[0]; { // a path becomes absolute
 	case program == "":
-		d.wrong(&rule.Command[0], "is missing")
+		d.wrong(&e.Command[0], "is missing")
 	case !strings.Contains(program, "/") || filepath.IsAbs(program):
 	case e.Dir == "":
-		d.wrong(&rule.Command[0], "must be absolute or a bare name, as there is no dir that %q could be in",
+		d.wrong(&e.Command[0], "must be absolute or a bare name, as there is no dir that %q could be in",
 			kube.Printable(program, maxShown))
 	default:
 		e.Command[0] = filepath.Join(e.Dir, program)
@@ -350,7 +339,7 @@ type config struct {
 	access Access
 }
 
-// accessOf finds the first entry for the host of a URL. A port may be left out where it is that of the scheme.
+// accessOf finds the first entry for the host of a URL. The port of the scheme may be left out.
 func accessOf(configs []config, at string) Access {
 	u, err := url.Parse(at)
 	if err != nil {

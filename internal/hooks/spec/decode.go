@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ const (
 	maxItems  = 100 // of a list of a definition; each resource costs a watch
 )
 
-// The kinds of values, as problems name them. A server drops a member that is null.
+// The kinds of values, as problems name them.
 const (
 	null     = "null"
 	aBoolean = "a boolean"
@@ -34,8 +35,8 @@ const (
 	anObject = "an object"
 )
 
-// decoder reads a document into structs with tags, adds a problem for each value that does not fit, and writes the
-// document as JSON with its defaults. yaml.v3 decodes into structs, too, but names no field, only lines, takes 10 for
+// decoder reads a document into structs with tags, adds a problem for each value of another form, and writes the
+// document as JSON with the defaults. yaml.v3 decodes into structs, too, but names no field, only lines, takes 10 for
 // "10", and reads no JSON of a server.
 type decoder struct {
 	kind   string // of the controller
@@ -60,7 +61,7 @@ func (d *decoder) end(at *place, format string, args ...any) {
 // value reads a value by the tags of its field.
 func (d *decoder) value(y *yaml.Node, out reflect.Value, tag reflect.StructTag, at *place) {
 	if y.Kind == yaml.AliasNode {
-		y = y.Alias // within the anchor itself it ends at maxDepth
+		y = y.Alias // an alias within the anchor ends at maxDepth
 	}
 	switch d.values++; {
 	case d.ended:
@@ -77,15 +78,15 @@ func (d *decoder) value(y *yaml.Node, out reflect.Value, tag reflect.StructTag, 
 		d.found.add(at, "%v", err)
 		return
 	}
-	if want := wanted(out); want != "" && is != want {
+	want := wanted[out.Kind()]
+	if want != "" && is != want {
 		hint := ""
 		if want == aString && (is == aNumber || is == aBoolean) {
 			hint = ": put it in quotes"
 		}
 		d.found.add(at, "must be %s, is %s%s", want, is, hint)
-		out = reflect.Value{}
 	}
-	if wanted(out) == "" {
+	if is != want {
 		out = reflect.Value{}
 	}
 	switch is {
@@ -99,32 +100,17 @@ func (d *decoder) value(y *yaml.Node, out reflect.Value, tag reflect.StructTag, 
 			d.string(text, out, tag, at)
 		}
 	default:
-		d.json = append(d.json, text...)
-		switch {
-		case out.Kind() == reflect.Bool:
+		if d.json = append(d.json, text...); out.Kind() == reflect.Bool {
 			out.SetBool(text == "true")
-		case out.Kind() == reflect.Int:
+		} else if out.IsValid() {
 			d.number(text, out, tag, at)
 		}
 	}
 }
 
-// wanted is the kind of values that out takes; "": any.
-func wanted(out reflect.Value) string {
-	switch out.Kind() {
-	case reflect.Invalid, reflect.Interface:
-		return ""
-	case reflect.Bool:
-		return aBoolean
-	case reflect.Int:
-		return aNumber
-	case reflect.String:
-		return aString
-	case reflect.Slice:
-		return aList
-	}
-	return anObject
-}
+// wanted is the kind of values that a field takes, by the type of the field; not there: any.
+var wanted = map[reflect.Kind]string{reflect.Bool: aBoolean, reflect.Int: aNumber, reflect.String: aString,
+	reflect.Slice: aList, reflect.Struct: anObject, reflect.Pointer: anObject, reflect.Map: anObject}
 
 // kindOf returns the kind of a value, and the JSON of a scalar; of a string, its text.
 func kindOf(y *yaml.Node) (kind, text string, err error) {
@@ -133,7 +119,7 @@ func kindOf(y *yaml.Node) (kind, text string, err error) {
 		return anObject, "", nil
 	case y.Kind == yaml.SequenceNode:
 		return aList, "", nil
-	case tag == "!!str" || tag == "!!timestamp": // JSON has no other form of a date than what is written
+	case tag == "!!str" || tag == "!!timestamp": // JSON has no form for a date
 		return aString, y.Value, nil
 	default:
 		kind = map[string]string{"!!null": null, "!!bool": aBoolean, "!!int": aNumber, "!!float": aNumber}[tag]
@@ -153,13 +139,13 @@ func kindOf(y *yaml.Node) (kind, text string, err error) {
 func appendText(b []byte, s string) []byte {
 	quoted, err := json.Marshal(s)
 	if err != nil {
-		panic(fmt.Sprintf("spec: encode a string: %v", err)) // encoding/json replaces what is not UTF-8
+		panic(fmt.Sprintf("spec: encode a string: %v", err)) // encoding/json replaces bytes other than UTF-8
 	}
 	return append(b, quoted...)
 }
 
 func (d *decoder) string(text string, out reflect.Value, tag reflect.StructTag, at *place) {
-	need, enum, is := tag.Get("need"), tag.Get("enum"), formats[tag.Get("is")]
+	need, enum, is := cmp.Or(tag.Get("need"), tag.Get("empty")), tag.Get("enum"), formats[tag.Get("is")]
 	switch names := strings.Split(enum, ","); {
 	case text == "" && need != "":
 		d.found.add(at, "%s", need)
@@ -224,7 +210,7 @@ func itemTag(tag reflect.StructTag) reflect.StructTag {
 	return reflect.StructTag(`is:"` + tag.Get("is") + `"`)
 }
 
-// fields returns the fields of a struct that the kind of controller has.
+// fields returns the fields of a struct for the kind of controller.
 func (d *decoder) fields(out reflect.Value) (all []reflect.StructField, names []string) {
 	if out.Kind() != reflect.Struct {
 		return nil, nil
@@ -299,7 +285,7 @@ func isNull(y *yaml.Node) bool {
 	return y.Kind == yaml.ScalarNode && y.ShortTag() == "!!null"
 }
 
-// member reads a member of an object, unless it is null or omitted.
+// member reads a member of an object, unless null or omitted.
 func (d *decoder) member(y *yaml.Node, out reflect.Value, tag reflect.StructTag, at *place) {
 	if at.has && (!out.IsValid() || out.Type() != reflect.TypeFor[omitted]()) {
 		d.key(at.name)
@@ -314,7 +300,7 @@ func (d *decoder) key(name string) {
 	d.json = append(appendText(d.json, name), ':')
 }
 
-// missing keeps the place of a field, and sets the default of one that is missing.
+// missing keeps the place of a field, and sets the default if the field is missing.
 func (d *decoder) missing(out reflect.Value, tag reflect.StructTag, at *place) {
 	d.places[out.Addr().Interface()] = at
 	if text := tag.Get("default"); at.has {
@@ -336,20 +322,20 @@ func (d *decoder) unknown(name string, names []string, at *place) {
 	d.found.add(at, "is no field of this object%s", hint)
 }
 
-// has says whether a document has the field that the pointer points to; an empty value is there, too.
+// has says whether the document has a field, given by pointer; an empty value is there, too.
 func (d *decoder) has(field any) bool { return d.places[field].has }
 
-// wrong adds a problem of the field that the pointer points to.
+// wrong adds a problem of a field, given by pointer.
 func (d *decoder) wrong(field any, format string, args ...any) {
 	d.found.add(d.places[field], format, args...)
 }
 
-// around adds a problem of the object that has the field.
+// around adds a problem of the object around a field.
 func (d *decoder) around(field any, format string, args ...any) {
 	d.found.add(d.places[field].in, format, args...)
 }
 
-// fromJSON makes a document of an object that has come from a server.
+// fromJSON makes a document of an object of a server.
 func fromJSON(raw kube.Raw) (*yaml.Node, error) {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
@@ -364,7 +350,7 @@ func fromJSON(raw kube.Raw) (*yaml.Node, error) {
 	return y, nil
 }
 
-// nextJSON reads the value or the key that is next.
+// nextJSON reads the next value or key.
 func nextJSON(d *json.Decoder, left *int, depth int) (*yaml.Node, error) {
 	token, err := d.Token()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// definition is the object of a controller, as metacontroller's custom resource definitions have it. Tags are read by
+// definition is the object of a controller, as in metacontroller's custom resource definitions. Tags are read by
 // [decoder]:
 //
 //	yaml     the name of the field, "*": any other field is allowed, too
 //	only     the kind of controller that has the field
-//	need     the problem of a value that is missing
-//	default  the value of a string that is missing, for hooks, too
+//	need     the problem of a missing value or an empty string; empty: of an empty string alone
+//	default  the value of a missing string, for hooks, too
 //	is       the format of a string, or of those in a list or an object; keys: of the keys of an object
 //	enum     the only values of a string
 //	range    the least and the greatest number
@@ -37,7 +37,7 @@ type metadata struct {
 	Others        any               `yaml:"*"`
 }
 
-// omitted is a field that hooks do not get.
+// omitted is a field hidden from hooks.
 type omitted any
 
 type definitionSpec struct {
@@ -99,7 +99,7 @@ type hookRule struct {
 
 type webhookRule struct {
 	access
-	URL     string `yaml:"url"`
+	URL     string `yaml:"url" empty:"is missing"`
 	Service *struct {
 		Namespace string `yaml:"namespace" need:"is missing" is:"namespace"`
 		Name      string `yaml:"name" need:"is missing" is:"service"`
@@ -117,11 +117,8 @@ type webhookRule struct {
 }
 
 type execRule struct {
-	Command []string          `yaml:"command" need:"is missing" is:"argument"`
-	Mode    Mode              `yaml:"mode" default:"oneshot" enum:"oneshot,lines"`
-	Timeout string            `yaml:"timeout" is:"duration"`
-	Env     map[string]string `yaml:"env" keys:"variable" is:"argument"`
-	Dir     string            `yaml:"dir" is:"argument"`
+	Exec
+	Timeout string `yaml:"timeout" is:"duration"`
 }
 
 // endpoint is an entry of endpointConfigs.
@@ -169,7 +166,7 @@ type tokenKey struct {
 	Key string `yaml:"key" need:"is missing" is:"data"`
 }
 
-// format is what a string can be.
+// format is the form of a string.
 type format struct {
 	ok   func(string) bool
 	want string
@@ -202,7 +199,7 @@ var formats = map[string]format{
 		"no name for a variable: want letters, digits and '_', and not SKIFF_ at the beginning"},
 }
 
-// envName is what the name of an environment variable can be in each shell.
+// envName is the name of an environment variable in any shell.
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func isVersion(s string) bool {
@@ -213,7 +210,7 @@ func isVersion(s string) bool {
 	return kube.ValidName(group) && label.MatchString(version)
 }
 
-// isEndpoint says whether s is the URL of an endpoint. A password in it would be in errors and logs.
+// isEndpoint says whether s is the URL of an endpoint. A password there would be in errors and logs.
 func isEndpoint(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {

@@ -26,7 +26,7 @@ const (
 )
 
 // ReadFiles reads the controllers of files, and of the YAML and JSON files of [Directories], in their order. Objects
-// of other kinds are skipped, each with a warning. The error names all that is wrong with all files, one a line:
+// of other kinds are skipped, each with a warning. The error names all problems of all files, one a line:
 // FILE:LINE: PATH: MESSAGE.
 func ReadFiles(paths []string) (controllers []*Controller, warnings []string, err error) {
 	if controllers, warnings, err = ReadValid(paths); err != nil {
@@ -37,32 +37,33 @@ func ReadFiles(paths []string) (controllers []*Controller, warnings []string, er
 
 // ReadValid is ReadFiles, and returns the valid controllers beside Problems of the others.
 func ReadValid(paths []string) (controllers []*Controller, warnings []string, err error) {
-	var r reader
-	for _, path := range paths {
-		if err := r.path(path); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := r.found.err(); err != nil {
+	r, err := readAll(paths, false)
+	if err != nil {
 		return r.valid, r.warnings, err
 	}
-	if len(r.controllers) == 0 {
+	if len(r.valid) == 0 {
 		return nil, r.warnings, fmt.Errorf("%s: there is no %s or %s of %s", strings.Join(paths, ", "), Composite,
 			Decorator, APIVersion)
 	}
-	return r.controllers, r.warnings, nil
+	return r.valid, r.warnings, nil
 }
 
 // ReadObjects reads all objects of files, and of the YAML and JSON files of directories, in their order and as JSON.
 // The items of a List are objects, too.
 func ReadObjects(paths []string) ([]Object, error) {
-	r := reader{all: true}
+	r, err := readAll(paths, true)
+	return r.objects, err
+}
+
+// readAll reads files; after an error other than Problems, the result is empty.
+func readAll(paths []string, all bool) (reader, error) {
+	r := reader{all: all}
 	for _, path := range paths {
 		if err := r.path(path); err != nil {
-			return nil, err
+			return reader{}, err
 		}
 	}
-	return r.objects, r.found.err()
+	return r, r.found.err()
 }
 
 // Object is an object of a file.
@@ -87,7 +88,7 @@ func (r *reader) object(o origin, y *yaml.Node) {
 	r.objects = append(r.objects, Object{d.json, o.file, y})
 }
 
-// FromObject reads the object of a controller in a cluster. The error names all that is wrong, one a line: PATH:
+// FromObject reads the object of a controller in a cluster. The error names all problems, one a line: PATH:
 // MESSAGE.
 func FromObject(raw kube.Raw) (*Controller, error) {
 	var found Problems
@@ -99,7 +100,7 @@ func FromObject(raw kube.Raw) (*Controller, error) {
 	return c, found.err()
 }
 
-// reader is what has been read of the files so far.
+// reader has the objects of the files read so far.
 type reader struct {
 	all         bool // take all objects, not controllers
 	objects     []Object
@@ -114,7 +115,7 @@ type reader struct {
 // the definition beside it and nothing else.
 const HookDirectory = "hook"
 
-// Directories are those whose files are read for a directory: itself and, where there is one, its HookDirectory.
+// Directories are read for a directory: itself and the HookDirectory in there, if any.
 func Directories(dir string) []string {
 	below := filepath.Join(dir, HookDirectory)
 	if info, err := os.Stat(below); err != nil || !info.IsDir() {
@@ -123,7 +124,7 @@ func Directories(dir string) []string {
 	return []string{dir, below}
 }
 
-// path reads a file, or the files of a directory. Only what cannot be read at all is an error: the rest is in r.found.
+// path reads a file, or the files of a directory. Mistakes in files are in r.found: an error is of reading alone.
 func (r *reader) path(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -137,30 +138,22 @@ func (r *reader) path(path string) error {
 		dirs = Directories(path)
 	}
 	for _, dir := range dirs {
-		if err := r.directory(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *reader) directory(path string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return fmt.Errorf("read files: %w", err)
-	}
-	for _, e := range entries {
-		name := filepath.Join(path, e.Name())
-		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || e.Name()[0] == '.' {
-			continue
-		}
-		if info, err := os.Stat(name); err != nil { // of the file that a symbolic link names
+		entries, err := os.ReadDir(dir)
+		if err != nil {
 			return fmt.Errorf("read files: %w", err)
-		} else if !info.Mode().IsRegular() {
-			continue
 		}
-		if err := r.file(name); err != nil {
-			return err
+		for _, e := range entries {
+			name := filepath.Join(dir, e.Name())
+			if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) || e.Name()[0] == '.' {
+				continue
+			}
+			info, err := os.Stat(name) // of the file that a symbolic link names
+			if err == nil && info.Mode().IsRegular() {
+				err = r.file(name)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -237,7 +230,7 @@ func yamlError(err error) (line int, text string) {
 	return line, "is not YAML: " + kube.Printable(text, 3*maxShown)
 }
 
-// document reads one document, or an item of a List, as `kubectl get -o yaml` prints it.
+// document reads a document, or an item of a List, as of `kubectl get -o yaml`.
 func (r *reader) document(o origin, y *yaml.Node, depth int) {
 	if y.Kind == yaml.ScalarNode && y.Tag == "!!null" {
 		return // an empty document
@@ -294,7 +287,7 @@ func memberOf(y *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// scalarOf returns a member that is a scalar, "" if there is none.
+// scalarOf returns a scalar member, "" if there is none.
 func scalarOf(y *yaml.Node, key string) string {
 	if m := memberOf(y, key); m != nil && m.Kind == yaml.ScalarNode {
 		return m.Value

@@ -10,15 +10,15 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// maxProblems bounds the problems that are named of all files: with more of them it is the wrong file.
+// maxProblems bounds the problems named of all files: more are the wrong file.
 const maxProblems = 100
 
-// maxShown bounds the characters that a problem shows of a value of a file.
+// maxShown bounds the characters shown of a value of a file.
 const maxShown = 100
 
-// place is where a value of a document stands. Its path is built for a problem only: keys may be long, and nested.
+// place is where a value of a document stands. The path is built for a problem only: keys may be long, and nested.
 type place struct {
-	in    *place // the object or list that has the value; nil: the document itself
+	in    *place // the object or list with the value; nil: the document itself
 	name  string // of a member of an object
 	item  int    // of a list; -1: a member
 	depth int
@@ -40,12 +40,12 @@ func (p *place) path() string {
 	}
 }
 
-// Problems are all mistakes of some files. It is an error.
+// Problems are all mistakes of some files, as an error.
 type Problems struct {
-	file  string // that is being read; "": the object is from a cluster
+	file  string // being read; "": the object is from a cluster
 	first int    // problem of that file in list
 	list  []problem
-	more  int // that are not in list
+	more  int // not in list
 }
 
 type problem struct {
@@ -53,7 +53,7 @@ type problem struct {
 	text string // a line of Error
 }
 
-// begin begins a file, and puts the problems of the one before in the order of its lines.
+// begin begins a file, and sorts the problems of the file before by line.
 func (p *Problems) begin(file string) {
 	slices.SortStableFunc(p.list[p.first:], func(a, b problem) int { return cmp.Compare(a.line, b.line) })
 	p.file, p.first = file, len(p.list)

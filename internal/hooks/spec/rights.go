@@ -9,8 +9,8 @@ import (
 var Revisions = kube.Resource{Group: Group, Version: Version, Plural: "controllerrevisions",
 	Kind: "ControllerRevision"}
 
-// Rights are those that c needs in each namespace that it works in. What a customize hook names is not known before it
-// is called: see [RelatedRights].
+// Rights are the rights of c in each namespace where c works. A customize hook names its objects when called: see
+// [RelatedRights].
 func Rights(c *Controller) []kube.Right {
 	var out []kube.Right
 	add := func(t Type, subresource, why string, verbs ...string) {
@@ -39,7 +39,7 @@ func Rights(c *Controller) []kube.Right {
 	return append(out, events.Rights...)
 }
 
-// RelatedRights are those to see what a customize hook names.
+// RelatedRights are the rights to see the objects of a customize hook.
 func RelatedRights(r kube.Resource) kube.Right {
 	return kube.Right{Resource: r, Verbs: []string{"get", "list", "watch"}, Why: "related objects of customize hooks"}
 }

@@ -34,7 +34,7 @@ const (
 type Controller struct {
 	Kind   string // Composite or Decorator
 	Name   string
-	Source string // FILE:LINE that it comes from; "": a cluster
+	Source string // FILE:LINE; "": a cluster
 	UID    string // of the object in a cluster; "" from a file
 	Labels kube.Labels
 
@@ -96,8 +96,8 @@ func (c *Controller) Rivals(all []*Controller) []*Controller {
 	return rivals
 }
 
-// Type is a resource as a rule names it: its lower-case plural, and the version to read and write it in. What its kind
-// is, and whether it is namespaced, only the server knows.
+// Type is a resource as a rule names it: the lower-case plural, and the version to read and write. Only the server
+// knows the kind, and whether the resource is namespaced.
 type Type struct {
 	APIVersion string `yaml:"apiVersion" need:"is missing" is:"version"` // "apps/v1", or "v1" for the core group
 	Resource   string `yaml:"resource" need:"is missing" is:"plural"`    // "deployments"
@@ -119,10 +119,10 @@ func (t Type) GroupResource() string {
 	return kube.Resource{Group: t.Group(), Plural: t.Resource}.GroupResource()
 }
 
-// same says whether both are one resource, in whatever version.
+// same says whether both are one resource, in any version.
 func (t Type) same(o Type) bool { return t.Resource == o.Resource && t.Group() == o.Group() }
 
-// Parent is what hooks are called for.
+// Parent is a resource whose objects hooks are called for.
 type Parent struct {
 	Type
 	Labels              labels.Requirements // of the parents; empty: all
@@ -155,7 +155,7 @@ type Child struct {
 	Checks []StatusCheck
 }
 
-// StatusCheck is a condition that has to exist, with this status and reason where they are not "".
+// StatusCheck is a condition that has to exist, with the given status and reason; "": any.
 type StatusCheck struct {
 	Type   string `yaml:"type" need:"is missing"`
 	Status string `yaml:"status"`
@@ -195,7 +195,7 @@ type Access struct {
 	Basic     *Pair  // user name and password
 }
 
-// IsZero says that nothing is set.
+// IsZero says whether nothing is set.
 func (a Access) IsZero() bool { return a == Access{} }
 
 // Reference is one key of a Secret, or of a ConfigMap.
@@ -231,10 +231,10 @@ const (
 
 // Exec is a program on the machine where skiff runs.
 type Exec struct {
-	Command []string
-	Mode    Mode
-	Env     map[string]string
+	Command []string          `yaml:"command" need:"is missing" is:"argument"`
+	Mode    Mode              `yaml:"mode" default:"oneshot" enum:"oneshot,lines"`
+	Env     map[string]string `yaml:"env" keys:"variable" is:"argument"`
 	// Dir is absolute; of a file's controller it is by default the directory of that file. "", from a cluster: that of
 	// skiff. A path of Command[0] is absolute, too; a bare name is looked up in PATH.
-	Dir string
+	Dir string `yaml:"dir" empty:"is missing" is:"argument"`
 }

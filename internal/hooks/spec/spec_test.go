@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -375,6 +376,7 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		{exec("command: x"), "command: must be a list, is a string"},
 		{exec("command: ['']"), "command[0]: is missing"},
 		{exec(`command: ["a\0"]`), "command[0]: must be without NUL"},
+		{exec("command: [x], dir: ''"), "exec.dir: is missing"},
 		{exec("command: [x], mode: once"), `mode: must be oneshot or lines, is "once"`},
 		{exec("command: [x], env: {A-B: x}"), "env.A-B: is no name for a variable"},
 		{exec("command: [x], env: {SKIFF_HOOK: x}"), "env.SKIFF_HOOK: is no name for a variable"},
@@ -579,6 +581,24 @@ func TestADocumentThatGrowsWithItsAliasesIsRefused(t *testing.T) {
 	}
 	if got := problemsOf(t, many); len(got) != maxProblems+1 || got[maxProblems] != "and 50 more" {
 		t.Errorf("%d problems, the last %q", len(got), got[len(got)-1])
+	}
+}
+
+// The path of each of many values below long keys, written out, took 15 GiB.
+func TestManyValuesBelowLongKeysTakeLittleMemory(t *testing.T) {
+	text := strings.Replace(head, "{name: c}", "\n name: c\n deep:\n", 1)
+	below := ""
+	for i := range maxDepth - 10 {
+		below += strings.Repeat(" ", i+2) + strings.Repeat("k", 900) + ":\n"
+	}
+	below += strings.Repeat(" ", maxDepth) + "[" + strings.Repeat("1,", maxValues-1000) + "1]\n"
+	text = strings.Replace(text, " deep:\n", " deep:\n"+below, 1) + hooks
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	read(t, text)
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 200 {
+		t.Errorf("%d MiB were allocated for a file of %d KiB", got, len(text)>>10)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +38,7 @@ type origin struct {
 // the result is of no use.
 func (o origin) controller(y *yaml.Node, found *Problems) *Controller {
 	d, def := decoder{kind: scalarOf(y, "kind"), found: found}, definition{}
-	d.document(y, reflect.ValueOf(&def).Elem())
+	d.document(y, &def)
 	c := &Controller{Kind: def.Kind}
 	if o.file != "" {
 		c.Source = fmt.Sprintf("%s:%d", o.file, y.Line)
@@ -323,9 +322,7 @@ func (d *decoder) access(rule *access) Access {
 		} else if !scheme.MatchString(a.Scheme) {
 			d.wrong(&auth.Type, "must be a scheme such as Bearer, is %q", kube.Printable(a.Scheme, maxShown))
 		}
-		if ref := auth.Secret; ref != nil {
-			a.Bearer = &Reference{false, ref.Namespace, ref.Name, ref.Key}
-		}
+		a.Bearer = auth.Secret
 		if d.has(&rule.BasicAuth) {
 			d.around(&rule.BasicAuth, "has authorization and basicAuth: keep one of them")
 		}

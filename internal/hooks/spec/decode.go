@@ -47,10 +47,10 @@ type decoder struct {
 	ended  bool // too large: the rest is not read
 }
 
-// document reads y into out; an invalid out takes any value.
-func (d *decoder) document(y *yaml.Node, out reflect.Value) {
+// document reads y into the value of a pointer.
+func (d *decoder) document(y *yaml.Node, out any) {
 	d.places = map[any]*place{}
-	d.value(y, out, "", &place{item: -1, line: y.Line, has: true})
+	d.value(y, reflect.ValueOf(out).Elem(), "", &place{item: -1, line: y.Line, has: true})
 }
 
 func (d *decoder) end(at *place, format string, args ...any) {
@@ -168,12 +168,11 @@ func or(names []string) string {
 }
 
 func (d *decoder) number(text string, out reflect.Value, tag reflect.StructTag, at *place) {
-	least, most, _ := strings.Cut(tag.Get("range"), ",")
-	low, _ := strconv.ParseInt(least, 10, 64)
-	high, _ := strconv.ParseInt(most, 10, 64)
+	var least, most int64
+	_, rangeErr := fmt.Sscanf(tag.Get("range"), "%d,%d", &least, &most)
 	i, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || i < low || i > high {
-		d.found.add(at, "must be a whole number from %s to %s, is %s", least, most, kube.Printable(text, maxShown))
+	if err != nil || rangeErr != nil || i < least || i > most {
+		d.found.add(at, "must be a whole number from %d to %d, is %s", least, most, kube.Printable(text, maxShown))
 		return
 	}
 	out.SetInt(i)
@@ -316,8 +315,10 @@ func (d *decoder) missing(out reflect.Value, tag reflect.StructTag, at *place) {
 
 func (d *decoder) unknown(name string, names []string, at *place) {
 	hint := ""
-	if ask := nearest.Ask(name, names, "", ""); ask != "" {
-		hint = ", " + ask
+	if !d.found.full() { // a hint takes time
+		if ask := nearest.Ask(name, names, "", ""); ask != "" {
+			hint = ", " + ask
+		}
 	}
 	d.found.add(at, "is no field of this object%s", hint)
 }

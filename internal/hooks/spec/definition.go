@@ -140,8 +140,8 @@ type access struct {
 		Key    string     `yaml:"privateKeyKey" default:"tls.key" is:"data"`
 	} `yaml:"clientTLS"`
 	Authorization *struct {
-		Type   string    `yaml:"type" default:"Bearer"`
-		Secret *tokenKey `yaml:"secretRef" need:"is missing"`
+		Type   string     `yaml:"type" default:"Bearer"`
+		Secret *Reference `yaml:"secretRef" need:"is missing"`
 	} `yaml:"authorization"`
 	BasicAuth *struct {
 		Secret   *objectKey `yaml:"secretRef" need:"is missing"`
@@ -159,11 +159,6 @@ type objectKey struct {
 type bundleKey struct {
 	objectKey
 	Key string `yaml:"key" default:"ca.crt" need:"is missing" is:"data"`
-}
-
-type tokenKey struct {
-	objectKey
-	Key string `yaml:"key" need:"is missing" is:"data"`
 }
 
 // format is the form of a string.

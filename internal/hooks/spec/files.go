@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,17 +74,11 @@ type Object struct {
 
 // object takes any object.
 func (r *reader) object(o origin, y *yaml.Node) {
-	if y.Kind != yaml.MappingNode {
-		kind, _, err := kindOf(y)
-		if err != nil {
-			kind = "a value with a tag"
-		}
-		r.found.add(&place{item: -1, line: y.Line}, "must be an object, is %s", kind)
-		return
+	before := r.found.count()
+	d, members := decoder{found: &r.found}, map[string]any{}
+	if d.document(y, &members); r.found.count() == before {
+		r.objects = append(r.objects, Object{d.json, o.file, y})
 	}
-	d := decoder{found: &r.found}
-	d.document(y, reflect.Value{})
-	r.objects = append(r.objects, Object{d.json, o.file, y})
 }
 
 // FromObject reads the object of a controller in a cluster. The error names all problems, one a line: PATH:

@@ -60,7 +60,7 @@ func (p *Problems) begin(file string) {
 }
 
 func (p *Problems) add(at *place, format string, args ...any) {
-	if len(p.list) == maxProblems {
+	if p.full() {
 		p.more++
 		return
 	}
@@ -75,6 +75,9 @@ func (p *Problems) add(at *place, format string, args ...any) {
 	}
 	p.list = append(p.list, problem{at.line, text})
 }
+
+// full says whether another problem is counted only.
+func (p *Problems) full() bool { return len(p.list) == maxProblems }
 
 func (p *Problems) count() int { return len(p.list) + p.more }
 

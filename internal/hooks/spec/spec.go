@@ -200,9 +200,10 @@ func (a Access) IsZero() bool { return a == Access{} }
 
 // Reference is one key of a Secret, or of a ConfigMap.
 type Reference struct {
-	ConfigMap       bool
-	Namespace, Name string
-	Key             string
+	ConfigMap bool
+	Namespace string `yaml:"namespace" need:"is missing" is:"namespace"`
+	Name      string `yaml:"name" need:"is missing" is:"object"`
+	Key       string `yaml:"key" need:"is missing" is:"data"`
 }
 
 // Object returns the Secret or ConfigMap that has the value.

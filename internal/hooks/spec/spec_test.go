@@ -332,7 +332,7 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		{webhook(""), "must have a url, or a service and a path"},
 		{webhook("url: ''"), "url: is missing"},
 		{webhook("url: x/y"), `url: must be http://HOST/PATH`},
-		{webhook("url: 'http://u:p@x/'"), "without user name and password"},
+		{webhook("url: 'http://u:pa55word@x/'"), "without user name and password"},
 		{webhook("url: 'http://x:99999/'"), `url: must be http://HOST/PATH`},
 		{webhook("url: 'file:///etc/passwd'"), `url: must be http://HOST/PATH`},
 		{webhook("service: {name: a, namespace: b}"), "path: is missing: a service needs one"},
@@ -404,6 +404,9 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 			"names a in a second version: keep one of v1 and v2"},
 		{strings.Replace(head, "resource: things", "resource: t, revisionHistory: {fieldPaths: ['a..b']}", 1) + hooks,
 			"fieldPaths[0]: must be a path such as spec.template"},
+		{strings.Replace(head, "resource: things", "resource: t, revisionHistory: {fieldPaths: ['']}", 1) + hooks,
+			"fieldPaths[0]: must be a path such as spec.template"},
+		{exec("command: [" + strings.Repeat("x, ", maxItems) + "x]"), "command: has 101 items"},
 		{strings.Replace(head, "{name: c}", "{name: ../x}", 1) + hooks,
 			"metadata.name: must be the name of an object"},
 		{head + hooks + "---\n" + head + hooks,
@@ -419,6 +422,9 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 		got := problemsOf(t, tt.text)
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, tt.want) }) {
 			t.Errorf("%s\n got %q\nwant %q", tt.text, got, tt.want)
+		}
+		if slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, "pa55word") }) {
+			t.Errorf("a password is shown: %q", got)
 		}
 	}
 }

@@ -222,7 +222,7 @@ var prose = map[string]wording{
 	"internal/operators/redis":                   {8.7, 2},
 	"internal/operators/webserver":               {8.3, 4},
 	"internal/runtime/announce":                  {12.0, 1},
-	"internal/runtime/apply":                     {10.2, 13},
+	"internal/runtime/apply":                     {5.0, 1},
 	"internal/runtime/discovery":                 {8.2, 0},
 	"internal/runtime/events":                    {8.9, 1},
 	"internal/runtime/history":                   {9.5, 0},

@@ -9,13 +9,13 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// AdoptAnnotation on an owner, with a true value, lets it adopt objects of which nothing shows that skiff has made
-// them.
+// AdoptAnnotation on an owner, with a true value, lets the owner adopt objects that show no sign of being made by
+// skiff.
 const AdoptAnnotation = "skiff.dev/adopt"
 
-// adoptable says whether the object of the child's name is to become a child of the owner: if it has no controller,
-// was made by skiff (or the user says so), and selects what the child selects. Such objects are left by `kubectl
-// delete --cascade=orphan`, or come from a backup without owners. Any other one is left alone.
+// adoptable says whether the object of the child's name is to become a child of the owner: if the object has no
+// controller, was made by skiff (or the user says so), and selects the same as the child. Such objects are left by
+// `kubectl delete --cascade=orphan`, or come from a backup without owners. Any other object is left alone.
 func (c *child) adoptable() bool {
 	switch reason, why := c.foreign(c.other.ObjectMeta()); {
 	case reason != "":
@@ -37,11 +37,11 @@ func (c *child) adoptable() bool {
 const (
 	NodePort   = "NodePort"
 	Owned      = "Owned"      // the object has another controller, or is not the owner's for another reason
-	NotManaged = "NotManaged" // nothing shows that skiff has made the object: AdoptAnnotation would take it
+	NotManaged = "NotManaged" // no sign that skiff made the object: AdoptAnnotation would take the object
 	NotAdopted = "NotAdopted" // AdoptAnnotation does not take the object, because the content does not fit
 )
 
-// foreign says why an object is not to be adopted, "" if it is.
+// foreign says why an object is not to be adopted, "" if adoptable.
 func (c *child) foreign(m *kube.Meta) (reason, why string) {
 	if o, ok := m.Controller(); ok {
 		return Owned, fmt.Sprintf("exists and belongs to %s %s (uid %s)", o.Kind, o.Name, o.UID)
@@ -59,8 +59,7 @@ func (c *child) foreign(m *kube.Meta) (reason, why string) {
 	return "", ""
 }
 
-// isMade says whether an object shows that skiff has made it: by its labels, and by the hash or the revision of what
-// it was made from.
+// isMade says whether an object shows signs of being made by skiff: the labels, and the hash or the revision.
 func (c *child) isMade(object kube.Object) bool {
 	if t := c.kind.template; t != nil {
 		_, made := object.ObjectMeta().Labels.Get(t.revision)
@@ -70,8 +69,8 @@ func (c *child) isMade(object kube.Object) bool {
 	return c.options.labelled(object) && hashed
 }
 
-// sameSelector says whether an object has the declared spec.selector, where one is declared. In most kinds it cannot
-// be changed.
+// sameSelector says whether an object has the declared spec.selector, if any. In most kinds the selector cannot be
+// changed.
 func (c *child) sameSelector(object kube.Object) bool {
 	want, ok := c.want.spec["selector"]
 	content := contentOf(object)
@@ -91,8 +90,8 @@ func (c *child) sameSelector(object kube.Object) bool {
 	return err == nil && same
 }
 
-// adoptLabelled makes an object that cannot be changed a child of the owner. What is ours is known by the labels.
-// With AdoptAnnotation others are taken, too, if they fit.
+// adoptLabelled makes an object of an unchangeable kind a child of the owner. Our objects are known by their labels.
+// With AdoptAnnotation other objects that fit are taken, too.
 func (c *child) adoptLabelled(ctx context.Context) error {
 	if !c.isMade(c.other) {
 		if reason, err := c.misfit(ctx); reason != "" || err != nil {
@@ -123,9 +122,9 @@ func (c *child) adoptLabelled(ctx context.Context) error {
 // maxImage bounds how much of a foreign image is quoted: a name with a digest has about as many bytes.
 const maxImage = 200
 
-// misfit says why an object is not to be adopted although the owner asks for it, "" if it fits: it has to have the
-// labels that a Service selects by, and the declared containers with their images. Another workload's pod of that
-// name would be deleted by the next roll.
+// misfit says why an object is not to be adopted although the owner asks for it, "" if the object fits. An object fits
+// with the labels that a Service selects by, and the declared containers with their images. The next roll would delete
+// another workload's pod of the same name.
 func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	for _, key := range c.kind.template.selector {
 		if have, _ := c.other.ObjectMeta().Labels.Get(key); have != c.want.labels[key] {
@@ -145,7 +144,7 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	}
 	if err := c.client.Get(ctx, c.kind.resource, c.key, &live); err != nil || live.Metadata.UID != uidOf(c.other) {
 		if err == nil || kube.IsNotFound(err) {
-			c.requeue(soon) // it has just gone
+			c.requeue(soon) // just gone
 			return "it has changed", nil
 		}
 		return "", err
@@ -166,8 +165,8 @@ func (c *child) misfit(ctx context.Context) (reason string, err error) {
 	return "", nil
 }
 
-// release makes an object free of the owner: what took our label off a child that is not declared any more wants to
-// keep it. The version protects references that others add meanwhile, the uid another object of that name.
+// release makes an object free of the owner: whoever took our label off an undeclared child wants to keep the object.
+// The version protects references added by other clients meanwhile, the uid another object of the same name.
 func (c *child) release(ctx context.Context, why string) error {
 	m, answer := c.live.ObjectMeta(), c.kind.mirror.empty()
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": map[string]any{
@@ -189,7 +188,7 @@ func (c *child) release(ctx context.Context, why string) error {
 // unlabelled says why a child is released.
 const unlabelled = "it is not declared any more and has lost the label " + ManagedByLabel
 
-// references returns the owner references of an object as they are compared: with the flags that are false.
+// references returns the owner references of an object in the form to compare: with the flags that are false.
 func references(m *kube.Meta) []any {
 	out := []any{}
 	for _, o := range m.OwnerReferences {
@@ -199,14 +198,14 @@ func references(m *kube.Meta) []any {
 	return out
 }
 
-// referencesBut returns the owner references of an object but for that to one uid, as they are written: without flags
-// that are false. A reference belongs to its field managers as a whole, so a flag more would make it ours, and the
-// next apply would remove it.
+// referencesBut returns the owner references of an object except those to a given uid, in the form to write: without
+// flags that are false. A reference belongs to its field managers as a whole, so a flag more would make the reference
+// ours, and the next apply would remove it.
 func referencesBut(m *kube.Meta, uid string) []any {
 	out := []any{}
 	for _, o := range m.OwnerReferences {
 		if o.UID != uid {
-			out = append(out, o) // its false flags are left out
+			out = append(out, o) // false flags are left out
 		}
 	}
 	return out

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// soon is the wait where the next event should bring what is missing, and this is only for the case that it does
-	// not come: long enough to cost nothing, short enough that no user asks what skiff is waiting for.
+	// soon is the wait where the next event should bring the missing state, in case the event does not come: long
+	// enough to cost nothing, short enough to leave no user wondering.
 	soon = time.Second
-	// recheck is the wait for what only others can change. A minute is soon enough for a person who has just removed
-	// a foreign object, and one GET per minute is nothing to the server.
+	// recheck is the wait for a change only other clients can make. A minute is soon enough for a person who has just
+	// removed a foreign object, and one GET per minute is nothing to the server.
 	recheck = time.Minute
-	// whileDeleting is the wait for a child of ours that is being deleted. Its end comes as an event unless the child
-	// has lost its label; a pod's grace period is 30 s, and no user wants to wait for that twice.
+	// whileDeleting is the wait for a child of ours under deletion. The end comes as an event unless the child has
+	// lost our label; a pod's grace period is 30 s, and no user wants to wait twice as long.
 	whileDeleting = 5 * time.Second
 )
 
-// child is one child of an owner during one call of the Engine: what is declared, what is there, and the outcome.
+// child is one child of an owner during one call of the Engine: the declared state, the live state, and the outcome.
 type child struct {
 	*application
 	kind *Kind
 	key  kube.Key
 	mem  *memory
-	want *declared // nil: it is not declared any more
+	want *declared // nil: no longer declared
 	at   int       // in Report.Children
 
-	live     kube.Object // the newest copy that is known; nil: there is none of ours
-	other    kube.Object // an object of that name that is not a child of the owner; nil: none is known
-	deleting bool        // live is being deleted, whether this copy shows it already or not
-	stub     kube.Object // what the cache knows of a child that it may not hold; nil: nothing
-	uncached bool        // the cache does not hold the child, and it is not read
-	unheld   error       // why the cache does not hold the child, which is read instead; nil: it does
-	vitals   vitals      // of live, if it is made from a template
-	managed  *managed    // what was read of managedFields; nil: nothing was
+	live     kube.Object // the newest known copy; nil: no child of ours exists
+	other    kube.Object // an object of the same name, not a child of the owner; nil: none is known
+	deleting bool        // live is being deleted, even if the copy does not show so yet
+	stub     kube.Object // the cache's knowledge of a child it may not hold; nil: nothing
+	uncached bool        // the cache does not hold the child, and the child is not read
+	unheld   error       // why the cache does not hold the child, which is read instead; nil: held
+	vitals   vitals      // of live, if made from a template
+	managed  *managed    // managedFields as read; nil: not read
 
 	// See Result.
 	outcome     Outcome
@@ -52,17 +52,17 @@ func (c *child) String() string { return c.kind.resource.Kind + " " + c.key.Stri
 // requeue asks for another look at the child after d.
 func (c *child) requeue(d time.Duration) { c.wait = Earlier(c.wait, d) }
 
-// conclude notes the outcome, what keeps the child from being as declared, and after which time to look at the child
-// again; 0: after none.
+// conclude notes the outcome, the obstacle to the declared state, and the wait before the next look at the child; 0:
+// none.
 func (c *child) conclude(o Outcome, wait time.Duration, format string, args ...any) {
 	c.outcome, c.problem = o, &health.Problem{Subject: c.String(), Public: fmt.Sprintf(format, args...)}
 	c.requeue(wait)
 }
 
-// stays says that there is a child which is not being deleted.
+// stays says whether the child exists and is not being deleted.
 func (c *child) stays() bool { return c.live != nil && !c.deleting }
 
-// asDeclared says that a child is there as it is declared, as far as its kind is ever changed.
+// asDeclared says whether the child is as declared, as far as the kind is ever changed.
 func (c *child) asDeclared() bool {
 	switch c.outcome {
 	case Unchanged, Created, Applied, Adopted, Outdated:
@@ -71,10 +71,10 @@ func (c *child) asDeclared() bool {
 	return false
 }
 
-// result returns what is known of the child, and tidies up what is remembered of it.
+// result returns the Result of the child, and tidies up the child's memory.
 func (c *child) result() Result {
 	if c.unheld != nil {
-		c.mem.written.clear() // it is read again when it is to be known
+		c.mem.written.clear() // the next look reads the child again
 		if c.mem.wrong != nil {
 			c.mem.wrong.foreign = nil
 		}
@@ -94,10 +94,10 @@ func (c *child) result() Result {
 	return r
 }
 
-// markSynced remembers that live is as declared: by comparison, or because it is what the server made of our state,
-// however it stores that. It need not be compared or sent again, and is kept without what is no longer needed of it.
+// markSynced remembers live as in sync: by comparison, or because the server made live of our state, in whatever form.
+// Until a change, live need not be compared or sent again, and the body is dropped unless the kind needs one.
 func (c *child) markSynced() {
-	if t := c.mem.wrong; t != nil { // with another state, which is not declared any more
+	if t := c.mem.wrong; t != nil { // with another state, no longer declared
 		t.refusal, t.scarce = Refusal{}, portWait{}
 	}
 	m, content := c.live.ObjectMeta(), contentOf(c.live)
@@ -113,12 +113,12 @@ func (c *child) markSynced() {
 	}
 	s.minReady = c.want.minReady
 	if content == nil || c.kind.whole || s.read == nil && c.kind.reads != nil {
-		return // it has no body, or one that cannot be read: Read returns the error
+		return // no body, or an unreadable body: Read returns the error
 	}
 	c.live = c.live.(object).withoutBody(s.read)
 }
 
-// unchanged marks a child that was found as declared.
+// unchanged marks a child found as declared.
 func (c *child) unchanged() {
 	before := c.live
 	c.markSynced()
@@ -131,8 +131,8 @@ func (c *child) unchanged() {
 	}
 }
 
-// answered takes in the answer to a write that made the child as it is declared. Labels that children of a template
-// are found by, and that the server did not store as they were sent, are still to be restored.
+// answered takes in the answer to a write that made the child as declared. Labels by which children of a template are
+// found, and which the server stored differently, are still to be restored.
 func (c *child) answered(answer kube.Object) {
 	c.see(answer)
 	newest := answer
@@ -155,12 +155,12 @@ func (c *child) isSynced() bool {
 	if content := contentOf(c.live); content == nil || content.light || s.content != fingerprint(c.want, c.live) {
 		return false
 	}
-	// Only labels or annotations of others have changed.
+	// Only labels or annotations set by other clients have changed.
 	s.whole, s.version = wholeFingerprint(c.live), c.live.ObjectMeta().ResourceVersion
 	return true
 }
 
-// isSame says whether nothing but the status of a live child is other than when it was marked.
+// isSame says whether a live child has changed in nothing but the status since markSynced.
 func (c *child) isSame(live kube.Object) bool {
 	s, m := &c.mem.synced, live.ObjectMeta()
 	if s.uid != m.UID || s.version != m.ResourceVersion && (isLight(live) || s.whole != wholeFingerprint(live)) {
@@ -178,28 +178,28 @@ func isLight(live kube.Object) bool {
 
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }
 
-// Outcome says what was done about a child.
+// Outcome is the action taken on a child, or the reason for none.
 type Outcome int
 
 // The outcomes. Live is nil where the child does not exist or is not managed by skiff.
 const (
-	Unchanged Outcome = iota // it is as declared, or the server said so
+	Unchanged Outcome = iota // as declared, or the server said so
 	Created
-	Applied    // it differed and was changed; Result.Differences says where
-	Adopted    // it had no controller and has become a child of the owner; Result.Differences says what was changed
-	Outdated   // it differs, and stays so until it is deleted (OnDelete); Result.Differences says where
-	Foreign    // an object of that name is not managed by skiff and was left alone; Result.Problem says whose it is
-	Contested  // something else keeps changing or deleting what we declare; Result.Problem says what
-	Waiting    // nothing can be done now; Result.Problem says what for
-	Conflict   // it changed while we wrote: Result.Live is old, and an event is on its way
-	Later      // no engine does: its controller changes it when something else is over; Result.Problem says what
-	Paused     // it is missing or differs, and was left so because the owner is paused; Result.Problem says where
+	Applied    // differed and was changed; Result.Differences says where
+	Adopted    // had no controller, became a child of the owner; Result.Differences names the changes
+	Outdated   // differs, and stays so until deleted (OnDelete); Result.Differences says where
+	Foreign    // an object of the name, not managed by skiff, was left alone; Result.Problem says why
+	Contested  // another writer keeps changing or deleting the child; Result.Problem says how
+	Waiting    // nothing can be done now; Result.Problem names the cause
+	Conflict   // changed while we wrote: Result.Live is old, and an event is on the way
+	Later      // not changed by an engine: the controller makes the change later; Result.Problem names the condition
+	Paused     // missing or different, and left so because the owner is paused; Result.Problem says where
 	PortTaken  // another Service has the node port; Result.Problem quotes the server
-	NoNodePort // the cluster has none left of what the child needs
-	Deleted    // it was not declared any more, or its owner is being deleted
-	Released   // it was not declared any more and had lost our label: it is there, and no child of the owner
-	Replaced   // it had ended and was deleted, to be created again; Result.Problem says how it ended
-	Rolled     // it was of an older revision and was deleted, to be created again; Result.Problem says which
+	NoNodePort // the cluster has no free node port left
+	Deleted    // no longer declared, or the owner is being deleted
+	Released   // no longer declared and without our label: exists, but no longer as a child of the owner
+	Replaced   // had ended and was deleted, to be created again; Result.Problem says how the child ended
+	Rolled     // was of an older revision and was deleted, to be created again; Result.Problem says which
 	Failed     // a request failed or was refused: Result.Err
 )
 
@@ -209,28 +209,28 @@ func (o Outcome) String() string {
 		"failed"}[o]
 }
 
-// Result is what is known about a child after Apply.
+// Result describes a child after Apply.
 type Result struct {
 	Resource    kube.Resource
 	Key         kube.Key
 	Outcome     Outcome
-	Live        kube.Object // the newest copy that is known, also where there is an error; nil: none. See As
-	Differences []string    // the declared fields that differed
-	// Problem is what is in the way; of Created, what had to be left out (Child.Create); of Deleted, Replaced, Rolled
-	// and Released, why; nil: nothing. See NotManaged for the Reasons; most have none.
+	Live        kube.Object // the newest known copy, even with an error; nil: none. See As
+	Differences []string    // declared fields found different
+	// Problem is the obstacle; of Created, the part left out (Child.Create); of Deleted, Replaced, Rolled and
+	// Released, the reason; nil: nothing. See NotManaged for the Reasons; most have none.
 	Problem  *health.Problem
 	Err      error         // Failed: kube.IsRefused says whether trying again can help
-	Wait     time.Duration // if not 0: look again after this time, even if no event comes
+	Wait     time.Duration // if not 0: look again after Wait, even if no event comes
 	Uncached bool          // the cache does not hold the child: of Live, if any, only the metadata is known
-	Unheld   error         // why the cache does not hold the child, which was read instead; nil: it does
+	Unheld   error         // why the cache does not hold the child, which was read instead; nil: held
 
-	// Of children that are replaced:
-	Declared      string        // the revision that is declared; "": Live is to go
-	Revision      string        // that Live was made from
-	Deleting      bool          // Live is being deleted, whether this copy shows it already or not
+	// For children of kinds made by Replace:
+	Declared      string        // the declared revision; "": Live is to go
+	Revision      string        // from which Live was made
+	Deleting      bool          // Live is being deleted, even if the copy does not show so yet
 	WaitsMinReady bool          // Live is ready, but not for as long as Child.MinReady
 	Ending        string        // how the child keeps ending; "": the child does not
-	Pause         time.Duration // of Ending: before the next one is created
+	Pause         time.Duration // of Ending: before the next child is created
 }
 
 // Why returns the Problem, the zero value for nil.
@@ -241,13 +241,13 @@ func (r *Result) Why() health.Problem {
 	return *r.Problem
 }
 
-// Report is what is known about the children of one owner after Apply.
+// Report describes the children of one owner after Apply.
 type Report struct {
 	Children []Result // in the order in which they were declared
-	Pruned   []Result // what was done about those that are not declared any more
-	Err      error    // children that are replaced could not be read: of these nothing is known
+	Pruned   []Result // of children no longer declared
+	Err      error    // children of a template could not be read, and nothing is known of them
 	Held     string   // why nothing was asked for, and so nothing is known
-	LeftOut  []string // what of the declared children is not written, for people
+	LeftOut  []string // the declared parts not written, for people
 }
 
 // All returns all results.

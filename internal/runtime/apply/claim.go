@@ -7,9 +7,9 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Adopt makes objects of one kind that have no controller children of an owner, whatever they are like, and returns
-// those that are children now. One that has changed or gone meanwhile is left out. Nothing is adopted for an owner
-// that is gone or being deleted, by the server's word.
+// Adopt makes the orphans, objects of one kind without a controller, children of an owner, whatever their content, and
+// returns the new children. An object changed or gone meanwhile is left out. Nothing is adopted for an owner that is
+// gone or being deleted, by the server's word.
 func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphans []kube.Object) (
 	adopted []kube.Object, err error) {
 	a := e.application(owner, false)
@@ -35,8 +35,8 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphan
 	return adopted, nil
 }
 
-// Release takes the owner's reference off a child, which is then an object without a controller. That it has changed
-// or gone meanwhile is no error.
+// Release takes the owner's reference off a child, leaving an object without a controller. A change or deletion
+// meanwhile is no error.
 func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live kube.Object) error {
 	a := e.application(owner, false)
 	c, err := a.named(r, live.ObjectMeta().Key())
@@ -47,11 +47,11 @@ func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live
 	if err := c.release(ctx, "its labels do not fit any more"); err != nil {
 		return fmt.Errorf("release %s: %w", c, err)
 	}
-	a.remember(c) // the cache may show it as a child for a moment
+	a.remember(c) // the cache may show a child for a moment
 	return nil
 }
 
-// named returns the child of a name with what is remembered of it.
+// named returns the child of a name with its memory.
 func (a *application) named(r kube.Resource, key kube.Key) (*child, error) {
 	kind := a.kindOf(r.APIVersion(), r.Kind)
 	if kind == nil {
@@ -69,7 +69,7 @@ func (a *application) named(r kube.Resource, key kube.Key) (*child, error) {
 	return c, nil
 }
 
-// remember keeps what is remembered of a child for the next call.
+// remember keeps the memory of a child for the next call.
 func (a *application) remember(c *child) {
 	for _, m := range a.mem.children {
 		if m == c.mem {
@@ -79,7 +79,7 @@ func (a *application) remember(c *child) {
 	a.mem.children = append(a.mem.children, c.mem)
 }
 
-// Known returns the newest copy of a child that is known, nil if there is none, or it is being deleted.
+// Known returns the newest known copy of a child, nil if the child is missing or being deleted.
 func (e *Engine) Known(owner Owner, r kube.Resource, key kube.Key) kube.Object {
 	c, err := e.application(owner, true).named(r, key)
 	if err != nil || !c.lookAgain() || !c.stays() {
@@ -88,7 +88,7 @@ func (e *Engine) Known(owner Owner, r kube.Resource, key kube.Key) kube.Object {
 	return c.live
 }
 
-// Fits says whether a child is there as it is declared, by what is known without a request.
+// Fits says whether a child is as declared, as far as known without a request.
 func (e *Engine) Fits(owner Owner, want Child) bool {
 	a := e.application(owner, true)
 	n, d, err := a.declare(&want)
@@ -106,7 +106,7 @@ func (e *Engine) Fits(owner Owner, want Child) bool {
 	return err == nil && differences.none()
 }
 
-// lookAgain takes what is known of a child without a request; false: it takes one.
+// lookAgain observes the child without a request; false: a request is needed.
 func (c *child) lookAgain() bool {
 	live, ask, err := c.known()
 	if err != nil || ask {

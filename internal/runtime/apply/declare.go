@@ -12,9 +12,9 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// ManagedByLabel is the label by which the children of an engine are known in the cluster; ManagedBy is
-// its value for the children of skiff's own operators, and ManagedBySelector selects them. Where a watch does so, the
-// rest of the cluster never reaches us; a child that loses the label looks deleted, and gets it back.
+// ManagedByLabel is the label by which the children of an engine are known in the cluster; ManagedBy is the value for
+// the children of skiff's own operators, and ManagedBySelector selects them. A watch with the selector keeps the rest
+// of the cluster away from us; a child that loses the label looks deleted, and gets the label back.
 const (
 	ManagedByLabel    = "app.kubernetes.io/managed-by"
 	ManagedBy         = "skiff"
@@ -24,36 +24,36 @@ const (
 // HashAnnotation holds the hash of a child's desired state.
 const HashAnnotation = "skiff.dev/desired-hash"
 
-// Child is one desired object, of any kind that the Engine was made for.
+// Child is one desired object, of any kind of the Engine.
 type Child struct {
-	// Body is all that we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace,
-	// labels, the controller owner reference) and all else that the kind has, but no status. Apply adds
-	// HashAnnotation. It is not changed and must not be.
+	// Body is all we declare, in package patch's form of JSON: apiVersion, kind, metadata (name, namespace, labels,
+	// the controller owner reference) and all else in the kind, but no status. Apply adds HashAnnotation to a copy.
+	// Body must not be changed.
 	Body map[string]any
-	// Create is what a POST sends in Body's place if not nil: Body and values that matter at the birth of the object
+	// Create, if not nil, is sent by a POST in Body's place: Body and values that matter at the birth of the object
 	// alone, where the server would choose otherwise.
 	Create map[string]any
-	// Keep names fields of spec that keep their value when Body does not declare them any longer.
+	// Keep names fields of spec that keep their value when Body no longer declares them.
 	Keep []string
-	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
+	// MinReady is how long a replaced child must have been ready before the next child is replaced.
 	MinReady time.Duration
 }
 
-// Owner is the custom resource that children belong to.
+// Owner is the custom resource of the children.
 type Owner struct {
 	Resource             kube.Resource
 	Namespace, Name, UID string
-	// Generation is that of the Spec. Children that the cache does not hold are brought to what it declares once.
+	// Generation is the metadata.generation of Spec. Children outside the cache are applied once per Generation.
 	Generation int64
-	// Spec, if not nil, is all that the children are declared from, apart from what names the owner and what matters
-	// at the birth of a child alone (Child.Create). It is compared, and must not change: see InSync.
+	// Spec, if not nil, determines the declared children, apart from the owner's name and from values that matter at
+	// the birth of a child alone (Child.Create). Spec is compared, and must not change: see InSync.
 	Spec any
-	// Known are the uids of children that the owner's status names. They are looked for where the cache does not show
-	// them: one that lost the label which our watch selects by is still there.
+	// Known are the uids of children named by the owner's status. They are looked for where the cache does not show
+	// them: a child without the label of our watch still exists.
 	Known map[kube.Key]string
-	// Adopt takes objects of the declared names that have no controller, also where nothing shows that they are ours.
+	// Adopt takes objects of the declared names that have no controller, even without a sign of being ours.
 	Adopt bool
-	// KeepOthers leaves children that are not declared, of kinds that are not made from a template.
+	// KeepOthers keeps undeclared children, of kinds without a template.
 	KeepOthers bool
 }
 
@@ -68,13 +68,13 @@ func OwnerOf(r kube.Resource, obj kube.Object) Owner {
 func (o Owner) Key() kube.Key { return kube.Key{Namespace: o.Namespace, Name: o.Name} }
 
 // Reference returns the controller owner reference for metadata.ownerReferences of a child. The garbage collector
-// deletes the child after its owner, or before it where the user asked for that (--cascade=foreground).
+// deletes the child after the owner, or before the owner at the user's request (--cascade=foreground).
 func (o Owner) Reference() map[string]any {
 	return map[string]any{"apiVersion": o.Resource.APIVersion(), "kind": o.Resource.Kind, "name": o.Name, "uid": o.UID,
 		"controller": true, "blockOwnerDeletion": true}
 }
 
-// controls says whether one of references is what Reference returns, and no other one is that of a controller.
+// controls says whether Reference is the only controller among references.
 func (o Owner) controls(references []any) bool {
 	found := false
 	for _, r := range references {
@@ -89,9 +89,9 @@ func (o Owner) controls(references []any) bool {
 	return found
 }
 
-// declared is a child as it is compared and sent.
+// declared is a child in the form to compare and to send.
 type declared struct {
-	hash     string         // of plain; of a child that is made from a template, its revision
+	hash     string         // of plain; of a child made from a template, the revision
 	plain    map[string]any // Child.Body, without the hash
 	create   map[string]any // Child.Create; nil: plain
 	spec     map[string]any // of plain
@@ -100,7 +100,7 @@ type declared struct {
 	minReady time.Duration
 }
 
-// declare checks what is declared of a child, and finds what identifies this state of it.
+// declare checks the declaration of a child, and finds the name and the hash.
 func (a *application) declare(c *Child) (name, *declared, error) {
 	apiVersion, _ := c.Body["apiVersion"].(string)
 	kind, _ := c.Body["kind"].(string)
@@ -143,18 +143,18 @@ func (a *application) declare(c *Child) (name, *declared, error) {
 	return n, d, nil
 }
 
-// Hash returns what HashAnnotation says of a Child.Body.
+// Hash returns the value of HashAnnotation for a Child.Body.
 func Hash(body map[string]any) (string, error) {
 	text, err := patch.Encode(body)
 	if err != nil {
 		return "", err
 	}
-	// 64 bits: the hash is compared with the one before it of the same child, never searched for.
+	// 64 bits: the hash is compared with the child's previous hash, never searched for.
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// post returns what a POST sends: with the hash, but for a child that is made from a template, which is not compared.
+// post returns the body of a POST: with the hash, except for a child made from a template, which is not compared.
 func (d *declared) post(kind *Kind) (kube.Raw, error) {
 	if kind.template != nil {
 		return patch.Encode(d.initial())
@@ -162,7 +162,7 @@ func (d *declared) post(kind *Kind) (kube.Raw, error) {
 	return patch.Encode(withAnnotation(d.initial(), HashAnnotation, d.hash))
 }
 
-// initial returns the child as it is created.
+// initial returns the child to create.
 func (d *declared) initial() map[string]any {
 	if d.create != nil {
 		return d.create
@@ -170,14 +170,14 @@ func (d *declared) initial() map[string]any {
 	return d.plain
 }
 
-// apply returns what an apply of the object of that uid sends.
+// apply returns the body of an apply to the object with the uid.
 func (d *declared) apply(uid string) (kube.Raw, error) {
 	body := withAnnotation(d.plain, HashAnnotation, d.hash)
 	meta, _ := body["metadata"].(map[string]any)
 	return patch.Encode(with(body, "metadata", with(meta, "uid", uid)))
 }
 
-// withAnnotation returns a copy of an object that has one annotation more. It shares all else.
+// withAnnotation returns a copy of an object with an annotation more. The copy shares all else.
 func withAnnotation(object map[string]any, key, value string) map[string]any {
 	meta, _ := object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -185,7 +185,7 @@ func withAnnotation(object map[string]any, key, value string) map[string]any {
 	return with(object, "metadata", with(meta, "annotations", annotations))
 }
 
-// with returns a shallow copy of m with one more field.
+// with returns a shallow copy of m with a field more.
 func with(m map[string]any, key string, value any) map[string]any {
 	out := make(map[string]any, len(m)+1)
 	maps.Copy(out, m)

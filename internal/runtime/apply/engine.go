@@ -11,8 +11,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Engine brings the children of owners to what is declared. It is safe for concurrent use by reconciles of different
-// owners; the controller sees to it that there is never more than one per owner.
+// Engine brings the children of owners to the declared state. It is safe for concurrent use by reconciles of different
+// owners; the controller never runs two reconciles of an owner at once.
 type Engine struct {
 	client  *kube.Client
 	options Options
@@ -23,85 +23,85 @@ type Engine struct {
 
 // Options say how the children of an engine are known among other objects.
 type Options struct {
-	// Manager is the field manager of all writes. It must never change: the server removes a field that is declared
-	// no longer only from the manager that declared it.
+	// Manager is the field manager of all writes. It must never change: the server removes a field no longer declared
+	// only from the manager that declared the field.
 	Manager string
-	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and there is
-	// none that one could lose.
+	// ManagedBy is the value of ManagedByLabel on every child; "": children are not known by a label, and cannot lose
+	// one.
 	ManagedBy string
-	// OtherOwners lets children declare owners beside the one that controls them.
+	// OtherOwners lets children declare owners besides their controller.
 	OtherOwners bool
-	// Ours says which of the objects that an owner controls are children of this engine; nil: all. Others are
-	// nobody's surplus: another engine has the same owner. More than the metadata may not be known of an object.
+	// Ours says which of the objects controlled by an owner are children of this engine; nil: all. Objects it rejects
+	// are never deleted: another engine with the same owner manages them. An object may be known by its metadata
+	// alone.
 	Ours func(head *kube.MetaAnnotated) bool
-	// Unheld, if not nil, has children that the cache does not hold read from the server whenever it is to be known
-	// how they are, after Unheld has admitted what they take; nil: what is declared is applied to them, and how they
-	// are is not known.
+	// Unheld, if not nil, has children outside the cache read from the server whenever their state is needed, after
+	// Unheld has admitted their size; nil: their declared state is applied blindly, and their live state is not known.
 	Unheld func(ctx context.Context, bytes int64) error
-	// ByClaim leaves adoption to Adopt: an object of a declared name that has no controller is foreign.
+	// ByClaim leaves adoption to Adopt: an object of a declared name without a controller is foreign.
 	ByClaim bool
-	// InOrder writes children one after the other as they are declared, instead of several at a time.
+	// InOrder writes children singly in declared order, instead of several at a time.
 	InOrder bool
-	// RemoveFirst removes what is not declared before all else, and also where a declared child is not in place.
+	// RemoveFirst removes undeclared children before all else, and also where a declared child is not in place.
 	RemoveFirst bool
-	// Predecessor is an annotation of a program that has written the children before, with the same field manager; "":
-	// there is none. A child that has it is applied, which removes it, and all that the program had declared beside.
+	// Predecessor is an annotation left by a program that wrote the children before, with the same field manager; "":
+	// none. A child with the annotation is applied; the apply removes the annotation and all that the program had
+	// declared in addition.
 	Predecessor string
 }
 
-// Manager is the field manager of all that skiff's own operators write.
+// Manager is the field manager of all writes by skiff's own operators.
 const Manager = "skiff"
 
 // Own are the Options of skiff's own operators.
 func Own() Options { return Options{Manager: Manager, ManagedBy: ManagedBy} }
 
-// keeper is the field manager that holds a field which is declared no longer and must keep its value (Child.Keep).
+// keeper is the field manager of a field which is no longer declared and must keep its value (Child.Keep).
 func (o Options) keeper() string { return o.Manager + "-handover" }
 
-// owns says that an object is a child of this engine and of the owner with that uid.
+// owns says whether an object is a child of this engine and of the owner with the uid.
 func (o Options) owns(uid string, live kube.Object) bool {
 	return live.ObjectMeta().ControllerUID() == uid && (o.Ours == nil || o.Ours(kube.HeadOf(live)))
 }
 
-// labelled says that an object has the label by which children are known.
+// labelled says whether an object has the label by which children are known.
 func (o Options) labelled(object kube.Object) bool {
 	v, _ := object.ObjectMeta().Labels.Get(ManagedByLabel)
 	return o.ManagedBy == "" || v == o.ManagedBy
 }
 
-// owned is what is remembered of the children of one owner. Only the reconcile of the owner uses an entry, except for
-// notable.
+// owned is the memory of the children of one owner. Only the reconcile of the owner uses an entry, except for notable.
 type owned struct {
 	uid      string
-	children []*memory // of the last Apply: those that were declared, in their order, and then others
+	children []*memory // of the last Apply: declared children in order, then the rest
 
-	// accepted is the revision of a template of which the server has said that it would take such a child. The first
-	// step of a roll writes it, before there are others.
+	// accepted is the revision of a template for which the server has accepted a dry run. No lock is needed: a roll
+	// takes a single step at a time.
 	accepted map[*Kind]string
 
-	// syncedFor is the Spec of the owner when the last Apply left all children as they are declared, and no others;
-	// nil: it did not. As long as the spec and the children stay the same, there is nothing to do: see InSync.
+	// syncedFor is the Spec of the owner when the last Apply left exactly the declared children, all in sync; nil
+	// otherwise. As long as the spec and the children stay the same, there is nothing to do: see InSync.
 	syncedFor any
 
-	// tried is the generation of the owner for which what it declares was applied to the children that the cache does
-	// not hold; 0: none. See applyUncached.
+	// tried is the generation of the owner whose declaration was applied to the children outside the cache; 0: none.
+	// See applyUncached.
 	tried int64
 
 	notable atomic.Pointer[[]notable] // of the last Apply, for Children
 }
 
-// New returns an Engine for children of these kinds.
+// New returns an Engine for children of the kinds.
 func New(client *kube.Client, o Options, kinds ...Kind) *Engine {
 	return &Engine{client: client, options: o, kinds: kinds}
 }
 
-// Forget drops what is remembered of an owner's children.
+// Forget drops the memory of an owner's children.
 func (e *Engine) Forget(owner kube.Key) { e.owners.Forget(owner) }
 
 // Leave is Forget for all owners of a namespace.
 func (e *Engine) Leave(namespace string) { e.owners.Leave(namespace) }
 
-// remembered returns what is remembered of an owner. One that was created anew begins with nothing.
+// remembered returns the memory of an owner. A recreated owner begins with none.
 func (e *Engine) remembered(owner Owner) *owned {
 	o := e.owners.Get(owner.Key())
 	if o == nil || o.uid != owner.UID {
@@ -119,8 +119,8 @@ type application struct {
 	teardown bool
 	mem      *owned
 
-	// lock guards what follows. It is a channel, because its holder waits for a server: in a test's bubble, time
-	// passes for those who wait for a channel and not for those who wait for a mutex.
+	// lock guards asked, gone and goneErr. It is a channel, because the holder waits for a server: in a test's bubble,
+	// time passes for goroutines waiting for a channel and not for goroutines waiting for a mutex.
 	lock    chan struct{}
 	asked   bool
 	gone    bool
@@ -132,15 +132,15 @@ func (e *Engine) application(owner Owner, paused bool) *application {
 		lock: make(chan struct{}, 1)}
 }
 
-// Apply takes the next steps towards the declared children of an owner, and then deletes those of its children that
-// are not declared. For an owner that is paused it changes nothing, and only says what differs.
+// Apply takes the next steps towards the declared children of an owner, and then deletes the owner's undeclared
+// children. For a paused owner Apply changes nothing, and only reports the differences.
 func (e *Engine) Apply(ctx context.Context, owner Owner, want []Child, paused bool) Report {
 	r := e.application(owner, paused).run(ctx, want)
 	Tell(ctx, owner, want, r)
 	return r
 }
 
-// Owned returns the children of an owner that there are, declared or not. What is remembered of them stays.
+// Owned returns the existing children of an owner, declared or not. Their memory stays.
 func (e *Engine) Owned(ctx context.Context, owner Owner) (children []Result, err error) {
 	a := e.application(owner, true)
 	var r Report
@@ -154,8 +154,7 @@ func (e *Engine) Owned(ctx context.Context, owner Owner) (children []Result, err
 	return children, r.Err
 }
 
-// knownForeign says that another's object had the child's name when that was last read, and the cache does not say
-// otherwise.
+// knownForeign says whether a foreign object had the child's name at the last read, and the cache does not disagree.
 func (c *child) knownForeign() bool {
 	if c.mem.wrong == nil || c.mem.wrong.foreign == nil {
 		return false
@@ -164,9 +163,9 @@ func (c *child) knownForeign() bool {
 	return live == nil && !ask && err == nil
 }
 
-// Teardown removes the children of an owner that is being deleted, of all kinds that are made from a template, the
-// last one first, and the next one when it is gone. When it returns no children, all are gone. The garbage collector
-// removes those of the other kinds.
+// Teardown removes the children of an owner that is being deleted, of all kinds made from a template, the last child
+// first, and the next when the last is gone. No children in the answer: all are gone. The garbage collector removes
+// the children of the other kinds.
 func (e *Engine) Teardown(ctx context.Context, owner Owner) ([]Result, error) {
 	a := e.application(owner, false)
 	a.teardown = true
@@ -214,9 +213,9 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 	return r
 }
 
-// InSync returns the report of an Apply that has nothing to do, without the children that it would be given: the
-// owner has the same Spec as when an Apply left all of them as they are declared; and by what the cache shows they
-// are as they were then, but for their status, and there are no others. False: it takes an Apply.
+// InSync returns the report of an Apply with nothing to do, without needing the declared children: the owner has the
+// same Spec as when an Apply left all children in sync; and by the cache all are unchanged since, except for their
+// status, and there are no more. False: an Apply is needed.
 func (e *Engine) InSync(owner Owner) (Report, bool) {
 	o := e.remembered(owner)
 	if o.syncedFor == nil || o.syncedFor != owner.Spec && !reflect.DeepEqual(o.syncedFor, owner.Spec) {
@@ -253,11 +252,11 @@ func (e *Engine) InSync(owner Owner) (Report, bool) {
 	if named != len(owner.Known) {
 		return Report{}, false
 	}
-	o.syncedFor = owner.Spec // the copy that the cache has, and not one that is kept here alone
+	o.syncedFor = owner.Spec // the cache's copy, so that no second copy is kept
 	return r, true
 }
 
-// ReplacedKind returns the name of the first kind of children that are made from a template, "" if there is none.
+// ReplacedKind returns the name of the first kind of children made from a template, "" if there is none.
 func (e *Engine) ReplacedKind() string {
 	for i := range e.kinds {
 		if e.kinds[i].template != nil {

@@ -9,9 +9,9 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// AddFinalizer puts a finalizer on an object and returns the answer, the version that the next write has to name. It
-// holds only for the version that was read, because a merge patch replaces the whole list, and with it what another
-// controller has added meanwhile. Where there is another version by now the error is ErrConflict.
+// AddFinalizer puts a finalizer on an object and returns the answer, whose version the next write has to name. The
+// write holds only for the version read, because a merge patch replaces the whole list, with every finalizer added
+// meanwhile by another controller. Where there is another version by now the error is ErrConflict.
 func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	switch {
@@ -24,8 +24,8 @@ func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (
 	return s.setFinalizers(ctx, object, append(slices.Clone(m.Finalizers), name))
 }
 
-// RemoveFinalizer takes a finalizer off an object, only this one, and under the lock of AddFinalizer, and returns the
-// answer. With the last one an object that is being deleted goes; that it is gone already is no error.
+// RemoveFinalizer takes only the named finalizer off an object, under the same version check as AddFinalizer, and
+// returns the answer. With the last finalizer an object under deletion goes; an object already gone is no error.
 func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	if !slices.Contains(m.Finalizers, name) {
@@ -42,7 +42,7 @@ func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string
 	return answer, err
 }
 
-// setFinalizers replaces the list. The uid keeps it from an object that was created in the place of this one.
+// setFinalizers replaces the list. The uid protects an object recreated under the same name.
 func (s *Statuses[T]) setFinalizers(ctx context.Context, object T, list []string) (T, error) {
 	m := object.ObjectMeta()
 	return s.patch(ctx, object, kube.MergePatch, map[string]any{"metadata": map[string]any{"uid": m.UID,

@@ -15,7 +15,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// inPlace is the strategy of children that are independent of each other and are compared with what is declared.
+// inPlace is the strategy of independent children that are compared with their declaration.
 type inPlace struct {
 	onDelete bool
 }
@@ -23,8 +23,8 @@ type inPlace struct {
 var (
 	// InPlace changes a child by server-side apply.
 	InPlace Strategy = inPlace{}
-	// OnDelete creates a child and never changes it: what is declared holds for the one that is created when it was
-	// deleted.
+	// OnDelete creates a child and never changes it: a new declaration takes effect when the child is deleted and
+	// created again.
 	OnDelete Strategy = inPlace{onDelete: true}
 )
 
@@ -38,13 +38,13 @@ func (s inPlace) plan(children []*child, _ time.Time) []step {
 	return steps
 }
 
-// next returns what is to be done next about a child; false: nothing.
+// next returns the next action for a child; false: nothing.
 func (s inPlace) next(c *child) (does Outcome, ok bool) {
 	switch {
 	case c.uncached:
 		return Applied, c.want != nil && !c.paused && !s.onDelete && c.application.mem.tried != c.owner.Generation
 	case c.err != nil:
-	case c.want == nil && !c.stays(): // its end comes as an event
+	case c.want == nil && !c.stays(): // the end comes as an event
 	case c.want == nil && !c.options.labelled(c.live):
 		return Released, true
 	case c.want == nil:
@@ -109,7 +109,7 @@ func (s inPlace) act(ctx context.Context, st step) error {
 	return c.apply(ctx)
 }
 
-// adopt makes the object of the child's name a child of the owner, as it is declared.
+// adopt makes the object of the child's name a child of the owner, as declared.
 func (c *child) adopt(ctx context.Context) error {
 	// The cache may be behind: an owner that is gone must not take anything.
 	if gone, err := c.goneWithOwner(ctx); gone || err != nil {
@@ -133,7 +133,7 @@ func (c *child) adopt(ctx context.Context) error {
 // contested is the form of a fight about fields: who changes which.
 const contested = "cannot be kept as declared: %s keeps changing %s"
 
-// apply sends what we declare as a server-side apply to the live object, unless that was in vain just now.
+// apply sends our declaration as a server-side apply to the live object, unless the same apply was in vain just now.
 func (c *child) apply(ctx context.Context) error {
 	live, t := c.live, c.mem.trouble()
 	before := fingerprint(c.want, live)
@@ -148,8 +148,8 @@ func (c *child) apply(ctx context.Context) error {
 	err := c.sendApply(ctx, live.ObjectMeta(), answer)
 	switch {
 	case errors.Is(err, errChanged), kube.IsConflict(err), kube.IsNotFound(err), otherUID(err):
-		// What this was decided on is obsolete. Its successor comes as an event; should it not, or change as
-		// well, the waits get longer.
+		// The copy behind the decision is obsolete. The successor comes as an event; should no event come, or the
+		// successor change as well, the waits get longer.
 		c.mem.written.clear()
 		t.lost = backoff.Backoff{Min: soon, Max: maxTrust}.Next(t.lost)
 		c.conclude(Conflict, t.lost, "changed while it was being applied")
@@ -178,7 +178,7 @@ func (c *child) apply(ctx context.Context) error {
 	return nil
 }
 
-// sendApply makes live ready for an apply, and applies.
+// sendApply prepares live for an apply, and applies.
 func (c *child) sendApply(ctx context.Context, live *kube.Meta, answer any) error {
 	body, err := c.want.apply(live.UID)
 	if err != nil {
@@ -187,13 +187,13 @@ func (c *child) sendApply(ctx context.Context, live *kube.Meta, answer any) erro
 	if err := c.prepare(ctx, live); err != nil {
 		return err
 	}
-	// The uid makes the apply fail on an object that was deleted meanwhile, where it would otherwise create one, and
-	// on one that has taken its place.
+	// The uid makes the apply fail on an object deleted meanwhile, instead of creating a new object, and on an object
+	// that has taken its place.
 	return c.client.Patch(ctx, c.kind.resource, c.key, kube.ApplyPatch, body, answer,
 		kube.WriteOptions{FieldManager: c.options.Manager, Force: true})
 }
 
-// declaredOf returns those of the fields of spec that are declared.
+// declaredOf returns the declared fields among some fields of spec.
 func (c *child) declaredOf(fields []string) []string {
 	var out []string
 	for _, f := range fields {
@@ -204,22 +204,22 @@ func (c *child) declaredOf(fields []string) []string {
 	return out
 }
 
-// otherUID says that an apply met another object than the one that it names.
+// otherUID says whether an apply met an object with another uid.
 func otherUID(err error) bool {
 	s := kube.AsStatus(err)
 	return s != nil && s.Code == http.StatusUnprocessableEntity &&
 		slices.ContainsFunc(s.Details.Causes, func(c kube.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// maxDifferences is how many of a child's differences are named; of more there is the number.
+// maxDifferences is how many of a child's differences are named; the rest is only counted.
 const maxDifferences = 8
 
 // differences are where a child is not as declared.
 type differences struct {
 	first []patch.Difference // at most maxDifferences
 	count int
-	// undeclared says that no declared field differs, and some field is no longer declared: which, is known after the
-	// apply that removes it.
+	// undeclared says that no declared field differs, and some field is no longer declared: the apply that removes the
+	// field shows which.
 	undeclared bool
 }
 
@@ -239,7 +239,7 @@ func (d differences) texts() (texts []string) {
 	return texts
 }
 
-// compare returns the declared fields that the live child does not have.
+// compare returns the declared fields missing or different in the live child.
 func (c *child) compare() (differences, error) {
 	live := contentOf(c.live)
 	all := map[string]any{}
@@ -259,7 +259,7 @@ func (c *child) compare() (differences, error) {
 	return differences{first, count, count == 0 && (before || hash != c.want.hash)}, nil
 }
 
-// removed returns the fields of an object that an apply has removed.
+// removed returns the fields of an object removed by an apply.
 func (c *child) removed(before, after kube.Raw) differences {
 	was, errWas := patch.Decode(before)
 	is, errIs := patch.Decode(after)
@@ -270,7 +270,7 @@ func (c *child) removed(before, after kube.Raw) differences {
 	return differences{first, count, count == 0}
 }
 
-// List joins texts as one does in a sentence: "a, b and c".
+// List joins texts as in a sentence: "a, b and c".
 func List(texts []string) string {
 	last := len(texts) - 1
 	if last < 1 {

@@ -11,25 +11,25 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Live is a child as it is cached: its metadata, all else that can be declared as one JSON object, and S, the fields
-// of its status that the operator reads (kube.Raw for a kind that is known only at run time).
+// Live is a child in the form of the cache: the metadata, all other fields that can be declared as one JSON object,
+// and S, the status fields read by the operator (kube.Raw for a kind known only at run time).
 type Live[S any] struct {
 	Content
 	Status S `json:"status"`
 }
 
-// Content is what a child is compared by.
+// Content is the compared part of a child.
 type Content struct {
 	kube.MetaWhole `json:"metadata"`
-	// An answer and a watch event have these two, an item of a list has not.
+	// An answer and a watch event have both fields, an item of a list has neither.
 	APIVersion kube.Skipped `json:"apiVersion"`
 	Kind       kube.Skipped `json:"kind"`
-	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child
-	// that is as declared is kept without it: see Read.
+	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child in
+	// sync is kept without Body: see Read.
 	Body kube.Raw `json:",embed"`
 
 	light bool // Body was dropped
-	read  any  // what Kind.Reading reads of it
+	read  any  // of Body, by Kind.Reading
 }
 
 func (c *Content) content() *Content { return c }
@@ -43,7 +43,7 @@ type object interface {
 	statusJSON() []byte
 }
 
-// contentOf returns what a child is compared by, nil if its kind is kept without that.
+// contentOf returns the compared part of a child, nil for a kind cached without a Content.
 func contentOf(live kube.Object) *Content {
 	if l, ok := live.(object); ok {
 		return l.content()
@@ -51,21 +51,22 @@ func contentOf(live kube.Object) *Content {
 	return nil
 }
 
-// LiveObject is object for other packages. A function with a type parameter of it is compiled once, not for each S.
+// LiveObject is object for other packages. A function with a type parameter of LiveObject is compiled once, not for
+// each S.
 type LiveObject interface{ object }
 
 // blank returns a new *Live[S].
 func (l *Live[S]) blank() kube.Object { return new(Live[S]) }
 
-// withoutBody returns a copy that takes a tenth of the memory.
+// withoutBody returns a copy with a tenth of the memory.
 func (l *Live[S]) withoutBody(read any) kube.Object {
 	light := *l
 	light.Body, light.light, light.read = nil, true, read
 	return &light
 }
 
-// Shown returns the conditions in the status of an object that is kept as JSON; of others, and where they are no
-// conditions as the API conventions want them, it returns none.
+// Shown returns the conditions in a status kept as JSON; none for other statuses, or where the conditions do not
+// follow the API conventions.
 func (l *Live[S]) Shown() []conditions.Condition {
 	raw, ok := any(l.Status).(kube.Raw)
 	if !ok || len(raw) == 0 {
@@ -80,14 +81,14 @@ func (l *Live[S]) Shown() []conditions.Condition {
 	return status.Conditions
 }
 
-// As returns the live child of a Result as what its mirror holds, nil if there is none.
+// As returns the live child of a Result in the type of its mirror, nil if there is none.
 func As[S any](live kube.Object) *Live[S] {
 	l, _ := live.(*Live[S])
 	return l
 }
 
-// Read returns what R declares of the body of a child, an R that its Kind was made to read (see Kind.Reading). The
-// engine keeps that when it drops the body.
+// Read returns the fields of a child's body declared by R, the struct given to the Kind (see Kind.Reading). The engine
+// keeps the R when the body is dropped.
 func Read[R any](live kube.Object) (R, error) {
 	c := live.(object).content()
 	if read, ok := c.read.(*R); ok {
@@ -111,12 +112,12 @@ type Kind struct {
 	mirror     mirror
 	reads      func() any // nil: nothing
 	strategy   Strategy
-	whole      bool       // children are kept with their body
-	scarce     *nodePorts // of Services, whose node ports a cluster can run out of; nil: of other kinds
-	template   *template  // of kinds made by Replace, whose children are made from one template; nil: of others
+	whole      bool       // children keep their body
+	scarce     *nodePorts // of Services, because a cluster can run out of node ports; nil: of other kinds
+	template   *template  // of kinds made by Replace, with children from one template; nil: of other kinds
 }
 
-// Of returns the kind of children that a mirror of *Live holds.
+// Of returns the kind of children held by a mirror of *Live.
 func Of[T LiveObject](m *cache.Store[T], strategy Strategy) Kind {
 	var none T
 	kind := kindOf(m, none.blank, strategy) // blank does not look at its receiver
@@ -130,14 +131,14 @@ func kindOf[T kube.Object](m *cache.Store[T], blank func() kube.Object, strategy
 		mirror: mirrorOf[T]{m, blank}, strategy: strategy}
 }
 
-// Reading has the engine keep what a struct declares of the body of a child, for Read; to must return a pointer to a
-// new one.
+// Reading has the engine keep the fields of a child's body declared by a struct, for Read; to must return a pointer to
+// a new struct.
 func (k Kind) Reading(to func() any) Kind {
 	k.reads = to
 	return k
 }
 
-// Whole has the engine keep children with their bodies, for a caller that passes on what it sees.
+// Whole has the engine keep children with their bodies, for a caller that passes the children on.
 func (k Kind) Whole() Kind {
 	k.whole = true
 	return k
@@ -146,7 +147,7 @@ func (k Kind) Whole() Kind {
 // Reads makes the argument of Reading for a struct R.
 func Reads[R any]() any { return new(R) }
 
-// readOf returns what is kept of the body of a child; nil: nothing is, or it does not decode.
+// readOf returns the kept part of a child's body; nil: nothing is kept, or the body does not decode.
 func (k *Kind) readOf(c *Content) any {
 	if k.reads == nil {
 		return nil
@@ -161,8 +162,8 @@ func (k *Kind) readOf(c *Content) any {
 // mirror is a Store of any type.
 type mirror interface {
 	get(k kube.Key) (kube.Object, bool, error)
-	head(k kube.Key) (kube.Object, bool)                // the metadata of what is too large to be held
-	owned(namespace, uid string) ([]kube.Object, error) // of what is not held, with metadata alone
+	head(k kube.Key) (kube.Object, bool)                // the metadata of an object too large to hold
+	owned(namespace, uid string) ([]kube.Object, error) // objects too large to hold come with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
 	swap(old, same kube.Object) bool
@@ -177,7 +178,7 @@ type mirrorOf[T kube.Object] struct {
 func (m mirrorOf[T]) get(k kube.Key) (kube.Object, bool, error) {
 	live, ok, err := m.store.Get(k)
 	if !ok {
-		return nil, false, err // not a nil *Live[S], which would be an object that is not nil
+		return nil, false, err // a nil *Live[S] would be a non-nil kube.Object
 	}
 	return live, true, err
 }
@@ -189,7 +190,7 @@ func (m mirrorOf[T]) head(k kube.Key) (kube.Object, bool) {
 
 func (m mirrorOf[T]) owned(namespace, uid string) ([]kube.Object, error) {
 	all, err := m.store.KnownByOwner(namespace, uid)
-	if cache.Unheld(err) != nil { // the deletion is what makes room: it begins with those that are known
+	if cache.Unheld(err) != nil { // a deletion makes room: begin with the known children
 		err = nil
 	}
 	out := make([]kube.Object, len(all))

@@ -10,10 +10,10 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// errChanged says that an object is not any more what a request was made for.
+// errChanged says that an object no longer is as the request assumed.
 var errChanged = errors.New("changed meanwhile")
 
-// managed is what prepare reads of a child.
+// managed is the part of a child read by prepare.
 type managed struct {
 	Metadata struct {
 		kube.MetaAnnotated
@@ -22,9 +22,8 @@ type managed struct {
 	Spec kube.Raw `json:"spec"`
 }
 
-// prepare does what has to be done once before an apply removes the fields that it does not declare, and no others.
-// It costs one read of a child in the life of the process, and another one when a field of Child.Keep stops being
-// declared.
+// prepare makes sure that an apply removes exactly the fields it does not declare. The cost is one read of a child in
+// the life of the process, and another read when a field of Child.Keep stops being declared.
 func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	declares := c.declaredOf(c.want.keep)
 	if c.mem.prepared == live.UID && len(without(c.mem.kept, declares)) == 0 {
@@ -57,12 +56,12 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	if err := c.handOver(ctx, m, without(ours, declares)); err != nil {
 		return err
 	}
-	c.mem.prepared, c.mem.kept = live.UID, ours // until an apply succeeds, which may declare others
+	c.mem.prepared, c.mem.kept = live.UID, ours // until an apply succeeds, possibly with other fields
 	return nil
 }
 
-// testFailed says that a test of a JSON patch did not hold. The server answers 422 without naming an object or a
-// cause (seen on v1.36), which sets it apart from the 422 of an object that some rule or webhook refuses.
+// testFailed says whether a test of a JSON patch did not hold. The server answers 422 without naming an object or a
+// cause (seen on v1.36), unlike the 422 for an object refused by a rule or webhook.
 func testFailed(err error) bool {
 	if !kube.IsInvalid(err) {
 		return false
@@ -71,15 +70,15 @@ func testFailed(err error) bool {
 	return d.Name == "" && len(d.Causes) == 0
 }
 
-// ownedOf returns those of some fields of spec that a manager owns.
+// ownedOf returns the fields owned by a manager among some fields of spec.
 func ownedOf(owned patch.FieldSet, fields []string) []string {
 	spec, _ := owned.Field("spec")
 	return slices.DeleteFunc(slices.Clone(fields), func(f string) bool { _, ok := spec.Field(f); return !ok })
 }
 
-// handOver gives fields of spec to another manager with the value that they have, so that they keep it when we stop
-// declaring them. It is not forced: where another manager has changed the value since it was read, it owns the field
-// and there is nothing to hand over.
+// handOver gives fields of spec to another manager with their present value, so that they keep the value when we stop
+// declaring them. The apply is not forced: where another manager has changed the value since the read, the field has a
+// new owner and nothing is left to hand over.
 func (c *child) handOver(ctx context.Context, m *managed, fields []string) error {
 	if len(fields) == 0 {
 		return nil
@@ -105,21 +104,21 @@ func (c *child) handOver(ctx context.Context, m *managed, fields []string) error
 		kube.WriteOptions{FieldManager: c.options.keeper()})
 }
 
-// without returns what is in list and not in other.
+// without returns the members of list missing in other.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// patchOperation is one of a JSON patch (RFC 6902).
+// patchOperation is an operation of a JSON patch (RFC 6902).
 type patchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitzero"`
 }
 
-// upgrade returns the fields that we own, and the JSON patch that makes the server count them as applied. After a
-// POST they are an Update in its books. Several entries of ours become one, which owns what they owned together. No
-// operations: there is nothing to change.
+// upgrade returns the fields we own, and the JSON patch that makes the server count them as applied. After a POST the
+// server lists them as an Update. Several entries of ours become one, with the fields of all. No operations: nothing
+// to change.
 func upgrade(m *managed, manager string) (owned patch.FieldSet, ops []patchOperation, err error) {
 	owned = patch.FieldSet{}
 	ops = []patchOperation{{"test", "/metadata/resourceVersion", m.Metadata.ResourceVersion}}
@@ -146,7 +145,7 @@ func upgrade(m *managed, manager string) (owned patch.FieldSet, ops []patchOpera
 	if len(ours) > 1 {
 		ops = append(ops, patchOperation{"replace", first + "/fieldsV1", owned})
 	}
-	for _, i := range slices.Backward(ours[1:]) { // from the end, so that the indexes before it stay right
+	for _, i := range slices.Backward(ours[1:]) { // from the end, so that the earlier indexes stay right
 		ops = append(ops, patchOperation{Op: "remove", Path: entry(i)})
 	}
 	return owned, ops, nil
@@ -157,8 +156,8 @@ func entry(i int) string { return fmt.Sprintf("/metadata/managedFields/%d", i) }
 // maxRival bounds the name of another field manager, which any client chooses.
 const maxRival = 100
 
-// rival says which other field manager last changed a child in one of these fields. It asks the server once for each
-// fight: the cache keeps no managedFields.
+// rival says which other field manager last changed one of the differing fields of a child. Each fight costs one
+// request: the cache keeps no managedFields.
 func (c *child) rival(ctx context.Context, in differences) string {
 	fight := &c.mem.trouble().contest
 	if fight.rival != "" {
@@ -173,8 +172,8 @@ func (c *child) rival(ctx context.Context, in differences) string {
 	return fight.rival
 }
 
-// rivalOf returns the manager, other than ours, that owns one of the fields; or, where none does because they were
-// removed, the one that wrote last.
+// rivalOf returns the manager, other than ours, that owns one of the fields; or, if the fields were removed and have
+// no owner, the manager that wrote last.
 func rivalOf(all []kube.ManagedFields, ours string, in []patch.Difference) string {
 	var owner, last kube.ManagedFields
 	for _, m := range all {

@@ -9,45 +9,44 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// memory is what is remembered of one child between reconciles. All of it can be lost without harm: a restart costs
+// memory is the knowledge of one child kept between reconciles. All of it can be lost without harm: a restart costs
 // one comparison per child, and one read before the first apply.
 type memory struct {
 	kind     *Kind // of Engine.kinds
 	key      kube.Key
-	seen     string // uid of the child that was there last and that we have not deleted
+	seen     string // uid of the last child seen and not deleted by us
 	written  written
 	synced   synced
-	prepared string   // uid of the child that has been made ready for our applies
-	kept     []string // fields of Child.Keep that are ours
+	prepared string   // uid of the child made ready for our applies
+	kept     []string // fields of Child.Keep owned by us
 	wrong    *trouble // nil at rest; see trouble
 }
 
-// trouble is what is remembered of a child that was not as declared a moment ago.
+// trouble is the knowledge of a child that was not as declared a moment ago.
 type trouble struct {
 	refusal Refusal
 	scarce  portWait    // see Kind.scarce
-	hidden  bool        // the child exists on the server, but the cache does not show it: it lacks our label
-	foreign kube.Object // an object of the child's name that is not a child, as last read
-	readAt  time.Time   // when that was
-	// removed is the uid of a child that is being deleted or gone, by the server's word. It can never be anything
-	// else again, even if an old copy shows it without that. asked is when the server was last asked about it.
+	hidden  bool        // the child exists on the server, but lacks our label and is not in the cache
+	foreign kube.Object // a foreign object of the child's name, as last read
+	readAt  time.Time   // when foreign was read
+	// removed is the uid of a child that is being deleted or gone, by the server's word, and stays so even if an old
+	// copy shows otherwise. asked is when the server was last asked about the child.
 	removed string
 	gone    bool
 	asked   time.Time
-	contest contest // with who changes the child
-	losses  contest // with who deletes it
+	contest contest // with a writer that changes the child
+	losses  contest // with a writer that deletes the child
 	crash   crashLoop
-	lost    time.Duration // the last wait after an apply that conflicted with another field manager's; 0: it was not
+	lost    time.Duration // the last wait after a conflicting apply; 0: none
 }
 
-// over says that nothing of it matters any more.
+// over says whether nothing in the trouble matters any more.
 func (t *trouble) over() bool {
 	return t.refusal.of == "" && t.scarce.hash == "" && !t.hidden && t.foreign == nil && t.removed == "" &&
 		t.lost == 0 && t.contest.over() && t.losses.over() && !t.crash.active(t.crash.revision, time.Now())
 }
 
-// trouble returns what is remembered of what went wrong, to be added to. result drops it when nothing of it matters
-// any more.
+// trouble returns the trouble of a child, to be added to. result drops a trouble that is over.
 func (m *memory) trouble() *trouble {
 	if m.wrong == nil {
 		m.wrong = &trouble{}
@@ -55,7 +54,7 @@ func (m *memory) trouble() *trouble {
 	return m.wrong
 }
 
-// refused returns the refusal that a request would meet again, nil if it is worth a try.
+// refused returns the refusal that a request would meet again, nil if worth a try.
 func (m *memory) refused(request string) error {
 	if m.wrong == nil {
 		return nil
@@ -63,39 +62,38 @@ func (m *memory) refused(request string) error {
 	return m.wrong.refusal.Standing(request)
 }
 
-// removed says that uid is that of a child which is being deleted or gone.
+// removed says whether uid belongs to a child that is being deleted or gone.
 func (m *memory) removed(uid string) bool {
 	return m.wrong != nil && uid != "" && m.wrong.removed == uid
 }
 
-// written is the answer to our last request about an object. It stands in for the cached copy until the cache has
-// seen that version, because a decision on an older copy would repeat what has been done. What
-// the mirror has reached moves with bookmarks and lists as well, so that an answer about an object that was deleted
-// before its event came does not stay in force.
+// written is the answer to our last request about an object. It stands in for the cached copy until the cache has seen
+// the version, because a decision on an older copy would repeat the request. The version reached by the mirror moves
+// with bookmarks and lists as well, so an answer about an object deleted before its event came does not stay in force.
 type written struct {
 	object kube.Object   // nil: nothing was written
 	until  time.Time     // when the trust ends
-	trust  time.Duration // how long it was granted
+	trust  time.Duration // the length of the trust
 }
 
 const (
 	// firstTrust is how long an answer stands in for the cache. An event takes milliseconds; after five seconds the
 	// watch may be dead, and the answer as old as the cache.
 	firstTrust = 5 * time.Second
-	// maxTrust bounds the trust in a copy that was read because the trust in the one before it had ended. It doubles
-	// each time: a watch that stays dead costs one GET per minute and object in the end.
+	// maxTrust bounds the trust in a copy read after the trust in the previous copy had ended. The trust doubles each
+	// time: a watch that stays dead costs one GET per minute and object in the end.
 	maxTrust = time.Minute
 )
 
 var trusts = backoff.Backoff{Min: firstTrust, Max: maxTrust}
 
-// source is which copy of an object is the newest one that is known.
+// source says which copy of an object is the newest known.
 type source int
 
 const (
 	fromCache source = iota
 	fromAnswer
-	fromServer // the cache is behind and the answer is old: read it
+	fromServer // the cache is behind and the answer is old: read the object
 )
 
 func (w *written) trusted(reached func(namespace, rv string, written time.Time) bool) source {
@@ -112,7 +110,7 @@ func (w *written) trusted(reached func(namespace, rv string, written time.Time) 
 	return fromServer
 }
 
-// set remembers an answer. One that follows on an answer whose trust has ended gets twice the time.
+// set remembers an answer. An answer that follows an answer with an ended trust is trusted twice as long.
 func (w *written) set(object kube.Object) {
 	trust := firstTrust
 	if w.object != nil && !time.Now().Before(w.until) {
@@ -123,7 +121,7 @@ func (w *written) set(object kube.Object) {
 
 func (w *written) clear() { *w = written{} }
 
-// remaining returns how long the answer is still trusted; 0 if there is none, and never 0 if there is one.
+// remaining returns how long the answer is still trusted; 0 without an answer, and never 0 with an answer.
 func (w *written) remaining() time.Duration {
 	if w.object == nil {
 		return 0
@@ -131,29 +129,30 @@ func (w *written) remaining() time.Duration {
 	return max(time.Until(w.until), time.Millisecond)
 }
 
-// synced is a desired state and a live one that fit: by comparison, or because the server made the one of the other.
-// As long as both are the same there is nothing to compare, and nothing to send: the server may store a value in
-// another form than we declare it, or drop it (hostNetwork: false), and a comparison would find that difference for
-// ever.
+// synced is a desired state and a live state that match: by comparison, or because the server made the live state of
+// the desired state. As long as both stay the same there is nothing to compare or to send: the server may store a
+// value in another form than declared, or drop a value (hostNetwork: false), and a comparison would find the
+// difference forever.
 type synced struct {
 	hash     string
 	uid      string
-	content  uint64 // of the live child; not its version: most new versions are changes of the status alone
-	whole    uint64 // the same with the labels and annotations of others, compared without knowing which they are
+	content  uint64 // of the live child; the version would change with each status
+	whole    uint64 // content with all labels and annotations, ours or not
 	version  string // of the live child, for a copy without a body
-	read     any    // what Kind.Reading reads of the live child's body
+	read     any    // the parts of the live child's body in Kind.Reading
 	minReady time.Duration
 }
 
 var seed = maphash.MakeSeed()
 
-// fingerprint identifies what a child is compared by. Labels and annotations that we do not declare are left out:
-// they are others' business, and a server that drops what we declare would be asked again for each change of them.
+// fingerprint identifies the compared part of a child. Labels and annotations we do not declare are left out: they
+// belong to other clients, and a server that drops part of our declaration would be asked again for each change of
+// them.
 func fingerprint(want *declared, live kube.Object) uint64 {
 	return declaredHash(want, live, HashAnnotation)
 }
 
-// declaredHash is contentHash with the labels and annotations that are declared, and one annotation more.
+// declaredHash is contentHash with the declared labels and annotations, and one annotation more.
 func declaredHash(want *declared, live kube.Object, more string) uint64 {
 	meta, _ := want.plain["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -172,11 +171,11 @@ func wholeFingerprint(live kube.Object) uint64 {
 	return contentHash(live, all, all)
 }
 
-// contentHash is a hash of a child without its status, and with those labels and annotations that are ours.
+// contentHash is a hash of a child without its status, and with the selected labels and annotations only.
 func contentHash(live kube.Object, label, annotation func(key string) bool) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	text := func(s string) { // its end is marked: "ab","c" is not "a","bc"
+	text := func(s string) { // the end is marked: "ab","c" is not "a","bc"
 		h.WriteString(s)
 		h.WriteByte(0)
 	}
@@ -203,35 +202,35 @@ func contentHash(live kube.Object, label, annotation func(key string) bool) uint
 	return h.Sum64()
 }
 
-// contest counts the writes of one desired state that another writer undoes. skiff gives way to a writer who goes on:
+// contest counts the writes of one desired state that another writer undoes. skiff backs off from a persistent writer:
 // each round would be two more writes.
 type contest struct {
 	hash   string
 	since  time.Time
 	window time.Duration // after since, in which writes are counted
 	count  int
-	rival  string // who the other one is, once that was asked
+	rival  string // the other writer, once known
 }
 
-// patience says how many writes within a first window are a fight. A fight that goes on after the pause has one write
-// in each window, and windows double, up to longest.
+// patience says how many writes within a first window are a fight. A fight that goes on after the pause gets one write
+// per window, and windows double, up to longest.
 type patience struct {
 	writes          int
 	window, longest time.Duration
 }
 
-// Changes: no person undoes something five times by hand within a minute, and a webhook that rewrites our fields is
+// Changes: no person undoes a write five times by hand within a minute, and a webhook that rewrites our fields is
 // found out after two writes, because the second apply changes nothing.
 //
-// Deletions: without the child something does not work at all, so that there is more patience. Tests of resilience
-// delete every few seconds, and must see the child come back. Four minutes: two hook controllers that delete each
-// other's children for a thousand parents make some twenty requests a second.
+// Deletions: a missing child is an outage, so there is more patience. Tests of resilience delete every few seconds,
+// and must see the child come back. Four minutes: two hook controllers that delete each other's children for a
+// thousand parents make some twenty requests a second.
 var (
 	withChanges   = patience{5, time.Minute, 16 * time.Minute}
 	withDeletions = patience{10, 10 * time.Second, 4 * time.Minute}
 )
 
-// pause returns how long to stay out of it, 0 for not at all.
+// pause returns how long to make no write, 0 for no pause.
 func (c *contest) pause(hash string, p patience) time.Duration {
 	if c.hash != hash || !c.full(p) {
 		return 0
@@ -239,15 +238,15 @@ func (c *contest) pause(hash string, p patience) time.Duration {
 	return max(time.Until(c.since.Add(c.window)), 0)
 }
 
-// full says that the window has no room for another write.
+// full says whether the window has no room for another write.
 func (c *contest) full(p patience) bool {
 	return c.window > p.window && c.count > 0 || c.count >= p.writes
 }
 
-// over says that so long after the last window, writes are no longer part of the same fight.
+// over says whether the last window is so long past that a new write is no longer part of the same fight.
 func (c *contest) over() bool { return time.Since(c.since) >= 2*c.window }
 
-// add counts a write that changed something.
+// add counts a write that made a change.
 func (c *contest) add(hash string, p patience) {
 	switch {
 	case c.hash != hash || c.over():
@@ -261,10 +260,10 @@ func (c *contest) add(hash string, p patience) {
 	c.count++
 }
 
-// Refusal is a request that the server refused for what is in it. A controller is woken by many things, its own
-// status writes among them, and the same request would be refused again; so the answer is kept for a while. Not for
-// ever: what refused it may be a webhook, a quota or an allocation. A request is known by a text. The zero value
-// remembers nothing.
+// Refusal is a request refused by the server for its content. A controller is woken by many events, its own status
+// writes among them, and the same request would be refused again; so the answer is kept for a while, but not forever:
+// a webhook, a quota or an allocation may have been the cause. A request is known by a text. The zero value remembers
+// nothing.
 type Refusal struct {
 	of    string
 	err   error
@@ -276,7 +275,7 @@ type Refusal struct {
 // end.
 var refusals = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
-// Standing returns the refusal that a request would meet again, nil if it is worth a try.
+// Standing returns the refusal that a request would meet again, nil if worth a try.
 func (r *Refusal) Standing(of string) error {
 	if r.of != of || !time.Now().Before(r.until) {
 		return nil
@@ -293,8 +292,8 @@ func (r *Refusal) Note(of string, err error) {
 	*r = Refusal{of: of, err: err, until: time.Now().Add(wait), wait: wait}
 }
 
-// requestOf is the text for a request to make a child of one state, known by its hash and fingerprint, another one; 0
-// if there is no child yet.
+// requestOf is the text for a request to bring a child to a desired state (hash) from a live state (fingerprint; 0: no
+// child yet).
 func requestOf(hash string, content uint64) string {
 	return hash + " " + strconv.FormatUint(content, 16)
 }

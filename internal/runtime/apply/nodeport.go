@@ -10,35 +10,35 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// nodePorts are the node ports of the cluster: the one thing that children of all owners share. Each port exists once
-// in a cluster, and there are 2,768 of them. All Services of an engine have the same nodePorts in Kind.scarce, other
-// kinds have nil, to which no method does anything.
+// nodePorts are the node ports of the cluster, shared by the children of all owners. Each port exists once in a
+// cluster, and there are 2,768 ports. All Services of an engine have the same nodePorts in Kind.scarce, other kinds
+// have nil, for which every method does nothing.
 type nodePorts struct {
 	mu sync.Mutex // guards until
-	// until is the end of a shortage; zero: there are free ports, as far as is known. All children that need one wait
-	// together, and one of them tries once a minute.
+	// until is the end of a shortage; zero: as far as known, ports are free. All children in need of a port wait
+	// together, and once a minute one of them tries.
 	until time.Time
 }
 
 const (
-	// portPatience is how long a node port that is taken is asked for again. The API server frees the port of a
-	// deleted Service after it has sent the event of the deletion: a POST that follows at once comes too early, in
-	// two of five cases (seen on v1.36, milliseconds). After seconds another Service has it.
+	// portPatience is how long a taken node port is asked for again. The API server frees the port of a deleted
+	// Service after sending the event of the deletion: a POST right after the event comes too early, in two of five
+	// cases (seen on v1.36, milliseconds). After seconds another Service has the port.
 	portPatience = 3 * time.Second
-	// portRetry is the first wait in between. It doubles.
+	// portRetry is the first wait between tries. It doubles.
 	portRetry = 10 * time.Millisecond
 )
 
 // portWait is the wait of one child for a node port.
 type portWait struct {
-	hash    string // of the declared state that asks for it
+	hash    string // of the declared state with the port
 	since   time.Time
-	next    time.Time // not before: it was refused for too long
+	next    time.Time // no try before: the port was refused for too long
 	cause   string
-	starved bool // no port in particular: the cluster has none left
+	starved bool // no port in particular: the cluster has no free port
 }
 
-// scarceFor returns the nodePorts of a kind, nil for a kind without any.
+// scarceFor returns the nodePorts of a kind, nil for a kind without node ports.
 func scarceFor(r kube.Resource) *nodePorts {
 	if r.Kind == "Service" && r.APIVersion() == "v1" {
 		return new(nodePorts)
@@ -46,7 +46,7 @@ func scarceFor(r kube.Resource) *nodePorts {
 	return nil
 }
 
-// holds says whether the child has to wait for a node port before anything is sent again.
+// holds says whether the child has to wait for a node port before the next request.
 func (x *nodePorts) holds(c *child) bool {
 	if x == nil {
 		return false
@@ -68,25 +68,25 @@ func (x *nodePorts) holds(c *child) bool {
 	return false
 }
 
-// retries says that the server refused the node port of the child a moment ago, so that the next try is due.
+// retries says whether the server refused the child's node port a moment ago, so that the next try is due.
 func (x *nodePorts) retries(c *child) bool {
 	t := c.mem.wrong
 	return x != nil && t != nil && t.scarce.hash == c.want.hash && !t.scarce.since.IsZero() &&
 		time.Since(t.scarce.since) < portPatience
 }
 
-// exhausted says that the server has refused a write because the cluster has no free node port.
+// exhausted says whether the server refused a write because the cluster has no free node port.
 func (x *nodePorts) exhausted(err error) bool { return x != nil && kube.IsNodePortsExhausted(err) }
 
-// taken says that the server has refused a write because another Service has the node port. A Service of the child's
-// name may have it: the API server allocates a port before it looks for the name (seen on v1.36). But the port of a
-// child that has just been deleted is most often only not free yet.
+// taken says whether the server refused a write because another Service has the node port. A Service of the child's
+// name may be the holder: the API server allocates a port before checking the name (seen on v1.36). But the port of a
+// child just deleted is most often only not free yet.
 func (x *nodePorts) taken(err error) bool {
 	_, taken := causeOfPort(err)
 	return x != nil && taken
 }
 
-// refused is what follows a write that was exhausted or taken.
+// refused handles a write that was exhausted or taken.
 func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool, _ error) {
 	p := &c.mem.trouble().scarce
 	if x.exhausted(err) {
@@ -95,7 +95,7 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 		c.concludePort(NoNodePort, recheck, "")
 		return false, nil
 	}
-	// A port that is taken is asked for again for a moment, and then given up if it was only preferred (Child.Create).
+	// A taken port is asked for again for a moment, and then given up if only preferred (Child.Create).
 	cause, _ := causeOfPort(err)
 	if p.hash != c.want.hash || p.since.IsZero() {
 		*p = portWait{hash: c.want.hash, since: time.Now()}
@@ -118,7 +118,7 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 	return false, nil
 }
 
-// concludePort is conclude for a Service without its node port, for the cause that the server gives.
+// concludePort is conclude for a Service without its node port, with the cause given by the server.
 func (c *child) concludePort(o Outcome, wait time.Duration, cause string) {
 	public := "cannot have its node port"
 	switch o {
@@ -131,7 +131,7 @@ func (c *child) concludePort(o Outcome, wait time.Duration, cause string) {
 	c.problem.Reason, c.problem.Quoted = NodePort, cause
 }
 
-// allocated ends a shortage, if the write of the child that has succeeded made the server find a port.
+// allocated ends a shortage, if the server had to find a port for the child's successful write.
 func (x *nodePorts) allocated(c *child) {
 	if x != nil && (c.mem.wrong != nil && c.mem.wrong.scarce.starved || allocatesNodePort(c)) {
 		x.mu.Lock()
@@ -159,7 +159,7 @@ func allocatesNodePort(c *child) bool {
 	return false
 }
 
-// causeOfPort returns why the server did not give a Service the node port that it asks for.
+// causeOfPort returns why the server refused the node port of a Service.
 func causeOfPort(err error) (cause string, taken bool) {
 	if !kube.IsInvalid(err) {
 		return "", false
@@ -172,7 +172,7 @@ func causeOfPort(err error) (cause string, taken bool) {
 	return "", false
 }
 
-// claim returns how long a child has to wait for the end of the shortage, 0 for the one that is to try now.
+// claim returns how long a child has to wait for the end of the shortage, 0 for the child that is to try now.
 func (x *nodePorts) claim() (wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

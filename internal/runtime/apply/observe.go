@@ -23,9 +23,9 @@ type name struct {
 	key  kube.Key
 }
 
-// children returns the declared children in their order, but for those that are not valid, whose results go into the
-// report; and after them the others that the owner has or may have: what the cache shows, what is remembered, and
-// what its status names.
+// children returns the valid declared children in their order (the results of invalid children go into the report),
+// followed by the owner's other children, certain or possible: from the cache, from the memory, and from the owner's
+// status.
 func (a *application) children(want []Child, r *Report) (all []*child) {
 	remembered := make(map[name]*memory, len(a.mem.children))
 	for _, m := range a.mem.children {
@@ -72,7 +72,7 @@ func (a *application) children(want []Child, r *Report) (all []*child) {
 	return all
 }
 
-// othersOf returns where children of a kind are or may be, and what the cache knows of them.
+// othersOf returns the keys of existing or possible children of a kind, with the cache's copies.
 func (a *application) othersOf(kind *Kind) (map[kube.Key]kube.Object, error) {
 	cached, err := kind.mirror.owned(a.owner.Namespace, a.owner.UID)
 	if err != nil {
@@ -97,12 +97,12 @@ func (a *application) othersOf(kind *Kind) (map[kube.Key]kube.Object, error) {
 	return others, err
 }
 
-// byNumber orders names so that the number at their end counts as a number.
+// byNumber orders names so that a number at the end counts as a number.
 func byNumber(a, b kube.Key) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), a.Compare(b))
 }
 
-// observe finds out what there is of the children. The server is asked only where the cache does not say.
+// observe finds the live state of the children. The server is asked only where the cache does not know.
 func (a *application) observe(ctx context.Context, all []*child) {
 	var ask []*child
 	for _, c := range all {
@@ -122,7 +122,7 @@ func (a *application) observe(ctx context.Context, all []*child) {
 	}
 }
 
-// look takes what is known of a child without a request. True: the server has to be asked.
+// look observes the child without a request. True: the server has to be asked.
 func (c *child) look() (ask bool) {
 	live, ask, err := c.known()
 	if cache.Unheld(err) != nil {
@@ -140,18 +140,18 @@ func (c *child) look() (ask bool) {
 	case live == nil && t != nil:
 		t.removed, t.gone = "", false
 	case live != nil && c.mem.removed(uidOf(live)) && !t.gone && !live.ObjectMeta().Deleting() &&
-		time.Since(t.asked) >= overdue: // the cache should have shown its end by now
+		time.Since(t.asked) >= overdue: // the cache should have shown the deletion by now
 		return true
 	}
 	c.see(live)
-	return c.want != nil && c.stays() && isLight(c.live) && !c.isSynced() // it is to be compared with another state
+	return c.want != nil && c.stays() && isLight(c.live) && !c.isSynced() // to be compared with another state
 }
 
-// known returns the newest copy of the child that is known without a request, nil if there is none; ask says that it
-// is too old.
+// known returns the newest copy of the child known without a request, nil if there is none; ask says that the copy is
+// too old.
 func (c *child) known() (live kube.Object, ask bool, err error) {
-	// Whether the cache has caught up is asked before it is read. The other way round it could catch up in between,
-	// and the old copy would pass for a new one.
+	// Ask whether the cache has caught up before reading the cache. In the other order the cache could catch up in
+	// between, and an old copy would pass for new.
 	newest := c.mem.written.trusted(c.kind.mirror.reached)
 	cached, ok, err := c.kind.mirror.get(c.key)
 	switch {
@@ -167,9 +167,8 @@ func (c *child) known() (live kube.Object, ask bool, err error) {
 	return cached, false, nil
 }
 
-// mayBeHidden says that there may be an object that the cache does not show: one that loses the label which our watch
-// selects by looks deleted. A declared child is found by the POST that would create it, unless nothing is to be
-// changed.
+// mayBeHidden says whether the cache may hide an existing object: an object that loses the label of our watch looks
+// deleted. A declared child is found by the POST, unless nothing is to be changed.
 func (c *child) mayBeHidden() bool {
 	if t := c.mem.wrong; t != nil && (t.hidden || t.foreign != nil) {
 		return true
@@ -180,13 +179,13 @@ func (c *child) mayBeHidden() bool {
 	return c.mem.seen != "" || c.isKnown()
 }
 
-// isKnown says that the owner's status names the child, and that we have not removed that one.
+// isKnown says whether the owner's status names the child, and we have not removed the named child.
 func (c *child) isKnown() bool {
 	uid, ok := c.owner.Known[c.key]
 	return ok && !c.mem.removed(uid)
 }
 
-// ask takes what the server says of a child.
+// ask observes the child by a request to the server.
 func (c *child) ask(ctx context.Context) error {
 	live, err := c.read(ctx)
 	if err != nil {
@@ -197,18 +196,18 @@ func (c *child) ask(ctx context.Context) error {
 	}
 	c.see(live)
 	if c.live != nil {
-		cached, ok, _ := c.kind.mirror.get(c.key) // an error is met by the next look
+		cached, ok, _ := c.kind.mirror.get(c.key) // the next look meets the error
 		if c.unheld == nil && (c.mem.wrong != nil || !ok) {
 			c.mem.trouble().hidden = !ok
 		}
-		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until it is as declared
+		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until as declared
 			c.mem.written.clear()
 		}
 	}
 	return nil
 }
 
-// see takes in a copy of the object of the child's name, nil: there is none.
+// see takes in a copy of the object of the child's name, nil: no object.
 func (c *child) see(live kube.Object) {
 	c.live, c.other, c.deleting, c.vitals = nil, nil, false, vitals{}
 	switch {
@@ -239,7 +238,7 @@ func (c *child) see(live kube.Object) {
 
 func (a *application) ours(live kube.Object) bool { return a.options.owns(a.owner.UID, live) }
 
-// read gets the object of the child's name from the server, nil if there is none, and remembers it.
+// read gets the object of the child's name from the server, nil if there is none, and remembers the answer.
 func (c *child) read(ctx context.Context) (kube.Object, error) {
 	live, err := c.get(ctx)
 	switch {
@@ -263,7 +262,7 @@ func (c *child) read(ctx context.Context) (kube.Object, error) {
 	return live, nil
 }
 
-// get asks the server for the child. Of the answer prepare needs managedFields as well.
+// get asks the server for the child. prepare needs the managedFields of the answer as well.
 func (c *child) get(ctx context.Context) (kube.Object, error) {
 	var answer kube.Raw
 	if err := c.client.Get(ctx, c.kind.resource, c.key, &answer); err != nil {

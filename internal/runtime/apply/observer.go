@@ -2,19 +2,18 @@ package apply
 
 import "context"
 
-// Observer is told what came of the children of an owner, and what was declared of them; nothing was where it is being
-// deleted.
+// Observer is told the results of an owner's children, and their declaration: none if the owner is being deleted.
 type Observer func(owner Owner, want []Child, r Report)
 
-// observerKey is where a context has its Observer.
+// observerKey is the key of a context's Observer.
 type observerKey struct{}
 
-// Observe returns a context whose calls of engines are told to o.
+// Observe returns a context in which engines report to o.
 func Observe(ctx context.Context, o Observer) context.Context {
 	return context.WithValue(ctx, observerKey{}, o)
 }
 
-// Tell tells the Observer of a context, if there is one, what came of the children of an owner.
+// Tell tells the Observer of a context, if any, the results of an owner's children.
 func Tell(ctx context.Context, owner Owner, want []Child, r Report) {
 	if o, ok := ctx.Value(observerKey{}).(Observer); ok {
 		o(owner, want, r)

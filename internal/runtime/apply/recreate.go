@@ -8,8 +8,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Recreate deletes a child that differs, and creates it again when it is gone: for what cannot be changed. Whether
-// the server sees a difference, and would take the new child, it is asked before.
+// Recreate deletes a child that differs, and creates the child again after the deletion: for kinds that cannot be
+// changed. Before the deletion, dry runs find out whether the server sees a difference and would accept the new child.
 var Recreate Strategy = recreate{}
 
 type recreate struct{ inPlace }
@@ -20,7 +20,7 @@ func (r recreate) plan(children []*child, now time.Time) []step {
 	for _, s := range steps {
 		switch {
 		case s.does != Applied:
-		case s.child.uncached: // what differs is not known
+		case s.child.uncached: // the differences are not known
 			continue
 		default:
 			s.does, s.why = Replaced, &health.Problem{Public: "it differs in " + List(s.child.differences.texts())}
@@ -49,7 +49,7 @@ func (c *child) recreate(ctx context.Context, s step) error {
 		return err
 	}
 	same, err := c.tryApply(ctx)
-	if kube.IsInvalid(err) && !otherUID(err) { // it cannot be changed to that; can it be created so?
+	if kube.IsInvalid(err) && !otherUID(err) { // the change is invalid; is the new child valid?
 		err = c.tryCreate(ctx)
 	}
 	switch {
@@ -65,7 +65,7 @@ func (c *child) recreate(ctx context.Context, s step) error {
 	return c.remove(ctx, s)
 }
 
-// tryApply asks the server what an apply would change; same says that it would be nothing but the hash.
+// tryApply asks the server for the effect of an apply; same says that only the hash would change.
 func (c *child) tryApply(ctx context.Context) (same bool, err error) {
 	live := c.live.ObjectMeta()
 	if err := c.prepare(ctx, live); err != nil {
@@ -84,8 +84,8 @@ func (c *child) tryApply(ctx context.Context) (same bool, err error) {
 	return declaredHash(c.want, answer, "") == declaredHash(c.want, c.live, ""), nil
 }
 
-// tryCreate asks the server whether it would take the child as a new one. It refuses what is wrong before it looks at
-// the name, which is taken.
+// tryCreate asks the server whether a new child would be accepted. Invalid content is refused before the server looks
+// at the name, which is taken.
 func (c *child) tryCreate(ctx context.Context) error {
 	body, err := c.want.post(c.kind)
 	if err != nil {

@@ -16,19 +16,19 @@ import (
 // as pods. All of it is data and pure functions.
 type ReplaceOptions[T kube.Object] struct {
 	New func() T // a child to read into
-	// Revision is the key of the label that identifies what a child was made from. Every child declares it. A child
-	// with another value is replaced.
+	// Revision is the key of the label that identifies a child's template. Every child declares a value. A child with
+	// another value is replaced.
 	Revision string
-	// Selector are the keys of the labels by which the children are found. They are restored where they are lost,
-	// and an object without an owner is adopted only where they have the declared values.
+	// Selector are the keys of the labels by which the children are found. Lost labels are restored, and an object
+	// without an owner is adopted only with the declared values.
 	Selector []string
 	// Ready says whether a child is ready, and since when.
 	Ready func(T) (since time.Time, ok bool)
-	// Ended says how a child ended, and false if it has not.
+	// Ended says how a child ended, and false if the child has not ended.
 	Ended func(T) (how string, ended bool)
 }
 
-// Replace returns the kind of children that a mirror holds, and that are replaced: missing ones are created, one of
+// Replace returns a kind whose children, held by a mirror, are replaced: missing children are created, and a child of
 // another revision is deleted and created again, the last declared first.
 func Replace[T kube.Object](m *cache.Store[T], o ReplaceOptions[T]) Kind {
 	kind := kindOf(m, func() kube.Object { return o.New() }, replace{})
@@ -41,7 +41,7 @@ func Replace[T kube.Object](m *cache.Store[T], o ReplaceOptions[T]) Kind {
 	return kind
 }
 
-// template is what children that are made from one template have in common; see ReplaceOptions.
+// template describes the children made from one template; see ReplaceOptions.
 type template struct {
 	revision string
 	selector []string
@@ -49,14 +49,14 @@ type template struct {
 	ended    func(kube.Object) (string, bool)
 }
 
-// vitals are the state of a child that is made from a template.
+// vitals are the state of a child made from a template.
 type vitals struct {
-	made    string // the revision that it was made from
+	made    string // the revision of the child's template
 	ended   bool   // how says how
 	how     string
 	ready   bool // since then
 	since   time.Time
-	replace time.Time // one that has ended is not replaced before that
+	replace time.Time // earliest replacement of an ended child
 }
 
 func (t *template) vitalsOf(live kube.Object) vitals {
@@ -67,11 +67,10 @@ func (t *template) vitalsOf(live kube.Object) vitals {
 	return h
 }
 
-// current says that the child is of the declared revision.
+// current says whether the child is of the declared revision.
 func (c *child) current() bool { return c.stays() && c.vitals.made == c.want.hash }
 
-// available says that the child has been ready for long enough; if it is ready but not for so long yet, wait is
-// what is missing.
+// available says whether the child has been ready for long enough; wait is the missing time of a ready child.
 func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
 	if !c.stays() || !c.vitals.ready {
 		return false, 0
@@ -82,14 +81,14 @@ func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
 	return wait == 0, wait
 }
 
-// describe adds what is known of a child that is made from a template.
+// describe adds the state of a child made from a template.
 func (c *child) describe(r *Result) {
 	now := time.Now()
 	available, missing := c.available(now)
 	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.vitals.made, missing > 0
 	if c.want == nil {
 		if c.uncached {
-			r.Wait = cmp.Or(r.Wait, recheck) // its end comes as an event
+			r.Wait = cmp.Or(r.Wait, recheck) // the end comes as an event
 		}
 		return
 	}
@@ -98,7 +97,7 @@ func (c *child) describe(r *Result) {
 	}
 }
 
-// missing returns those of the Selector's labels that an object does not have as declared.
+// missing returns the Selector's labels that are not as declared on an object.
 func (c *child) missing(object kube.Object) map[string]any {
 	keys := c.kind.template.selector
 	if c.options.ManagedBy != "" {
@@ -116,7 +115,7 @@ func (c *child) missing(object kube.Object) map[string]any {
 	return out
 }
 
-// replace is the strategy of children that are made from one template. They are never changed, but for their labels.
+// replace is the strategy of children made from one template. They are never changed, except for their labels.
 type replace struct{}
 
 func (r replace) plan(children []*child, now time.Time) []step {
@@ -141,9 +140,9 @@ func (r replace) plan(children []*child, now time.Time) []step {
 	return append(steps, plan(others, now)...)
 }
 
-// repair says what is to be done about a child before all else: an object that is provably ours is adopted, one that
-// is not any more is released, and labels that children are found by are restored. A child that needs nothing is
-// marked as in sync.
+// repair says what to do about a child before all else: an object provably ours is adopted, an undeclared child
+// without our label is released, and lost Selector labels are restored. A child in no need of repair is marked as in
+// sync.
 func (r replace) repair(c *child) (does Outcome, ok bool) {
 	switch {
 	case c.want == nil:
@@ -183,8 +182,8 @@ func (r replace) act(ctx context.Context, s step) error {
 	return c.remove(ctx, s)
 }
 
-// try asks the server whether it would take a child of the declared revision, before a roll takes the first old one
-// away: a template that it refuses must not cost a child. It refuses what is wrong before it looks at the name,
+// try asks the server whether a child of the declared revision would be accepted, before a roll deletes the first old
+// child: a refused template must not cost a child. Invalid content is refused before the server looks at the name,
 // which is taken.
 func (c *child) try(ctx context.Context) error {
 	owned := c.application.mem
@@ -211,8 +210,8 @@ func (c *child) try(ctx context.Context) error {
 	return err
 }
 
-// findLost looks for declared children that may be lost after the POSTs have been sent: one that was refused, or
-// not sent, has not met the object that is there. Unless the status goes on naming it, nothing finds it later.
+// findLost looks for declared children that may be lost after the POSTs have been sent: a POST refused or not sent has
+// not met the existing object. Unless the status goes on naming the child, nothing finds it later.
 func (a *application) findLost(ctx context.Context, all []*child) {
 	for _, c := range all {
 		if c.kind.template == nil || c.want == nil || c.live != nil || c.other != nil || c.uncached || !c.isKnown() {
@@ -226,7 +225,7 @@ func (a *application) findLost(ctx context.Context, all []*child) {
 	}
 }
 
-// relabel restores the labels that a child needs to be found by, by our watch and by others.
+// relabel restores the labels by which a child is found, by our watch and by other programs.
 func (c *child) relabel(ctx context.Context) error {
 	return c.patch(ctx, map[string]any{"uid": uidOf(c.live), "labels": c.missing(c.live)})
 }
@@ -237,7 +236,7 @@ func (c *child) patch(ctx context.Context, metadata map[string]any) error {
 	err := c.client.Patch(ctx, c.kind.resource, c.key, kube.MergePatch, map[string]any{"metadata": metadata}, answer,
 		kube.WriteOptions{FieldManager: c.options.Manager})
 	if kube.IsNotFound(err) || kube.IsConflict(err) {
-		c.requeue(soon) // another one is there, or none; either comes as an event
+		c.requeue(soon) // changed or gone; either comes as an event
 		return nil
 	}
 	if err == nil {

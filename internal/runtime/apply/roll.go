@@ -9,13 +9,11 @@ import (
 	"skiff/internal/runtime/health"
 )
 
-// plan returns what to do next about the declared children, which are in their order, and the surplus ones; nothing
-// where there is nothing to do but to wait. At most one of the declared children is unavailable because of a
-// roll.
+// plan returns the next steps about the declared children, in their order, and the surplus children; none if there is
+// only to wait. A roll makes at most one declared child unavailable.
 //
-// Children that ended go as soon as their pause is over, and missing ones are created at once: neither makes
-// anything worse. What takes away a child that may serve is done from the end, and only while all others are
-// available.
+// Ended children go as soon as their pause is over, and missing children are created at once: neither makes anything
+// worse. Steps that delete a possibly serving child go from the end, and only while all other children are available.
 func plan(children []*child, now time.Time) []step {
 	var steps []step
 	var surplus []*child
@@ -37,7 +35,7 @@ func plan(children []*child, now time.Time) []step {
 			steps = append(steps, step{c, Replaced,
 				&health.Problem{Public: "it ended and will be created again", Quoted: c.vitals.how}})
 		}
-		// One of the declared revision that is not available stops the roll: the next one would fare no better.
+		// An unavailable child of the declared revision stops the roll: the next child would fare no better.
 		if ok, _ := c.available(now); !ok && (c.current() || !c.stays()) {
 			unavailable = true
 		}
@@ -51,7 +49,7 @@ func plan(children []*child, now time.Time) []step {
 	return roll(children)
 }
 
-// removal returns the removal of the last of the children that have a child, none where one is being deleted already.
+// removal returns the removal of the last live child, none while a child is being deleted.
 func removal(children []*child, why string) []step {
 	var last *child
 	for _, c := range children {
@@ -68,8 +66,8 @@ func removal(children []*child, why string) []step {
 	return []step{{last, Deleted, &health.Problem{Public: why}}}
 }
 
-// roll returns the child of an older revision that is replaced next: the last one of those that are not ready, which
-// get no traffic, else the last one.
+// roll returns the next child of an older revision to replace: the last not-ready child, which gets no traffic, else
+// the last child.
 func roll(children []*child) []step {
 	var old *child
 	for _, c := range slices.Backward(children) {
@@ -87,15 +85,15 @@ func roll(children []*child) []step {
 // crashLoop paces the replacement of a child that ends again and again, as a kubelet paces the restarts of a
 // container. The zero value is a child that has not ended.
 type crashLoop struct {
-	revision string        // of the child; another one begins anew
-	uid      string        // of the child that ended last
-	how      string        // it ended
+	revision string        // of the child; another revision begins anew
+	uid      string        // of the last ended child
+	how      string        // the child ended
 	pause    time.Duration // before its replacement
-	until    time.Time     // when that is over
-	replaced time.Time     // when its successor was first seen; zero: it was not yet
+	until    time.Time     // the end of the pause
+	replaced time.Time     // when the successor was first seen; zero: not yet
 }
 
-// The figures of a kubelet's CrashLoopBackOff. They bound a child that ends at once to some 300 replacements a day.
+// The figures of a kubelet's CrashLoopBackOff. A child that ends at once is replaced some 300 times a day.
 var crashes = backoff.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}
 
 const goodFor = 10 * time.Minute // without an end: all is forgotten
@@ -112,20 +110,19 @@ func (c *crashLoop) note(uid, revision, how string, now time.Time) {
 	*c = crashLoop{revision: revision, uid: uid, how: how, pause: pause, until: now.Add(pause)}
 }
 
-// follow notes which child is there.
+// follow notes the uid of the present child.
 func (c *crashLoop) follow(uid string, now time.Time) {
 	if c.uid != "" && c.uid != uid && c.replaced.IsZero() {
 		c.replaced = now
 	}
 }
 
-// active says that a child of that revision has ended, and that its successor has not been good for long enough
-// since.
+// active says whether a child of the revision has ended, and the successor has not been good for long enough since.
 func (c *crashLoop) active(revision string, now time.Time) bool {
 	return c.uid != "" && c.revision == revision && (c.replaced.IsZero() || now.Sub(c.replaced) < goodFor)
 }
 
-// message describes the state of a child that has ended more than once; "" if it has not.
+// ending describes the state of a child that has ended more than once; "" otherwise.
 func (c *crashLoop) ending(revision string, now time.Time) (how string, pause time.Duration) {
 	if c.pause == 0 || !c.active(revision, now) {
 		return "", 0
@@ -133,7 +130,7 @@ func (c *crashLoop) ending(revision string, now time.Time) (how string, pause ti
 	return c.how, c.pause
 }
 
-// pace decides when a declared child that has ended may be replaced.
+// pace decides when an ended declared child may be replaced.
 func (c *child) pace(now time.Time) {
 	if c.kind.template == nil || c.want == nil || !c.stays() {
 		return
@@ -142,7 +139,7 @@ func (c *child) pace(now time.Time) {
 		c.mem.wrong.crash.follow(uidOf(c.live), now)
 	}
 	if !c.vitals.ended || !c.current() {
-		return // one of an older revision is replaced at once: the new one is not known to end
+		return // an older revision is replaced at once: the new revision is not known to end
 	}
 	crash := &c.mem.trouble().crash
 	crash.note(uidOf(c.live), c.want.hash, c.vitals.how, now)

@@ -9,21 +9,21 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Shown is what is known of a child without a request, for people: it has no content of the child.
+// Shown is the known state of a child, without a request and without the child's content, for people.
 type Shown struct {
 	Resource kube.Resource
 	Key      kube.Key
-	Created  time.Time // zero: it does not exist, or belongs to another controller
+	Created  time.Time // zero: missing, or of another controller
 	State    State
 	Outcome  string   // of the last Apply
-	Problem  string   // what is in the way, and of a failure only the reason; "": nothing
-	Fields   []string // the declared fields that differ, and are left so
+	Problem  string   // the obstacle, and of a failure only the reason; "": nothing
+	Fields   []string // the declared fields left different
 }
 
-// State is how a child is by its status.
+// State is the state of a child by its status.
 type State string
 
-// The states. A child of a kind that has no such status exists.
+// The states. A child of a kind without a known status exists.
 const (
 	Missing  State = "missing"
 	Deleting State = "deleting"
@@ -32,10 +32,10 @@ const (
 	Exists   State = "exists"
 )
 
-// asDeclared is the outcome of a child about which there is nothing to say.
+// asDeclared is the outcome of a child in sync.
 const asDeclared = "as declared"
 
-// notable is what the last Apply found about a child that it did not leave as it is declared.
+// notable is a child that the last Apply did not leave as declared.
 type notable struct {
 	name
 	outcome Outcome
@@ -43,10 +43,11 @@ type notable struct {
 	fields  []string
 }
 
-// maxNotable bounds what is remembered for one owner. More say nothing new: they have the same reason as a rule.
+// maxNotable bounds the notable children of one owner. More would tell nothing new: as a rule all have the same
+// reason.
 const maxNotable = 100
 
-// note remembers what an Apply has found that is worth showing.
+// note remembers the notable children of an Apply.
 func (a *application) note(all []*child) {
 	var found []notable
 	for _, c := range all {
@@ -58,7 +59,7 @@ func (a *application) note(all []*child) {
 		}
 		switch {
 		case len(found) == maxNotable:
-		case c.err != nil: // the text of an error may repeat what is in the child
+		case c.err != nil: // the text of an error may repeat content of the child
 			n.outcome, n.problem, n.fields = Failed, reasonOf(c.err), nil
 			found = append(found, n)
 		case c.want != nil && c.asDeclared() && c.outcome != Outdated, c.want == nil && c.live == nil:
@@ -76,8 +77,8 @@ func reasonOf(err error) string {
 	return "Error"
 }
 
-// Children returns what is known of the children of an owner, those that are missing first and otherwise in the order
-// of their names. It reads mirrors, and may be called from any goroutine.
+// Children returns the children of an owner as known, the missing first and otherwise in the order of their names. It
+// reads mirrors, and may be called from any goroutine.
 func (e *Engine) Children(owner kube.Object) (out []Shown) {
 	m := owner.ObjectMeta()
 	var found []notable
@@ -113,8 +114,8 @@ func (e *Engine) Children(owner kube.Object) (out []Shown) {
 	return append(missing, out...)
 }
 
-// stateOf reads the status of a child: of a pod what its kind says; of others the usual conditions, or else whether as
-// many replicas are ready as there are.
+// stateOf reads the status of a child: of a pod by the functions of the kind; otherwise by the usual conditions, or by
+// the number of ready replicas.
 func (k *Kind) stateOf(live kube.Object) State {
 	switch {
 	case live.ObjectMeta().Deleting():
@@ -158,7 +159,7 @@ func stateIf(ready bool) State {
 	return NotReady
 }
 
-// statusJSON returns the status of a child as far as it is kept, as JSON.
+// statusJSON returns the kept status of a child as JSON.
 func (l *Live[S]) statusJSON() []byte {
 	if raw, ok := any(l.Status).(kube.Raw); ok {
 		return raw

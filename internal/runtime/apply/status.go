@@ -13,9 +13,9 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Statuses writes the status of the custom resources of one kind, and reads these so that a reconcile does not act on
-// a status, or a transition time in it, that it has itself replaced. It is safe for concurrent use by reconciles of
-// different objects.
+// Statuses writes the status of the custom resources of one kind, and reads the resources so that a reconcile does not
+// act on a status, or on a transition time, already replaced by its own write. It is safe for concurrent use by
+// reconciles of different objects.
 type Statuses[T kube.Object] struct {
 	client   *kube.Client
 	resource kube.Resource
@@ -23,7 +23,7 @@ type Statuses[T kube.Object] struct {
 	blank    func() T // a new object, to decode an answer into
 
 	answers keyed.Map[written]
-	gone    keyed.Map[string] // the uid of an object whose last finalizer we have removed, until the cache knows
+	gone    keyed.Map[string] // the uid of an object whose last finalizer we removed, until the cache knows
 }
 
 // NewStatuses returns the Statuses of the mirrored kind, which has a status subresource; blank returns a new object.
@@ -31,9 +31,9 @@ func NewStatuses[T kube.Object](client *kube.Client, m *cache.Store[T], blank fu
 	return &Statuses[T]{client: client, resource: m.Resource(), mirror: m, blank: blank}
 }
 
-// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind it,
-// else what the cache has; false if there is none. An object being deleted that the cache does not hold for lack of
-// memory is read from the server: the deletion is what makes room.
+// Get returns the newest known copy of an object: the answer to our last write as long as the cache is behind, else
+// the cached copy; false if there is none. An object under deletion that the cache does not hold for lack of memory is
+// read from the server: the deletion makes room.
 func (s *Statuses[T]) Get(ctx context.Context, k kube.Key) (T, bool, error) {
 	answer, gone := s.answers.Get(k), s.gone.Get(k)
 	remembered := answer.object != nil
@@ -62,7 +62,7 @@ func (s *Statuses[T]) Get(ctx context.Context, k kube.Key) (T, bool, error) {
 	return cached, ok, nil
 }
 
-// Forget drops the answer about an object; an object that was deleted stays deleted until the cache shows that.
+// Forget drops the answer about an object; a deleted object stays deleted until the cache shows the deletion.
 func (s *Statuses[T]) Forget(k kube.Key) { s.answers.Forget(k) }
 
 // Leave drops all about the objects of a namespace.
@@ -71,14 +71,14 @@ func (s *Statuses[T]) Leave(namespace string) {
 	s.gone.Leave(namespace)
 }
 
-// Write makes status the status of object, unless from, the one that object has, is the same. Both are structs of one
-// type, without omitempty; null removes a field. Only the fields that differ are sent, but all of the first status,
-// so that each field is there. The write holds only for the version that was read: otherwise it could put the status
-// of a deleted object onto one that was created in its place (the server ignores a uid here, seen on v1.36). Where
-// there is another version by now the error is ErrConflict.
+// Write makes status the status of object, unless from, the present status, is the same. Both are structs of one type,
+// without omitempty; null removes a field. Only the fields that differ are sent, but the first status is sent whole,
+// so that each field is there. The write holds only for the version read: otherwise the status of a deleted object
+// could go to an object created in its place (the server ignores a uid here, seen on v1.36). Where there is another
+// version by now the error is ErrConflict.
 func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (changed bool, err error) {
 	if reflect.DeepEqual(from, status) {
-		return false, nil // nearly always, and ten times as cheap as what follows
+		return false, nil // nearly always, and ten times as cheap as the rest
 	}
 	m := object.ObjectMeta()
 	var patch struct {
@@ -102,7 +102,7 @@ func (s *Statuses[T]) Write(ctx context.Context, object T, from, status any) (ch
 	return err == nil, err
 }
 
-// patch changes an object and returns the answer, or the object as it is where that fails.
+// patch changes an object and returns the answer, or the object unchanged on failure.
 func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, patch any, subresource string) (T,
 	error) {
 	answer, k := s.blank(), object.ObjectMeta().Key()
@@ -115,8 +115,8 @@ func (s *Statuses[T]) patch(ctx context.Context, object T, t kube.PatchType, pat
 	return answer, nil
 }
 
-// WriteUnheld writes fields of the status of an object that the mirror does not hold, once as long as that is so. All
-// else in the status stays as it is, and is not read.
+// WriteUnheld writes fields of the status of an object not held by the mirror, once until the mirror holds the object
+// again. The rest of the status is left alone and is not read.
 func (s *Statuses[T]) WriteUnheld(ctx context.Context, object *cache.NotServed, status any) error {
 	s.Forget(object.Key)
 	if object.UID == "" || object.Reported {
@@ -128,20 +128,20 @@ func (s *Statuses[T]) WriteUnheld(ctx context.Context, object *cache.NotServed, 
 	switch {
 	case err == nil:
 		s.mirror.Reported(object.Key, object.UID)
-	case kube.IsNotFound(err): // it is gone, as an event will say
+	case kube.IsNotFound(err): // gone, as an event will say
 		return nil
 	}
 	return err
 }
 
-// there says whether the server has an object. Of a status that it has no subresource for, it says that the object is
-// not found (seen on v1.36).
+// there says whether the server has an object. The server answers 404 also for a status without a subresource (seen on
+// v1.36).
 func (s *Statuses[T]) there(ctx context.Context, object T) bool {
 	live, ok, err := s.read(ctx, object.ObjectMeta().Key())
 	return ok && err == nil && live.ObjectMeta().UID == object.ObjectMeta().UID
 }
 
-// read returns an object as the server has it; false: there is none.
+// read returns an object from the server; false: not found.
 func (s *Statuses[T]) read(ctx context.Context, k kube.Key) (T, bool, error) {
 	live := s.blank()
 	err := s.client.Get(ctx, s.resource, k, live)
@@ -151,8 +151,8 @@ func (s *Statuses[T]) read(ctx context.Context, k kube.Key) (T, bool, error) {
 	return live, err == nil, err
 }
 
-// statusPatch returns the fields of the struct after that before does not have in the same form, nil if there are
-// none; all of them if before is the zero value.
+// statusPatch returns the fields of after, a struct, that have another JSON than in before, nil if there are none; all
+// fields if before is the zero value.
 func statusPatch(before, after any) (kube.Raw, error) {
 	was := reflect.ValueOf(before)
 	if was.IsZero() {
@@ -165,7 +165,7 @@ func statusPatch(before, after any) (kube.Raw, error) {
 	return json.Marshal(changed)
 }
 
-// differing adds those fields of the struct after, in JSON, that before does not have in the same form.
+// differing adds the fields of after, a struct, that have another JSON than in before.
 func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 	for i := range after.NumField() {
 		field, was, is := after.Type().Field(i), before.Field(i), after.Field(i)
@@ -190,11 +190,11 @@ func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 	return nil
 }
 
-// ErrConflict says that a custom resource has changed since it was read, or is gone. Its event is on its way; should
-// the watch be dead, Get gives the changed one all the same, because the next write would meet the same conflict.
+// ErrConflict says that a custom resource has changed since the read, or is gone. The event is on the way; should the
+// watch be dead, Get returns the changed resource all the same, because the next write would meet the same conflict.
 var ErrConflict = errors.New("it has changed since it was read")
 
-// conflict makes ErrConflict of the failure of a write where it is one.
+// conflict returns ErrConflict for a conflict or a missing object, and any other error unchanged.
 func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
 	case kube.IsConflict(err), testFailed(err):
@@ -206,7 +206,7 @@ func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error
 	return fmt.Errorf("%w: %w", ErrConflict, err)
 }
 
-// readAgain reads an object for Get. If it cannot, the next write meets the same conflict.
+// readAgain reads an object for Get. If the read fails, the next write meets the same conflict.
 func (s *Statuses[T]) readAgain(ctx context.Context, k kube.Key) {
 	live := s.blank()
 	if s.client.Get(ctx, s.resource, k, live) == nil {
@@ -221,10 +221,9 @@ func (s *Statuses[T]) remember(answer T) {
 	s.answers.Set(answer.ObjectMeta().Key(), w)
 }
 
-// Replace makes status, a JSON object, the whole status of an object, by its status subresource if it has one, and
-// returns the answer. The write holds only for the version that was read: one that a process sent before it was
-// killed could otherwise undo that of its successor. Where there is another version by now, or none, the error is
-// ErrConflict.
+// Replace makes status, a JSON object, the whole status of an object, by its status subresource if there is one, and
+// returns the answer. The write holds only for the version read: a late write of a killed process could otherwise undo
+// its successor's. Where there is another version by now, or none, the error is ErrConflict.
 func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, subresource bool) (T, error) {
 	m := object.ObjectMeta()
 	of := ""
@@ -235,7 +234,7 @@ func (s *Statuses[T]) Replace(ctx context.Context, object T, status kube.Raw, su
 		{"test", "/metadata/resourceVersion", m.ResourceVersion}, {"add", "/status", status}}, of)
 }
 
-// Merge changes labels and annotations of an object, where nil removes one, and returns the answer.
+// Merge changes labels and annotations of an object, where nil removes a key, and returns the answer.
 func (s *Statuses[T]) Merge(ctx context.Context, object T, labels, annotations map[string]*string) (T, error) {
 	m := object.ObjectMeta()
 	meta := map[string]any{"uid": m.UID}

@@ -15,20 +15,20 @@ import (
 	"skiff/internal/runtime/health"
 )
 
-// Strategy says how the children of a kind are brought from what is there to what is declared. It is two functions;
-// all else is the same for all kinds: what a child is ([child]), how it is found, and the requests that it takes.
+// Strategy says how the children of a kind are brought to their declared state. A strategy is two functions; all else
+// is the same for all kinds: the [child], how a child is found, and the requests.
 type Strategy interface {
-	// plan returns the next steps about the children of a kind, and notes on each child that gets none what it waits
-	// for. The children were observed; plan sends nothing. For a paused owner it only notes.
+	// plan returns the next steps about the children of a kind, and notes on each child without a step the reason to
+	// wait. The children were observed; plan sends nothing. For a paused owner plan only notes.
 	plan(children []*child, now time.Time) []step
-	// act does one step, beside those about other children. The outcome is noted on the child.
+	// act does one step, concurrently with steps about other children. The outcome is noted on the child.
 	act(ctx context.Context, s step) error
 }
 
-// step is one thing to do next about a child.
+// step is the next action for a child.
 type step struct {
 	child *child
-	does  Outcome // what will have been done; Unchanged: its labels are restored
+	does  Outcome // the outcome of the step; Unchanged: labels are restored
 	why   *health.Problem
 }
 
@@ -42,13 +42,13 @@ func (a *application) plan(all []*child, r *Report) [][]step {
 	for i := range a.kinds {
 		kind := &a.kinds[i]
 		var children []*child
-		var unseen error // the first of them says it all
+		var unseen error // the first says enough
 		for _, c := range all {
 			if c.kind != kind {
 				continue
 			}
 			children = append(children, c)
-			if kind.template != nil { // what is done about one depends on the others
+			if kind.template != nil { // each child's step depends on all children
 				unseen, c.err = cmp.Or(unseen, c.err), nil
 			}
 		}
@@ -63,8 +63,8 @@ func (a *application) plan(all []*child, r *Report) [][]step {
 	return steps
 }
 
-// take takes the steps: about independent children side by side, then about those that are made from a template, and
-// then, if all declared children are in place, the removals of independent ones. Options may want another order.
+// take takes the steps: about independent children side by side, then about children made from a template, and then,
+// if all declared children are in place, the removals of independent children. Options may want another order.
 func (a *application) take(ctx context.Context, steps [][]step, inPlace func() bool) {
 	var writes, removals []step
 	for i, of := range steps {
@@ -101,9 +101,9 @@ func (a *application) take(ctx context.Context, steps [][]step, inPlace func() b
 	}
 }
 
-// takeAlike takes steps about children that are made from one template. One that fails is no reason to leave out
-// others, but those that do the same: of these first one is taken, then two, four and so on, and after a failure no
-// more. What fails for all of them, such as a quota that is used up, costs one request.
+// takeAlike takes steps about children made from one template. A failure stops only the steps of the same action: of
+// these the first is taken alone, then two, four and so on, and after a failure no more. A failure common to all, such
+// as an exhausted quota, costs one request.
 func takeAlike(ctx context.Context, steps []step) {
 	for _, does := range []Outcome{Unchanged, Adopted, Released, Replaced, Rolled, Deleted, Created} {
 		var same []step
@@ -128,8 +128,8 @@ func takeAlike(ctx context.Context, steps []step) {
 // server.
 const atOnce = 8
 
-// sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in one of them
-// is a panic of the caller, who can contain it: on another goroutine it would end the process.
+// sideBySide calls f for 0 to n-1, at most atOnce at a time, and returns when all calls have. A panic in a call
+// becomes a panic of the caller, who can recover: on another goroutine a panic would end the process.
 func sideBySide(n int, f func(i int)) {
 	switch n {
 	case 0:

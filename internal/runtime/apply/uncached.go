@@ -9,15 +9,16 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// This file is about children that exist and that the cache does not hold, because they, or all of their namespace,
-// take too much memory (cache.NotServed). A change of their owner is what makes them smaller, so it must reach them.
+// The children in this file exist but are not held by the cache, because the child, or the whole namespace, takes too
+// much memory (cache.NotServed). Only a change of the owner makes such a child smaller, so the change must reach the
+// child.
 
-// maxUnheld is how many children of an owner are read from the server because the cache does not hold them: more would
-// be a request each, whenever something of them changes.
+// maxUnheld bounds how many children of an owner are read from the server because the cache does not hold them: each
+// costs a request per Apply.
 const maxUnheld = 100
 
-// lookUncached takes what is known of a child that the cache does not hold: whether it is there and is being deleted.
-// That is enough to remove it. True: the server has to be asked.
+// lookUncached observes a child outside the cache: whether it exists, and is being deleted. No more is needed to
+// remove the child. True: the server has to be asked.
 func (c *child) lookUncached(shed error) (ask bool) {
 	if c.options.Unheld != nil {
 		if head, ok := c.kind.mirror.head(c.key); ok && !c.ours(head) {
@@ -36,8 +37,8 @@ func (c *child) lookUncached(shed error) (ask bool) {
 	return false
 }
 
-// admitUnheld asks for the memory of the children that are to be read because they are too large for the cache. It
-// returns those of ask that can be read.
+// admitUnheld asks for the memory of the children to be read because they are too large for the cache, and returns the
+// part of ask that can be read.
 func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
 	var bytes int64
 	n := 0
@@ -71,14 +72,14 @@ func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
 	})
 }
 
-// overBudget says that the namespace of a child that was read takes too much memory: nothing is created there.
+// overBudget says whether the namespace of an unheld child takes too much memory: nothing is created there.
 func (c *child) overBudget() bool {
 	shed := cache.Unheld(c.unheld)
 	return shed != nil && shed.Reason == cache.OverBudget
 }
 
-// lostUncached returns the children of an owner that is being deleted that the status names and the cache does not
-// know: they may have lost our label. They are looked for when all others are gone.
+// lostUncached returns the children of an owner under deletion that are named by the status and unknown to the cache:
+// they may have lost our label. They are looked for when all other children are gone.
 func lostUncached(all []*child) []*child {
 	var lost []*child
 	for _, c := range all {
@@ -92,15 +93,15 @@ func lostUncached(all []*child) []*child {
 	return lost
 }
 
-// applyUncached applies what is declared to a child that the cache does not hold, if there is one of ours: once for
-// each generation of the owner, because nothing shows whether it is needed. It reads the child's metadata alone, and
-// compares nothing: the child may be as large as the server takes. Its result always has the NotServed.
+// applyUncached applies the declaration to a child of ours outside the cache: once for each generation of the owner,
+// because nothing shows whether the apply is needed. Only the child's metadata is read, and nothing is compared: the
+// child may be as large as the server allows. The result always has the NotServed.
 func (c *child) applyUncached(ctx context.Context) error {
 	m := new(managed)
 	err := c.client.Get(ctx, c.kind.resource, c.key, m)
 	live := &m.Metadata.MetaAnnotated
 	switch {
-	case kube.IsNotFound(err): // it has just been deleted, and is created when the cache says so
+	case kube.IsNotFound(err): // just deleted, and created when the cache says so
 		return nil
 	case err != nil:
 		c.uncached = false
@@ -128,8 +129,8 @@ func (c *child) applyUncached(ctx context.Context) error {
 	return nil
 }
 
-// triedFor returns the generation of the owner for which the children that the cache does not hold have got what it
-// declares; 0: all are held, or one could not be written.
+// triedFor returns the generation of the owner applied to the children outside the cache; 0: all are held, or a child
+// could not be written.
 func (a *application) triedFor(all []*child) int64 {
 	generation := int64(0)
 	for _, c := range all {

@@ -9,8 +9,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// create posts a child that the cache does not have. met says that there was an object of that name: it was observed,
-// and nothing was created.
+// create posts a child missing in the cache. met says that an object of the name existed: the object was observed, and
+// nothing was created.
 func (c *child) create(ctx context.Context) (met bool, err error) {
 	request, again, retried := requestOf(c.want.hash, 0), c.mem.seen != "", c.kind.scarce.retries(c)
 	if err := c.mem.refused(request); err != nil || c.kind.scarce.holds(c) {
@@ -44,8 +44,8 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	case c.kind.scarce.exhausted(err), again && !retried && c.kind.scarce.taken(err):
 		return c.kind.scarce.refused(ctx, c, err)
 	case kube.IsAlreadyExists(err), kube.IsInvalid(err) && c.kind.template == nil:
-		// The cache is behind, or the object lacks the label that the cache looks for, or it is not ours at all. A
-		// 422 can mean the same: see nodePorts.taken.
+		// The cache is behind, or the object lacks our label, or the object is foreign. A 422 can mean the same: see
+		// nodePorts.taken.
 		return c.meet(ctx, err)
 	case kube.IsRefused(err):
 		c.mem.trouble().refusal.Note(request, err)
@@ -56,13 +56,13 @@ func (c *child) create(ctx context.Context) (met bool, err error) {
 	return false, err
 }
 
-// createOptions are strict, because an apply knows nothing else: it refuses a field that the server does not know,
-// with a 500. A typo in a template had better be refused at the first request than at the second.
+// createOptions are strict, like every apply, which refuses unknown fields with a 500: a typo in a template is refused
+// at the first request, not the second.
 func (c *child) createOptions() kube.WriteOptions {
 	return kube.WriteOptions{FieldManager: c.options.Manager, FieldValidation: "Strict", Name: c.key.Name}
 }
 
-// created takes in the answer to a POST; again says that the child was there before, and that we did not remove it.
+// created takes in the answer to a POST; again says that the child existed before and was not removed by us.
 func (c *child) created(answer kube.Object, again bool) {
 	was := c.mem.wrong
 	*c.mem = memory{kind: c.kind, key: c.key}
@@ -78,7 +78,7 @@ func (c *child) created(answer kube.Object, again bool) {
 	c.outcome = Created
 }
 
-// meet observes the object that was in the way of a POST, if there is one.
+// meet observes the object in the way of a POST, if any.
 func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 	if t := c.mem.wrong; t != nil {
 		t.removed, t.gone = "", false
@@ -100,10 +100,10 @@ func (c *child) meet(ctx context.Context, refusal error) (met bool, err error) {
 	return false, nil
 }
 
-// goneWithOwner asks the server once whether the owner has gone, or is no longer the one that the cache shows. It is
-// asked before a child that existed is made again, and before an object is adopted: the mirrors of two kinds are not
-// of one moment, least of all after an outage, and the child may have gone with an owner whose deletion has not
-// reached us. The garbage collector would remove what we make, and its event would make us do it again.
+// goneWithOwner asks the server once whether the owner is gone, or replaced, or being deleted. The question comes
+// before a lost child is made again, and before an adoption: the mirrors of two kinds are not of one moment, least of
+// all after an outage, and the child may have gone with an owner whose deletion has not reached us. The garbage
+// collector would remove our new child, and the event would make us create another.
 func (c *child) goneWithOwner(ctx context.Context) (bool, error) {
 	a := c.application
 	a.lock <- struct{}{}
@@ -124,7 +124,7 @@ func (c *child) goneWithOwner(ctx context.Context) (bool, error) {
 	return a.gone, a.goneErr
 }
 
-// remove deletes a child, and no other object that may have taken its place.
+// remove deletes a child, and no other object of the same name.
 func (c *child) remove(ctx context.Context, s step) error {
 	uid := uidOf(c.live)
 	request := "delete " + uid
@@ -141,7 +141,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 	case kube.IsNotFound(err):
 		c.live = nil
 		c.mem.remove(uid, true)
-	case kube.IsConflict(err): // another object has its name, or it has just changed
+	case kube.IsConflict(err): // another object has the name, or the child has just changed
 		if err := c.ask(ctx); err != nil {
 			return err
 		}
@@ -158,14 +158,14 @@ func (c *child) remove(ctx context.Context, s step) error {
 	return nil
 }
 
-// remove remembers that a child is being deleted or gone.
+// remove remembers a child as being deleted or gone.
 func (m *memory) remove(uid string, gone bool) {
 	t := m.trouble()
 	t.removed, t.gone, t.asked = uid, gone, time.Now()
 	m.seen = ""
 }
 
-// isForgotten says that nothing of a child that is not declared is worth remembering.
+// isForgotten says whether an undeclared child leaves nothing worth remembering.
 func (c *child) isForgotten() bool {
 	return c.outcome == Released || c.live == nil && c.err == nil && (c.mem.wrong == nil || c.mem.wrong.removed == "")
 }

@@ -11,7 +11,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// hasNoDryRun says that the server gives no dry run of a write that may be right: we may not write, a webhook has side
+// hasNoDryRun says whether the server gives no dry run of a possibly valid write: we may not write, a webhook has side
 // effects, or the namespace does not exist yet. Then the sent object stands for the answer. Other errors refuse the
 // write itself.
 func hasNoDryRun(err error) bool {
@@ -19,7 +19,7 @@ func hasNoDryRun(err error) bool {
 		kube.IsNotFound(err) && kube.AsStatus(err).Details.Kind == "namespaces"
 }
 
-// answerOf returns what stands for the answer to a write: the object before it with what was sent laid over it.
+// answerOf returns the stand-in for the answer to a write: the sent object laid over the object before.
 func answerOf(w *kube.Write) (kube.Raw, bool) {
 	if w.Verb == "delete" {
 		return nil, true
@@ -53,7 +53,7 @@ func answerOf(w *kube.Write) (kube.Raw, bool) {
 	return text, err == nil
 }
 
-// decoded returns an object as package patch has it, nil for none.
+// decoded returns an object in the form of package patch, nil for none.
 func decoded(text kube.Raw) (map[string]any, error) {
 	if len(text) == 0 {
 		return nil, nil
@@ -63,7 +63,7 @@ func decoded(text kube.Raw) (map[string]any, error) {
 	return object, err
 }
 
-// newborn returns a new object as it was sent, with what a server adds to any. The uid is provisional.
+// newborn returns a new object as sent, with the fields every server adds. The uid is provisional.
 func newborn(sent map[string]any, w *kube.Write) map[string]any {
 	out := maps.Clone(sent)
 	meta, _ := sent["metadata"].(map[string]any)
@@ -71,7 +71,7 @@ func newborn(sent map[string]any, w *kube.Write) map[string]any {
 	sum := sha256.Sum256([]byte(w.Resource.String() + " " + w.Key.String()))
 	meta["uid"] = fmt.Sprintf("%x-%x-4%03x-8%03x-%x", sum[:4], sum[4:6], int(sum[6])<<4, int(sum[7])<<4, sum[8:14])
 	meta["generation"], meta["resourceVersion"] = int64(1), "1"
-	meta["creationTimestamp"] = "2000-01-01T00:00:00Z" // it is compared with nothing, and printed nowhere
+	meta["creationTimestamp"] = "2000-01-01T00:00:00Z" // compared with nothing, and printed nowhere
 	if meta["name"] = w.Key.Name; !w.Resource.ClusterScoped {
 		meta["namespace"] = w.Key.Namespace
 	}
@@ -79,7 +79,7 @@ func newborn(sent map[string]any, w *kube.Write) map[string]any {
 	return out
 }
 
-// overlay lays what is declared over a value, as server-side apply does, but that nothing is removed.
+// overlay lays a declaration over a value, as server-side apply does, except that nothing is removed.
 func overlay(n *patch.Node, live, want any) any {
 	switch want := want.(type) {
 	case map[string]any:
@@ -108,7 +108,7 @@ func overlay(n *patch.Node, live, want any) any {
 	return want
 }
 
-// overlayItems does it for the items of a set or a map.
+// overlayItems is overlay for the items of a set or a map.
 func overlayItems(n *patch.Node, have, want []any) []any {
 	out := slices.Clone(have)
 	for _, item := range want {
@@ -121,7 +121,7 @@ func overlayItems(n *patch.Node, have, want []any) []any {
 	return out
 }
 
-// indexOf returns where an item is in a set or a map, -1 if it is not.
+// indexOf returns the index of an item in a set or a map, -1 if missing.
 func indexOf(n *patch.Node, list []any, item any) int {
 	return slices.IndexFunc(list, func(other any) bool {
 		if n.ListType() == patch.ListSet {
@@ -152,8 +152,8 @@ func merged(live any, sent map[string]any) map[string]any {
 	return out
 }
 
-// withPatch applies those operations of a JSON patch that set a field of an object: skiff sets a status so. The others
-// are about managedFields, which nothing reads that follows.
+// withPatch applies the operations of a JSON patch that set a field of an object: skiff sets a status so. The
+// remaining operations are about managedFields, which nothing reads later.
 func withPatch(before map[string]any, operations any) map[string]any {
 	out := maps.Clone(before)
 	list, _ := operations.([]any)

@@ -10,9 +10,9 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// nextSteps say what to do about what is in the way of a child.
+// nextSteps say how to remove the obstacle of a child.
 var nextSteps = map[apply.Outcome]string{
-	apply.Foreign:    "", // it depends on whose it is
+	apply.Foreign:    "", // depends on the owner of the object
 	apply.Contested:  "stop what changes it",
 	apply.Waiting:    "plan again when it is gone",
 	apply.Conflict:   "plan again: it changed meanwhile",
@@ -25,7 +25,7 @@ func inTheWay(o apply.Outcome) bool {
 	return ok
 }
 
-// blocked is the line about a child that something is in the way of, or that the server has refused.
+// blocked is the line about a child with an obstacle, or refused by the server.
 func (b *builder) blocked(l *Line, c *child) *Line {
 	r := c.result
 	p := r.Why()
@@ -67,7 +67,7 @@ func (b *builder) refused(err error) (next string) {
 	return ""
 }
 
-// failed adds what kept the owner from being planned.
+// failed adds the error that kept the owner from being planned.
 func (b *builder) failed(err error) {
 	if b.covered {
 		return

@@ -10,11 +10,11 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// place is where a value is in an object: a field, or an item of a list.
+// place is the position of a value in an object: a field, or an item of a list.
 type place struct {
 	up   *place
-	name string // of the field; of an item, how it is called: by its name, or by its merge key
-	item any    // an item of a list; nil: it is a field
+	name string // of the field; of an item, the name or the merge key
+	item any    // an item of a list; nil for a field
 	list *patch.Node
 }
 
@@ -56,14 +56,14 @@ func (p *place) names() []string {
 	return append(p.up.names(), p.name)
 }
 
-// change is one value that differs. nil stands for a value that is not there.
+// change is a value that differs. nil stands for a missing value.
 type change struct {
 	at            *place
 	before, after any
 }
 
 // changesOf returns the values in which two objects of a kind differ, in the order of their paths, each as low in the
-// tree as the two have the same shape. An object or list without anything in it is as good as none.
+// tree as the two have the same shape. An empty object or list counts as missing.
 func changesOf(n *patch.Node, before, after map[string]any) []change {
 	return compare(n, before, after, nil)
 }
@@ -95,7 +95,7 @@ func compare(n *patch.Node, before, after any, at *place) (out []change) {
 	return []change{{at, before, after}}
 }
 
-// both returns two values of one type, of which one may not be there.
+// both returns two values of the same type, either of which may be missing.
 func both[T map[string]any | []any](before, after any) (was, is T, ok bool) {
 	was, had := before.(T)
 	is, has := after.(T)
@@ -107,7 +107,7 @@ func union(a, b []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// compareItems compares lists of objects item by item, where each can be called by a name. Other lists are one value.
+// compareItems compares lists of objects item by item, where each item has a name. Other lists are one value.
 func compareItems(n *patch.Node, before, after []any, at *place) (out []change, ok bool) {
 	was, is := itemNames(n, before, after)
 	if was == nil {
@@ -133,8 +133,8 @@ func compareItems(n *patch.Node, before, after []any, at *place) (out []change, 
 // maxItems bounds the lists that are compared item by item.
 const maxItems = 500
 
-// itemNames returns what the items of two lists are called: by their names if all have one, else by the merge key;
-// none if they cannot be told apart.
+// itemNames returns names for the items of two lists: their own names if all have one, else the merge keys; none if
+// the items cannot be told apart.
 func itemNames(n *patch.Node, before, after []any) (was, is []string) {
 	if len(before) > maxItems || len(after) > maxItems {
 		return nil, nil
@@ -157,7 +157,7 @@ func itemNames(n *patch.Node, before, after []any) (was, is []string) {
 	return nil, nil
 }
 
-// namesBy returns what the items of a list are called; nil if one has no name or two have the same.
+// namesBy returns the names of a list's items; nil if an item has no name or two items have the same.
 func namesBy(of func(map[string]any) string, list []any) []string {
 	names := make([]string, 0, len(list))
 	for _, item := range list {
@@ -174,7 +174,7 @@ func namesBy(of func(map[string]any) string, list []any) []string {
 	return names
 }
 
-// comparable returns an object without what two copies of it may differ in although nothing was changed.
+// comparable returns an object without the fields in which two unchanged copies may differ.
 func comparable(object map[string]any, isOwner bool) map[string]any {
 	out := maps.Clone(object)
 	for _, name := range []string{"status", "apiVersion", "kind"} {
@@ -187,7 +187,7 @@ func comparable(object map[string]any, isOwner bool) map[string]any {
 		delete(meta, name)
 	}
 	if isOwner {
-		delete(meta, "finalizers") // skiff's own, which it sets and removes
+		delete(meta, "finalizers") // skiff sets and removes its own
 	}
 	if annotations, ok := meta["annotations"].(map[string]any); ok {
 		annotations = maps.Clone(annotations)
@@ -203,7 +203,7 @@ func comparable(object map[string]any, isOwner bool) map[string]any {
 	return out
 }
 
-// annotation returns an annotation of an object, "" if it has none or is none.
+// annotation returns an annotation of an object, "" if missing.
 func annotation(object kube.Raw, name string) string {
 	var o struct {
 		Metadata struct {

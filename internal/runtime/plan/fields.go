@@ -15,14 +15,14 @@ type fields struct {
 	*builder
 	line     *Line
 	child    *child
-	declared map[string]any // what was sent
+	declared map[string]any // as sent
 }
 
 func (f *fields) schema() *patch.Node {
 	return patch.SchemaFor(f.child.resource.APIVersion(), f.child.resource.Kind)
 }
 
-// mostFields is how many fields of a new object are printed: enough to recognize it.
+// mostFields is how many fields of a new object are printed: enough to recognize the object.
 const mostFields = 8
 
 // add adds a value that changes.
@@ -40,7 +40,7 @@ func (f *fields) add(c change, managers []entry) {
 	f.line.Fields = append(f.line.Fields, out)
 }
 
-// created adds what is declared of a new object, and what the server makes up.
+// created adds the declared fields of a new object, and the values made up by the server.
 func (f *fields) created(after kube.Raw) {
 	if pods, ok := podsOf(f.child.resource.Kind, f.declared); ok {
 		if answer, err := decoded(after); err == nil {
@@ -70,7 +70,7 @@ func (f *fields) created(after kube.Raw) {
 	}
 }
 
-// Differences returns the fields in which two versions of an object differ, without what each write changes, and
+// Differences returns the fields in which two versions of an object differ, except those changed by every write, and
 // without secrets.
 func Differences(r kube.Resource, before, after kube.Raw) ([]Field, error) {
 	was, errWas := decoded(before)
@@ -82,8 +82,8 @@ func Differences(r kube.Resource, before, after kube.Raw) ([]Field, error) {
 	return f.line.Fields, errors.Join(errWas, errIs)
 }
 
-// isIdentity says whether a value only says which object or item it belongs to: labels, selectors and owners, and of
-// an item its merge key and what repeats its name.
+// isIdentity says whether a value only identifies its object or item: labels, selectors and owners, and in an item the
+// merge key and repetitions of the name.
 func isIdentity(at *place, v any) bool {
 	path := at.names()
 	if slices.Contains(path, "labels") || slices.Contains(path, "ownerReferences") ||
@@ -97,7 +97,7 @@ func isIdentity(at *place, v any) bool {
 	return isKey || v == any(at.up.name)
 }
 
-// madeUp says whether the server chooses a value that is not declared.
+// madeUp says whether the server chooses an undeclared value.
 func (f *fields) madeUp(at *place) bool {
 	if f.child.resource.Kind != "Service" || f.child.resource.Group != "" {
 		return false
@@ -121,8 +121,8 @@ func (f *fields) changed(before, after kube.Raw) {
 	}
 }
 
-// differ adds the fields that differ between two versions of an object, and the pods that roll for it, and returns
-// how many fields these are with those that are left out.
+// differ adds the fields that differ between two versions of an object, and the resulting roll of pods, and returns
+// how many fields differ, including the fields left out.
 func (f *fields) differ(was, is map[string]any, managers []entry) int {
 	owner := f.isOwner(f.child)
 	changes := changesOf(f.schema(), comparable(was, owner), comparable(is, owner))
@@ -147,8 +147,8 @@ func (f *fields) differ(was, is map[string]any, managers []entry) int {
 	return len(changes)
 }
 
-// repeatsItem says whether a change is that of the name of an item that comes or goes as a whole: the paths of its
-// other fields have the name.
+// repeatsItem says whether a change only repeats the name of an item added or removed as a whole: the paths of the
+// item's other fields have the name.
 func repeatsItem(changes []change, i int) bool {
 	c := changes[i]
 	if c.at.up == nil || c.at.up.item == nil || c.before != nil && c.after != nil ||
@@ -160,7 +160,7 @@ func repeatsItem(changes []change, i int) bool {
 	})
 }
 
-// declares says whether a value is in what was sent.
+// declares says whether a value was sent.
 func (f *fields) declares(at *place) bool {
 	return slices.ContainsFunc(changesOf(f.schema(), nil, comparable(f.declared, false)), func(c change) bool {
 		return c.at.String() == at.String()

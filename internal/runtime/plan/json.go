@@ -10,7 +10,7 @@ import (
 // Format names the form of the JSON lines.
 const Format = "skiff-plan/1"
 
-// jsonLine is one write, as a line of JSON.
+// jsonLine is a write as a line of JSON.
 type jsonLine struct {
 	Owner     string  `json:"owner"`
 	Op        Op      `json:"op"`
@@ -35,7 +35,7 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// JSON writes a plan as lines of JSON: one about the two programs, one for each write, and a summary.
+// JSON writes a plan as lines of JSON: a line about the two programs, a line for each write, and a summary.
 func (out *Plan) JSON(w io.Writer, skiff, server string) error {
 	e := json.NewEncoder(printable{w})
 	e.SetEscapeHTML(false)

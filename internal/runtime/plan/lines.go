@@ -10,7 +10,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// builder makes the lines of one owner.
+// builder makes the lines of an owner.
 type builder struct {
 	*Planner
 	owner    *Owner
@@ -18,20 +18,20 @@ type builder struct {
 	writes   []kube.Write
 	secrets  secrets
 	covered  bool // the errors of children are lines
-	left     int  // children that a hook that failed has said nothing of
+	left     int  // children not reported by a failed hook
 }
 
-// child is one object that something may be done about.
+// child is an object with a possible write.
 type child struct {
 	resource kube.Resource
 	key      kube.Key
-	body     map[string]any // as it is declared; nil: it is not
-	result   *apply.Result  // nil: it is no child
+	body     map[string]any // as declared; nil: not declared
+	result   *apply.Result  // nil: not a child
 	writes   []kube.Write
 }
 
-// lines adds the lines about the children in the order in which they are declared, then about those that are not
-// declared, then about other objects.
+// lines adds the lines about the declared children in their order, then about the undeclared children, then about
+// other objects.
 func (b *builder) lines(ctx context.Context, all []told) {
 	var replaced []Line
 	for _, c := range b.children(all) {
@@ -50,7 +50,7 @@ func (b *builder) lines(ctx context.Context, all []told) {
 	b.owner.Lines = append(b.owner.Lines, replaced...)
 }
 
-// children returns all objects that were written, or that package apply has said something of.
+// children returns all objects written or reported by package apply.
 func (b *builder) children(all []told) (out []*child) {
 	find := func(r kube.Resource, k kube.Key) *child {
 		at := slices.IndexFunc(out, func(c *child) bool { return idOf(c.resource, c.key) == idOf(r, k) })
@@ -95,17 +95,17 @@ func (b *builder) children(all []told) (out []*child) {
 		c := find(w.Resource, w.Key)
 		c.writes = append(c.writes, w)
 	}
-	slices.SortStableFunc(out[known:], func(x, y *child) int { // they were written side by side
+	slices.SortStableFunc(out[known:], func(x, y *child) int { // writes run side by side
 		return strings.Compare(x.resource.Kind+" "+x.key.String(), y.resource.Kind+" "+y.key.String())
 	})
-	for _, l := range later { // whatever is done about them before
+	for _, l := range later { // after all other lines
 		c := find(l.resource, l.key)
 		c.result, c.body = l.result, l.body
 	}
 	return slices.DeleteFunc(out, func(c *child) bool { return book(c.resource) })
 }
 
-// line returns the line about one object, nil if there is none.
+// line returns the line about an object, nil for none.
 func (b *builder) line(ctx context.Context, c *child) *Line {
 	l := &Line{Resource: c.resource, Key: c.key}
 	r := c.result
@@ -153,7 +153,7 @@ func (b *builder) line(ctx context.Context, c *child) *Line {
 	return l
 }
 
-// written is the line about what was written.
+// written is the line about the writes of an object.
 func (b *builder) written(l *Line, c *child) *Line {
 	var before, after kube.Raw
 	f := fields{builder: b, line: l, child: c}
@@ -184,20 +184,20 @@ func (b *builder) written(l *Line, c *child) *Line {
 		f.changed(before, after)
 		noted := annotation(before, apply.HashAnnotation) != annotation(after, apply.HashAnnotation)
 		if len(l.Fields) == 0 && (b.isOwner(c) || !noted) {
-			return nil // its status or its finalizers; or the server stores what it has, whatever we send
+			return nil // only status or finalizers; or the server keeps its object, whatever we send
 		}
 	}
 	return l
 }
 
-// handover is how the field manager ends that package apply hands fields over to.
+// handover is the suffix of the field manager to which package apply hands fields over.
 const handover = "-handover"
 
 func (b *builder) isOwner(c *child) bool {
 	return idOf(c.resource, c.key) == idOf(b.resource, b.owner.key)
 }
 
-// mark notes on a line why it is not what the server said.
+// mark notes on a line why the line is not the server's answer.
 func (b *builder) mark(l *Line, c *child) {
 	for _, w := range c.writes {
 		if w.Local && w.Subresource == "" && !kube.IsStandIn(w.Err) {
@@ -206,7 +206,7 @@ func (b *builder) mark(l *Line, c *child) {
 	}
 }
 
-// local adds the fields in which a child is not as it is declared, without asking for a dry run.
+// local adds the fields in which a child is not as declared, without a dry run.
 func (b *builder) local(ctx context.Context, l *Line, c *child) {
 	if c.body == nil || c.result.Live == nil {
 		return

@@ -12,10 +12,10 @@ import (
 	"skiff/internal/runtime/process"
 )
 
-// placeholder is printed in the place of a value, without quotes.
+// placeholder is printed in place of a value, without quotes.
 type placeholder string
 
-// The places of values that are not known yet.
+// Placeholders of values not known yet.
 const (
 	chosenByServer placeholder = "(known after creation)"
 	restartTime    placeholder = "(the time of the restart)"
@@ -23,16 +23,16 @@ const (
 
 func (p placeholder) String() string { return string(p) }
 
-// hidden is that of a secret of some bytes.
+// hidden is the placeholder of a secret of some bytes.
 func hidden(bytes int) placeholder { return placeholder(fmt.Sprintf("(hidden, %d bytes)", bytes)) }
 
-// lastApplied is how the annotations end in which a client keeps what it applied last, with all values.
+// lastApplied is the suffix of annotations in which a client keeps the last applied object, with all values.
 const lastApplied = "last-applied-configuration"
 
-// restartedAt is the annotation of a pod template by which a workload is restarted; its value is the time.
+// restartedAt is the annotation of a pod template that restarts a workload; the value is the time.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// shown returns a value as it may be printed, and whether something of it is hidden.
+// shown returns the printable form of a value, and whether a part is hidden.
 func shown(r kube.Resource, at *place, v any) (any, bool) {
 	m := mask{kind: r.Kind}
 	if r.Group != "" {
@@ -45,14 +45,14 @@ func shown(r kube.Resource, at *place, v any) (any, bool) {
 	return m.value(at.names(), item, v), m.hides
 }
 
-// mask hides what is secret in a value and below, by one set of rules for all kinds.
+// mask hides the secrets in a value and below, by one set of rules for all kinds.
 type mask struct {
-	kind  string // of the object, "" if its group is another than the core group
+	kind  string // of the object, "" outside the core group
 	hides bool
 }
 
-// value returns a value as it may be printed. item is the name of the object that the value is a field of, "" if that
-// has none.
+// value returns the printable form of a value. item is the name of the object around the value, "" if there is no
+// name.
 func (m *mask) value(path []string, item string, v any) any {
 	last := ""
 	if len(path) > 0 {
@@ -98,7 +98,7 @@ func (m *mask) value(path []string, item string, v any) any {
 	return m.redacted(text, redact(text))
 }
 
-// isSecret says of the place of a value that it is that of a credential.
+// isSecret says whether a place holds a credential.
 func (m *mask) isSecret(path []string, last, item string) bool {
 	if last == "value" && process.IsSecretName(item) { // of a variable, or a header
 		return true
@@ -120,7 +120,7 @@ func (m *mask) hide(v any) any {
 	return hidden(size(v))
 }
 
-// redacted returns a text of which something was replaced.
+// redacted returns a text with replaced parts.
 func (m *mask) redacted(before, after string) any {
 	if before == after {
 		return before
@@ -137,7 +137,7 @@ func size(v any) int {
 	return len(text)
 }
 
-// secretSize is the size of what is in a Secret, which has it in base64 under data.
+// secretSize is the size of a value of a Secret, which is base64 under data.
 func secretSize(field string, v any) int {
 	text, ok := v.(string)
 	if raw, err := base64.StdEncoding.DecodeString(text); ok && field == "data" && err == nil {
@@ -146,7 +146,7 @@ func secretSize(field string, v any) int {
 	return size(v)
 }
 
-// texts hides what is secret in a list of texts, which may be arguments: --password=x, --password x, a.password=x.
+// texts hides the secrets in a list of texts, which may be arguments: --password=x, --password x, a.password=x.
 func (m *mask) texts(field string, list []any) any {
 	out, next := slices.Clone(list), false
 	for i, item := range list {
@@ -171,20 +171,20 @@ func (m *mask) texts(field string, list []any) any {
 	return out
 }
 
-// shortPassword is the flag -p with a password behind it, as clients of databases have it. One of letters alone may be
+// shortPassword is the flag -p with a password right behind, as clients of databases accept. Letters alone may be
 // another flag.
 var shortPassword = regexp.MustCompile(`^-p[^-=\s]*[0-9][^=\s]*[^-=\s0-9][^=\s]*$`)
 
-// isPort says that what follows -p is a number, and so no password.
+// isPort says whether the value after -p is a number, and so no password.
 func isPort(v any) bool {
 	text, _ := v.(string)
 	return strings.Trim(text, "0123456789:") == ""
 }
 
-// secrets are the values of the Secrets that were met. They are cut out of what a server or a hook says.
+// secrets are the values of all Secrets seen. They are cut out of messages of servers and hooks.
 type secrets []string
 
-// leastSecret is the length of the shortest value that is cut out: shorter ones are in half of all texts.
+// leastSecret is the length of the shortest value to cut out: shorter values are in half of all texts.
 const leastSecret = 4
 
 // add takes the values of an object if it is a Secret.

@@ -8,7 +8,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// entry is one of managedFields, decoded.
+// entry is a decoded entry of managedFields.
 type entry struct {
 	kube.ManagedFields
 	fields patch.FieldSet
@@ -22,7 +22,7 @@ func managersOf(object kube.Raw) []entry {
 		} `json:"metadata"`
 	}
 	if len(object) == 0 || kube.Unmarshal(object, &o) != nil {
-		return nil // the names of managers are lost, and nothing else
+		return nil // only the names of managers are lost
 	}
 	var out []entry
 	for _, m := range o.Metadata.ManagedFields {
@@ -33,7 +33,7 @@ func managersOf(object kube.Raw) []entry {
 	return out
 }
 
-// ownership is who owns which fields of a value.
+// ownership says who owns which fields of a value.
 type ownership struct{ ours, others []patch.FieldSet }
 
 func owners(managers []entry, ours string, handed []patch.FieldSet) ownership {
@@ -53,7 +53,7 @@ func (o ownership) below(step func(patch.FieldSet) (patch.FieldSet, bool)) owner
 	return ownership{setsBelow(o.ours, step), setsBelow(o.others, step)}
 }
 
-// goes says whether a value goes that is no longer declared: we own it as such, and others nothing in it.
+// goes says whether an undeclared value goes: we own the value as such, and no other manager anything inside.
 func (o ownership) goes() bool {
 	return slices.ContainsFunc(o.ours, patch.FieldSet.Itself) && len(o.others) == 0
 }
@@ -72,7 +72,7 @@ func field(name string) func(patch.FieldSet) (patch.FieldSet, bool) {
 	return func(s patch.FieldSet) (patch.FieldSet, bool) { return s.Field(name) }
 }
 
-// setsAt returns the sets of fields below a place. An atomic value is owned as a whole: its set is empty.
+// setsAt returns the sets of fields below a place. An atomic value is owned as a whole: the set is empty.
 func setsAt(sets []patch.FieldSet, at *place) []patch.FieldSet {
 	if at == nil {
 		return sets
@@ -91,7 +91,7 @@ func setsAt(sets []patch.FieldSet, at *place) []patch.FieldSet {
 	return out
 }
 
-// taken returns which of the managers, other than ours and those that we hand fields over to, owns a value.
+// taken returns the manager of a value, other than ours and our handover managers.
 func taken(managers []entry, ours []string, at *place) string {
 	for _, e := range managers {
 		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, handover)) &&

@@ -1,13 +1,14 @@
 // Package plan says what controllers would write, without writing.
 //
-// It is a client and no second engine: [Planner.Client] sends every write with dryRun=All and has it recorded, so that
-// controllers, engine and hooks run as they always do, once for each object. Of what was recorded, and of what package
-// apply says of the children, it makes lines (lines.go): the fields that differ (diff.go), who owns them (owned.go),
-// which pods roll (roll.go), without secrets (mask.go). Where a server gives no dry run, what was sent, laid over what
-// is there, stands for its answer (answer.go). Owners that do not exist yet can be proposed (propose.go).
+// The package is a client and no second engine: [Planner.Client] sends every write with dryRun=All and has the write
+// recorded, so that controllers, engine and hooks run as always, once for each object. Lines (lines.go) are made of
+// the recorded writes and of package apply's reports about the children: the fields that differ (diff.go), their
+// managers (owned.go), and the pods that roll (roll.go), without secrets (mask.go). Where a server gives no dry run,
+// the sent object, laid over the existing object, stands for the answer (answer.go). Owners that do not exist yet can
+// be proposed (propose.go).
 //
-// It is beside the event path, in the place of the workers. It starts the goroutines of the mirrors, and waits for
-// them.
+// Place: beside the event path, instead of the workers. The package starts the goroutines of the mirrors, and waits
+// for them.
 package plan
 
 import (
@@ -23,68 +24,69 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Op is what would be done.
+// Op is the planned operation.
 type Op string
 
-// The operations, and what keeps one from being done.
+// The operations, and the reasons for none.
 const (
 	Create  Op = "create"
 	Change  Op = "change"
 	Delete  Op = "delete"
 	Replace Op = "replace"
 	Blocked Op = "blocked"
-	Held    Op = "held" // it differs, and is left so on purpose
+	Held    Op = "held" // differs, and is left so on purpose
 )
 
-// Field is one value that would change. Nil stands for none.
+// Field is a value that would change. Nil stands for none.
 type Field struct {
 	Path    string `json:"path"`
 	Before  any    `json:"before,omitempty"`
 	After   any    `json:"after,omitempty"`
-	Manager string `json:"manager,omitempty"` // another field manager, which the value is taken from
+	Manager string `json:"manager,omitempty"` // another field manager, which loses the value
 	Hidden  bool   `json:"hidden,omitempty"`
 }
 
-// Line is one write, or the Problem in its way.
+// Line is a write, or the Problem in the way.
 type Line struct {
 	Op       Op
 	Resource kube.Resource // the zero value: the line is about the owner
 	Key      kube.Key
-	Fields   []Field // in the order of their paths; those that the server makes up come last
-	More     int     // fields that are left out
-	Pods     int     // that roll
+	Fields   []Field // in the order of their paths; values made up by the server come last
+	More     int     // number of fields left out
+	Pods     int     // number of pods that roll
 	Note     string
-	Local    string          // why the line is not what the server said
-	Problem  *health.Problem // why there is no write, without values of Secrets; nil: there is one
+	Local    string          // why the line is not the server's answer
+	Problem  *health.Problem // why there is no write, without values of Secrets; nil: there is a write
 }
 
-// Owner is what would be written for one object.
+// Owner holds the planned writes for an object.
 type Owner struct {
 	Name   string // "WebServer default/web", "controller redis"
-	New    bool   // it does not exist yet
+	New    bool   // does not exist yet
 	Lines  []Line
-	Failed bool // it could not be planned
+	Failed bool // could not be planned
 
 	kind     string
 	key      kube.Key
 	deleting bool
 }
 
-// Plan is what controllers would write.
+// Plan is the outcome for all controllers.
 type Plan struct {
-	Owners      []Owner // those with lines, by kind, namespace and name
-	Objects     int     // that were planned, or could not be
+	Owners      []Owner // only owners with lines, by kind, namespace and name
+	Objects     int     // planned, or failed to be
 	Controllers int
 }
 
 // Options of a Planner.
 type Options struct {
 	Client      *kube.Client
-	Full        bool // all fields of what is created
+	Full        bool // all fields of created objects
 	ShowSecrets bool
-	// Books are resources in which controllers keep what they have to remember. Writes of them are not lines.
+	// Books are resources in which controllers keep their own state. Writes of Books are not lines.
 	Books []kube.Resource
-	// Managers are the field managers of the controllers: a value that one of them owns is not taken from another.
+	// Managers are the field managers of the controllers: a value owned by one of them is not taken from another
+	// manager.
 	Managers []string
 }
 
@@ -93,11 +95,11 @@ type Planner struct {
 	o   Options
 	dry *kube.Client
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards standIns and writes
 	standIns map[id]kube.Raw
-	writes   []kube.Write // of the owner that is planned now
+	writes   []kube.Write // of the owner planned now
 
-	fresh   map[id]bool // the stand-ins of what does not exist yet
+	fresh   map[id]bool // the stand-ins of objects that do not exist yet
 	blocked []Owner     // see Block
 }
 
@@ -117,7 +119,7 @@ func New(o Options) *Planner {
 	return p
 }
 
-// Client returns the client that the controllers have to be made with.
+// Client returns the client for the controllers.
 func (p *Planner) Client() *kube.Client { return p.dry }
 
 func (p *Planner) record(w kube.Write) {
@@ -132,7 +134,7 @@ func (p *Planner) standIn(r kube.Resource, k kube.Key) kube.Raw {
 	return p.standIns[idOf(r, k)]
 }
 
-// answer returns what stands for the answer of the server where there is none.
+// answer returns a stand-in where the server gives no answer.
 func (p *Planner) answer(w *kube.Write) (kube.Raw, bool) {
 	proposed := kube.IsStandIn(w.Err)
 	if !proposed && !hasNoDryRun(w.Err) {
@@ -156,29 +158,29 @@ func (p *Planner) taken() []kube.Write {
 	return writes
 }
 
-// Block adds to the plan that a controller cannot be planned, and why.
+// Block adds a controller that cannot be planned, with the reason.
 func (p *Planner) Block(controller string, err error) {
 	o := controllerOf(controller)
 	o.Lines = []Line{blockedBy(err)}
 	p.blocked = append(p.blocked, o)
 }
 
-// controllerOf is a controller as the subject of lines, which come behind those of all kinds.
+// controllerOf is a controller as the subject of lines, sorted after all kinds.
 func controllerOf(name string) Owner {
 	return Owner{Name: "controller " + name, kind: "~", key: kube.Key{Name: name}}
 }
 
-// blockedBy is the line of an error that no child and no Secret is involved in.
+// blockedBy is the line of an error without a child or a Secret.
 func blockedBy(err error) Line {
 	return Line{Op: Blocked, Problem: &health.Problem{Reason: controller.ReasonOf(err), Quoted: err.Error()}}
 }
 
-// settleTimeout bounds the wait for the lists of a controller: that of 10,000 pods takes a second.
+// settleTimeout bounds the wait for the lists of a controller: a list of 10,000 pods takes a second.
 const settleTimeout = time.Minute
 
-// Run plans the objects of controllers that wants says yes to, nil: all; and those that are proposed. The controllers
-// were made with Client, and do not run. One without objects of its own comes first, and runs once.
-// The error says that ctx has ended, or that a proposal is of no controller.
+// Run plans the objects of controllers accepted by wants, nil: all; and the proposals. The controllers were made with
+// Client, and do not run. A controller without objects of its own comes first, and runs once. The error says that ctx
+// has ended, or that a proposal is of no controller.
 func (p *Planner) Run(ctx context.Context, controllers []*controller.Controller, proposals []Proposal,
 	wants func(r kube.Resource, k kube.Key) bool) (*Plan, error) {
 	out := &Plan{Owners: slices.Clone(p.blocked)}
@@ -190,7 +192,7 @@ func (p *Planner) Run(ctx context.Context, controllers []*controller.Controller,
 		if !p.settle(ctx, c, out) {
 			continue
 		}
-		if c.Resource().Plural == "" { // it finds the namespaces that the others work in
+		if c.Resource().Plural == "" { // it finds the namespaces of the other controllers
 			if _, err := c.Once(ctx, kube.Key{}); err != nil {
 				return nil, err
 			}
@@ -224,7 +226,7 @@ func (out *Plan) add(o Owner) {
 	}
 }
 
-// settle waits until a controller has what it needs, and adds what it cannot have. False: nothing is known.
+// settle waits until a controller has its mirrors, and adds the missing parts. False: nothing is known.
 func (p *Planner) settle(ctx context.Context, c *controller.Controller, out *Plan) bool {
 	limited, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -245,7 +247,7 @@ func ownerOf(r kube.Resource, k kube.Key) Owner {
 	return Owner{Name: r.Kind + " " + kube.Text(k.String()), kind: r.Kind, key: k}
 }
 
-// told is what package apply has said of the children of an owner.
+// told is a report by package apply about the children of an owner.
 type told struct {
 	want   []apply.Child
 	report apply.Report

@@ -10,12 +10,12 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Proposal is an owner as it would be.
+// Proposal is the proposed version of an owner.
 type Proposal struct {
 	Resource kube.Resource
 	Key      kube.Key
 	Object   kube.Raw
-	// Refused says which fields of it the server has refused, each with its place in a file; none: err is about
+	// Refused says which fields of Object the server has refused, each with a place in a file; none: err is about
 	// something else. nil: the places are not known.
 	Refused func(ctx context.Context, c *kube.Client, err error) []string
 }
@@ -23,11 +23,11 @@ type Proposal struct {
 // userManager is the field manager of `kubectl apply --server-side`, who most likely applies a file.
 const userManager = "kubectl"
 
-// appliedAnnotation is where `kubectl apply` keeps what it applied last.
+// appliedAnnotation holds the object last applied by `kubectl apply`.
 const appliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// propose asks the server what proposals would become, and has the answers stand for what is stored. It returns them
-// by resource. One that is refused becomes a line.
+// propose asks the server for the objects made of proposals, and has the answers stand for the stored objects. They
+// are returned by resource. A refused proposal becomes a line.
 func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[string][]kube.Raw {
 	proposed := map[string][]kube.Raw{}
 	for _, one := range all {
@@ -49,7 +49,7 @@ func (p *Planner) propose(ctx context.Context, all []Proposal, out *Plan) map[st
 	return proposed
 }
 
-// refusedLines say why a proposal is refused: where and what is wrong, or what the server says.
+// refusedLines say why a proposal is refused: the place and the fault, or the server's message.
 func (p *Planner) refusedLines(ctx context.Context, one Proposal, err error) (lines []Line) {
 	if one.Refused != nil {
 		for _, text := range one.Refused(ctx, p.o.Client, err) {
@@ -63,7 +63,7 @@ func (p *Planner) refusedLines(ctx context.Context, one Proposal, err error) (li
 		Next: "correct the file of -f"}}}
 }
 
-// tryProposal returns what the server would make of a proposal, and whether it would be new.
+// tryProposal returns the server's object for a proposal, and whether the object would be new.
 func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Raw, fresh bool, err error) {
 	var live kube.Raw
 	if err := p.o.Client.Get(ctx, one.Resource, one.Key, &live); err != nil && !kube.IsNotFound(err) {
@@ -71,7 +71,7 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 	}
 	fresh = live == nil
 	kind, body, err := kube.ApplyPatch, one.Object, error(nil)
-	// What is no JSON was not written by kubectl apply.
+	// kubectl apply always writes JSON: anything else is another program's.
 	if last, _ := decoded(kube.Raw(annotation(live, appliedAnnotation))); last != nil {
 		kind = kube.MergePatch // as `kubectl apply` does with custom resources
 		if body, err = withoutDropped(last, one.Object); err != nil {
@@ -94,7 +94,7 @@ func (p *Planner) tryProposal(ctx context.Context, one Proposal) (answer kube.Ra
 	return answer, fresh, nil
 }
 
-// withoutDropped returns a merge patch: an object, and null for what was applied before and is not in it any more.
+// withoutDropped returns a merge patch: an object, with null for fields applied before and dropped since.
 func withoutDropped(last map[string]any, object kube.Raw) (kube.Raw, error) {
 	now, err := decoded(object)
 	if err != nil {

@@ -9,12 +9,11 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// This file is about applies whose dry run would show something else than what they do, because the step before them
-// was a dry run, too: our entry in managedFields is an Update still, of which an apply removes nothing; or a field was
-// to be handed over to another manager, and falls to its default. Such an apply is sent as the merge patch that makes
-// the same change.
+// A dry run of an apply misleads where the step before was a dry run, too: our entry in managedFields is still an
+// Update, from which an apply removes nothing; or a field should have been handed over to another manager, and falls
+// to the default. Such an apply is sent as a merge patch that makes the same change.
 
-// instead returns the merge patch in the place of an apply; false: the apply itself will do.
+// instead returns the merge patch in place of an apply; false: send the apply itself.
 func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 	before, err := decoded(w.Before)
 	sent, errSent := decoded(w.Body)
@@ -37,7 +36,7 @@ func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 	return text, err == nil
 }
 
-// handedOver returns what package apply has given to another manager before a write.
+// handedOver returns the fields given to another manager by package apply before a write.
 func (p *Planner) handedOver(w *kube.Write) (sets []patch.FieldSet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,8 +53,8 @@ func (p *Planner) handedOver(w *kube.Write) (sets []patch.FieldSet) {
 	return sets
 }
 
-// pruned returns an object without what we alone own and do not declare any more, as server-side apply removes it;
-// without fields, only items of lists go.
+// pruned returns an object without our undeclared fields that no other manager owns, as server-side apply removes
+// them; without fields, only items of lists go.
 func pruned(n *patch.Node, live, sent any, o ownership, fields bool) any {
 	switch live := live.(type) {
 	case map[string]any:
@@ -101,7 +100,7 @@ func prunedItems(n *patch.Node, live, want []any, o ownership, fields bool) []an
 	return out
 }
 
-// mergePatch returns the merge patch (RFC 7386) that makes one object another.
+// mergePatch returns the merge patch (RFC 7386) that turns before into after.
 func mergePatch(before, after map[string]any) map[string]any {
 	out := map[string]any{}
 	for name := range before {

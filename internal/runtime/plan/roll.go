@@ -8,7 +8,7 @@ import (
 	"skiff/internal/runtime/health"
 )
 
-// podsOf returns how many pods a workload declares; false: it is none.
+// podsOf returns how many pods a workload declares; false: not a workload.
 func podsOf(kind string, object map[string]any) (int64, bool) {
 	spec, _ := object["spec"].(map[string]any)
 	switch kind {
@@ -25,7 +25,7 @@ func podsOf(kind string, object map[string]any) (int64, bool) {
 	return 0, false
 }
 
-// rollOf says how many pods roll because the template of a workload changes, and how.
+// rollOf says how many pods roll, and how, after a change of a workload's template.
 func rollOf(kind string, object map[string]any) (pods int, how string) {
 	n, ok := podsOf(kind, object)
 	if !ok || n == 0 || kind == "ReplicaSet" {
@@ -66,8 +66,8 @@ func rollOf(kind string, object map[string]any) (pods int, how string) {
 	return int(n), text
 }
 
-// resolve returns a number of pods that is given as one or as a share of n. Where none is given, servers fill it in,
-// but for the maxUnavailable of a StatefulSet.
+// resolve returns a number of pods given as a number or as a share of n. Servers fill in a missing number, except for
+// the maxUnavailable of a StatefulSet.
 func resolve(v any, otherwise, n int64, up bool) int64 {
 	switch v := v.(type) {
 	case nil:

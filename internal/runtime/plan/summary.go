@@ -10,7 +10,7 @@ type Summary struct {
 	Pods    int `json:"pods"`
 }
 
-// Summary counts.
+// Summary counts the lines by operation.
 func (out *Plan) Summary() (s Summary) {
 	for _, o := range out.Owners {
 		if o.Failed {
@@ -35,7 +35,7 @@ func (out *Plan) Summary() (s Summary) {
 	return s
 }
 
-// Exit returns the exit code: 1 an owner could not be planned, 4 something is blocked, 3 there are writes, 0 there is
+// Exit returns the exit code: 1 an owner could not be planned, 4 a line is blocked, 3 there are writes, 0 there is
 // nothing to write.
 func (s Summary) Exit() int {
 	switch {

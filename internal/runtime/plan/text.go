@@ -11,7 +11,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// symbols are what lines begin with.
+// symbols are the beginnings of lines.
 var symbols = map[Op]string{Create: "+", Change: "~", Delete: "-", Replace: "-+", Blocked: "!", Held: "="}
 
 // colors are the codes of a terminal.
@@ -58,7 +58,7 @@ func (out *Plan) Text(color bool) string {
 	return text.String()
 }
 
-// Text is a line, and what belongs to it, for people. Objects in the namespace of the owner are named without it.
+// Text is a line with its details, for people. Objects in the owner's namespace are named without the namespace.
 func (l *Line) Text(namespace string, color bool) string {
 	var text strings.Builder
 	text.WriteString("  " + paint(symbols[l.Op], colors[l.Op], color) + " " + l.head(namespace) + "\n")
@@ -71,7 +71,7 @@ func (l *Line) Text(namespace string, color bool) string {
 	if l.Local != "" {
 		text.WriteString("      compared here, without a dry run: " + l.Local + "\n")
 	}
-	if l.Problem != nil && l.Note != "" { // what follows from the Problem
+	if l.Problem != nil && l.Note != "" { // the consequence of the Problem
 		text.WriteString("      " + l.Note + "\n")
 	}
 	if l.Problem != nil && l.Problem.Next != "" {
@@ -80,7 +80,7 @@ func (l *Line) Text(namespace string, color bool) string {
 	return text.String()
 }
 
-// head is the first line, without its symbol.
+// head is the first line, without the symbol.
 func (l *Line) head(namespace string) string {
 	var parts []string
 	if l.Resource.Kind != "" {
@@ -120,14 +120,14 @@ func (f *Field) text(isNew bool) string {
 // maxValue bounds the text of one value.
 const maxValue = 400
 
-// value is a value as it is written in JSON.
+// value is a value as JSON.
 func value(v any) string {
 	if special, ok := v.(fmt.Stringer); ok {
 		return special.String()
 	}
 	text, err := patch.Encode(v)
 	if err != nil {
-		text, _ = json.Marshal(v) // a list in which values are hidden
+		text, _ = json.Marshal(v) // a list with hidden values
 	}
 	return kube.Printable(string(text), maxValue)
 }

@@ -231,7 +231,6 @@ var prose = map[string]wording{
 	"internal/runtime/leader":                    {8.8, 1},
 	"internal/runtime/metrics":                   {7.2, 0},
 	"internal/runtime/nearest":                   {9.0, 2},
-	"internal/runtime/patch":                     {6.9, 6},
 	"internal/runtime/podpolicy":                 {6.9, 1},
 	"internal/runtime/process":                   {8.9, 0},
 	"internal/testcluster/apiserver":             {7.9, 2},

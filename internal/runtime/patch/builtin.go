@@ -10,20 +10,20 @@ import (
 //go:embed builtin.txt
 var builtinTable string
 
-// SchemaFor returns what is known of a built-in kind, or nil: then there is no strategic merge patch (the API server
-// answers 415 for a custom resource), and its lists are atomic until its own schema says otherwise.
+// SchemaFor returns the schema of a built-in kind, or nil: then there is no strategic merge patch (the API server
+// answers 415 for a custom resource), and lists are atomic until the kind's own schema says otherwise.
 func SchemaFor(apiVersion, kind string) *Node {
 	return builtinKinds()[kindName{apiVersion, kind}]
 }
 
 type kindName struct{ apiVersion, kind string }
 
-// builtinKinds reads the table when it is first asked for, so that a process that patches nothing pays nothing. An
-// error in the table is a programming error, which the test of this package finds; hence the panics.
+// builtinKinds reads the table at the first request, so that a process without patches pays nothing. An error in the
+// table is a programming error, found by the test of this package; hence the panics.
 var builtinKinds = sync.OnceValue(func() map[kindName]*Node {
 	kinds := map[kindName]*Node{}
 	types := map[string]*Node{}
-	typeNamed := func(name string) *Node { // may be met before it is defined
+	typeNamed := func(name string) *Node { // a use may precede the definition
 		if name == "-" {
 			return plain
 		}
@@ -56,7 +56,7 @@ var builtinKinds = sync.OnceValue(func() map[kindName]*Node {
 			current = typeNamed(words[0])
 		}
 	}
-	// A type's own properties come first: its users take a copy of them.
+	// A type's own properties come first: users of the type take a copy of them.
 	for _, f := range fields {
 		if f.words[0] == "-" {
 			setProperties(f.owner, f.words[2:])
@@ -70,15 +70,15 @@ var builtinKinds = sync.OnceValue(func() map[kindName]*Node {
 	return kinds
 })
 
-// plain is a value of a built-in kind that needs no entry: nested objects are structs, lists are atomic.
+// plain is a value of a built-in kind without an entry: nested objects are structs, lists are atomic.
 var plain = func() *Node {
 	n := &Node{Struct: true}
 	n.Rest, n.Items = n, n
 	return n
 }()
 
-// fieldNode is the node of a field: the type with the properties that hold for this use of it. The table does not say
-// whether a field is a list: a node describes both, an object by its Fields and a list by its Items.
+// fieldNode is the node of a field: the type with the properties of this use. The table does not say whether a field
+// is a list: a node describes both, an object by its Fields and a list by its Items.
 func fieldNode(typ *Node, properties []string) *Node {
 	n := *typ
 	n.Items = typ
@@ -110,7 +110,7 @@ func setProperties(n *Node, properties []string) {
 			n.Zero = ZeroNull
 		case "quantity":
 			n.Quantity = true
-			if !n.Struct { // a map of them
+			if !n.Struct { // a map of quantities
 				n.Quantity, n.Rest = false, &Node{Quantity: true}
 			}
 		case "default":

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Covered reports whether live already has everything that desired asks for, so that no write is needed. If not, path
-// names the first difference (fields in byte order): it is the answer to "why did this write happen".
+// Covered reports whether live already has everything in desired, so that no write is needed. If not, path names the
+// first difference (fields in byte order), the answer to "why did this write happen".
 //
-// What live has beyond desired belongs to other writers: more fields of an object, more items of a list of objects
-// with keys, more members of a set. Details:
+// Parts of live beyond desired belong to other writers: more fields of an object, more items of a list of objects with
+// keys, more members of a set. Details:
 //   - null, "", {} and [] are covered by absence: the API server drops such values of most fields. 0 and false are
-//     not: in many fields (runAsUser, automountServiceAccountToken) they say something else than absence does.
-//   - Items of a list with keys must also have desired's relative order, which server-side apply establishes: it has a
-//     meaning for env and initContainers.
-//   - An atomic list has equal length, and its items are covered one by one: the server writes defaults into them.
+//     not: in many fields (runAsUser, automountServiceAccountToken) they mean something else than absence.
+//   - Items of a list with keys must also have desired's relative order, which server-side apply establishes: the
+//     order has a meaning for env and initContainers.
+//   - An atomic list has equal length, and the items are covered one by one: the server writes defaults into them.
 //   - An atomic map whose keys are data (a selector) has no other keys.
 //   - Quantities are compared by value ("0.5" and "500m"), and numbers are; an int-or-string is not: port 80 and the
 //     port named "80" are different.
@@ -28,14 +28,14 @@ func Covered(n *Node, desired, live any) (ok bool, path string) {
 	return false, c.found[0].String()
 }
 
-// Differences returns the first differences that Covered would find, at most max, and how many there are.
+// Differences returns the first differences to be found by Covered, at most max, and how many there are.
 func Differences(n *Node, desired, live any, max int) (found []Difference, count int) {
 	c := comparison{max: max, all: true}
 	c.compare(n, desired, live, nil)
 	return c.found, c.count
 }
 
-// Difference is a place of which live lacks something that desired has.
+// Difference is a place where live lacks a part of desired.
 type Difference struct {
 	At   *Path
 	note string // behind the path: the member of a set, or " (order)"
@@ -47,7 +47,7 @@ func (d Difference) String() string { return d.At.String() + d.note }
 // comparison collects differences.
 type comparison struct {
 	max   int
-	all   bool // count them all; else stop at the max-th
+	all   bool // count all; else stop at the max-th
 	found []Difference
 	count int
 }
@@ -62,8 +62,8 @@ func (c *comparison) differs(at *Path, note string) {
 	c.count++
 }
 
-// Path is where in an object a value is: below up, in the field of that name, or without a name, in the item with
-// that key or index. Nil is the object itself.
+// Path is the place of a value in an object: below up, in the named field, or without a name, in the item with the key
+// or index. Nil is the object itself.
 type Path struct {
 	up    *Path
 	field string
@@ -208,11 +208,11 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *Path) {
 	}
 }
 
-// fewPairs is how many comparisons of keys are cheaper than an index of them.
+// fewPairs is how many comparisons of keys are cheaper than an index.
 const fewPairs = 1000
 
-// finder returns a function that says where in live the item with a key is, -1 if it is nowhere. Long lists get an
-// index: comparing each item with each would take minutes.
+// finder returns a function from a key to the item's index in live, -1 if missing. Long lists get an index: comparing
+// each item with each would take minutes.
 func finder(n *Node, desired, live []any) func(key map[string]any) int {
 	if len(desired)*len(live) <= fewPairs {
 		return func(key map[string]any) int {

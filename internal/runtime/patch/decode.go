@@ -13,24 +13,24 @@ const (
 	// MaxDepth is how deep a value may be nested. The deepest Kubernetes type, a pod in a template in a template, has
 	// 20 levels; a schema in a definition of custom resources some 60. All functions here follow values by recursion.
 	MaxDepth = 100
-	// maxMemory bounds the estimated memory of one decoded value. The largest object that an API server stores has
-	// 1.5 MiB of JSON, and most of what is large in real objects is strings; small objects and lists in JSON grow to
-	// many times that in memory, and a reconcile has a few copies of it.
+	// maxMemory bounds the estimated memory of one decoded value. The largest object in an API server has 1.5 MiB of
+	// JSON, mostly strings in real objects; small objects and lists in JSON grow to many times their size in memory,
+	// and a reconcile has a few copies of an object.
 	maxMemory = 8 << 20
 	// MaxDuplicates is how many repeated fields are named; an API server has the same limit.
 	MaxDuplicates = 100
 )
 
-// ErrTooComplex marks a value that is nested too deep or would take too much memory.
+// ErrTooComplex marks a value nested too deep or too large for memory.
 var ErrTooComplex = errors.New("the object is too complex")
 
-// tooDeep is the error of a value that is nested deeper than limit.
+// tooDeep is the error of a value nested deeper than limit.
 func tooDeep(limit int) error {
 	return fmt.Errorf("%w: it is nested more than %d deep", ErrTooComplex, limit)
 }
 
-// Decode reads one JSON value (see the package comment for its form). Trailing data, invalid UTF-8 and an object with
-// a repeated field are errors, and so is a value that is too complex.
+// Decode reads a JSON value (see the package comment for the form). Trailing data, invalid UTF-8, an object with a
+// repeated field, and a too complex value are errors.
 func Decode(data []byte) (any, error) {
 	v, duplicates, err := DecodeLenient(data)
 	if err != nil {
@@ -42,8 +42,8 @@ func Decode(data []byte) (any, error) {
 	return v, nil
 }
 
-// DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths
-// of the first MaxDuplicates such fields are returned in the order in which they were met.
+// DecodeLenient is Decode for a server that only warns about a repeated field: the last value counts, and the paths of
+// the first MaxDuplicates such fields are returned in order of appearance.
 func DecodeLenient(data []byte) (v any, duplicates []string, err error) {
 	return DecodeWithin(data, maxMemory, MaxDepth)
 }
@@ -53,8 +53,8 @@ func DecodeWithin(data []byte, memory, depth int) (v any, duplicates []string, e
 	return decodeBy(reader{data: data}, memory, depth)
 }
 
-// DecodeReplacing is DecodeWithin for a server that takes strings that are no UTF-8, or have half of a surrogate pair:
-// what is wrong in them becomes the replacement character.
+// DecodeReplacing is DecodeWithin for a server that accepts strings with invalid UTF-8 or half of a surrogate pair:
+// the invalid parts become the replacement character.
 func DecodeReplacing(data []byte, memory, depth int) (v any, duplicates []string, err error) {
 	return decodeBy(reader{data: data, replace: true}, memory, depth)
 }
@@ -72,8 +72,8 @@ func decodeBy(r reader, memory, depth int) (v any, duplicates []string, err erro
 	return v, d.duplicates, nil
 }
 
-// DecodeStored reads an object that Encode wrote, without limits. The owners of fields in its managedFields stay
-// text. It panics when the text is not what Encode wrote.
+// DecodeStored reads an object written by Encode, without limits. The owners of fields in managedFields stay text.
+// DecodeStored panics on any text not written by Encode.
 func DecodeStored(data []byte) map[string]any {
 	d := decoder{reader: reader{data: data, seen: recently.Get().(*seen)}, stored: true}
 	defer recently.Put(d.seen)
@@ -85,8 +85,9 @@ func DecodeStored(data []byte) map[string]any {
 	return object
 }
 
-// Members calls f with the name of each member of the object at pos of a text that Encode wrote, and where its value
-// is; f returns where that ends, or the same place to have it passed over. Members returns where the object ends.
+// Members calls f with the name of each member of the object at pos of a text written by Encode, and the position of
+// the value; f returns the end of the value, or the same position to skip the value. Members returns the end of the
+// object.
 func Members(text []byte, pos int, f func(name string, at int) (end int, err error)) (end int, err error) {
 	d := decoder{reader: reader{data: text, pos: pos}, stored: true}
 	if d.peek() != '{' {
@@ -115,9 +116,9 @@ type decoder struct {
 	reader
 	stored     bool   // the text is ours: no limits
 	limit      int    // of memory
-	depth      int    // how deep it may be nested
-	at         []step // where in the value it is: its text is made only where there is something to report
-	memory     int    // estimate of what has been made so far
+	depth      int    // the deepest allowed nesting
+	at         []step // position in the value: the path is written only for a report
+	memory     int    // estimate of the memory so far
 	duplicates []string
 }
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// FieldSet is the fields of a value that one manager owns, as fieldsV1 of metadata.managedFields has them: under the
-// name of each field ("f:spec"), item by merge key (`k:{"name":"a"}`) and member of a set ("v:1") the FieldSet of the
-// value there. An empty FieldSet, or one with ".", owns the value itself.
+// FieldSet is the fields of a value owned by one manager, in the form of fieldsV1 of metadata.managedFields: under the
+// name of each field ("f:spec"), item by merge key (`k:{"name":"a"}`) and member of a set ("v:1") stands the FieldSet
+// of the value there. An empty FieldSet, or a FieldSet with ".", owns the value itself.
 type FieldSet map[string]any
 
 // ReadFieldSet decodes fieldsV1.

@@ -1,21 +1,21 @@
-// Package patch changes and compares objects as Kubernetes does, with pure functions on decoded JSON:
-// strategic merge patch, the merge keys and list types of the built-in kinds, the comparison "does the live object
-// have all that is declared", and resource quantities.
+// Package patch changes and compares objects as Kubernetes does, with pure functions on decoded JSON: strategic merge
+// patch, the merge keys and list types of the built-in kinds, the comparison of a live object with a declaration, and
+// resource quantities.
 //
-// It works on values only: it sends nothing, stores nothing and does not use HTTP. Ownership of fields (server-side
-// apply) is apiserver/ssa, which reads the same [Node] tree; custom resource schemas are apiserver/schema, which makes
-// such trees; JSON patch and merge patch, which only a server applies, are apiserver/jsonpatch.
+// The package works on values only: no requests, no storage, no HTTP. Ownership of fields (server-side apply) is
+// apiserver/ssa, which reads the same [Node] tree; custom resource schemas are apiserver/schema, which makes such
+// trees; JSON patch and merge patch, applied only by servers, are apiserver/jsonpatch.
 //
 // Place on the event path: inside Reconcile, where operators lay a user's template over their own object and apply
-// asks [Covered] whether a write is needed. It runs on the caller's goroutine, keeps no state and starts none. Its
-// functions do not change their arguments; results share no memory with them.
+// asks [Covered] whether a write is needed. Everything runs on the caller's goroutine; the package keeps no state.
+// Functions do not change their arguments; results share no memory with them.
 //
 // # Values
 //
 // A JSON value is map[string]any, []any, string, bool, nil, int64 (a number written without fraction or exponent
-// that fits) or float64 (any other number). [Decode] makes these, and every function here expects them. Numbers are
-// compared by value, so 1 and 1.0 are equal. A [Text] may stand for a value that only [Encode], [Equal] and [Copy]
-// meet.
+// that fits) or float64 (any other number). [Decode] makes such values, and every function here expects them. Numbers
+// are compared by value, so 1 and 1.0 are equal. Only [Encode], [Equal] and [Copy] may meet a [Text] in place of a
+// value.
 package patch
 
 import (
@@ -30,17 +30,17 @@ import (
 	"unique"
 )
 
-// Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value that JSON
-// cannot hold (a NaN, a Go type that is not in the package comment's list) is an error.
+// Encode writes v with the keys of objects in byte order, so that equal values give equal bytes. A value outside JSON
+// (a NaN, a Go type not listed in the package comment) is an error.
 func Encode(v any) ([]byte, error) {
-	out, err := appendValue(make([]byte, 0, 1024), v) // most objects that we declare fit
+	out, err := appendValue(make([]byte, 0, 1024), v) // most declared objects fit
 	if err != nil {
 		return nil, fmt.Errorf("encode JSON: %w", err)
 	}
 	return out, nil
 }
 
-// appendValue does without reflection, which is most of what encoding/json does with such values.
+// appendValue avoids reflection, the main cost of encoding/json for such values.
 func appendValue(out []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -79,7 +79,7 @@ func appendValue(out []byte, v any) ([]byte, error) {
 }
 
 func appendObject(out []byte, object map[string]any) ([]byte, error) {
-	names := make([]string, 0, 16) // on the stack, unless it gets longer than most objects are
+	names := make([]string, 0, 16) // on the stack for most objects
 	for name := range object {
 		names = append(names, name)
 	}
@@ -98,7 +98,7 @@ func appendObject(out []byte, object map[string]any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// AppendString adds s to JSON, and what is no UTF-8 in it as the replacement character, as encoding/json does.
+// AppendString adds s to JSON, with invalid UTF-8 as the replacement character, like encoding/json.
 func AppendString(out []byte, s string) []byte {
 	plain := 0
 	for plain < len(s) && s[plain] >= ' ' && s[plain] != '"' && s[plain] != '\\' && s[plain] < utf8.RuneSelf {
@@ -137,7 +137,7 @@ func copyMap(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
 	}
-	out := maps.Clone(m) // one step for all the members that are no objects and lists
+	out := maps.Clone(m) // one step for all members except objects and lists
 	for k, v := range out {
 		switch v.(type) {
 		case map[string]any, []any:
@@ -207,9 +207,9 @@ func equalScalar(a, b any) bool {
 	return false
 }
 
-// sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so it is the float that is
-// turned into an integer, and only when it is one that int64 holds. The integer that a float is written as is the same
-// number, too: it is what comes back of it.
+// sameNumber is exact: beyond 2^53 a float64 cannot tell neighbouring integers apart, so the float is turned into an
+// integer, and only if an int64 holds the float's value. The integer with the float's decimal text is the same number,
+// too: reading the text gives the integer.
 func sameNumber(i int64, f float64) bool {
 	if f != math.Trunc(f) || f < math.MinInt64 || f >= -math.MinInt64 {
 		return false
@@ -225,11 +225,11 @@ func Join(path, name string) string {
 	return path + "." + name
 }
 
-// Text is a JSON value that is kept encoded: it takes a fraction of the memory of the decoded value, and equal texts
-// share theirs. [Encode] writes it as it is and [Equal] compares the text; no other function looks inside.
+// Text is a JSON value kept encoded. A Text takes a fraction of the memory of the decoded value, and equal texts share
+// theirs. [Encode] writes the text unchanged and [Equal] compares the text; no other function looks inside.
 type Text struct{ handle unique.Handle[string] }
 
-// NewText returns a value with this JSON text, which the caller has checked.
+// NewText returns a value with the JSON text, checked by the caller.
 func NewText(json string) Text { return Text{unique.Make(json)} }
 
 // String returns the JSON text.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What values take in memory beside their texts, estimated.
+// Estimated memory of values in addition to their texts.
 const (
 	textMemory = 16     // a string
 	itemMemory = 2 * 16 // an interface value in a list, and as much again while the list grows
@@ -17,7 +17,7 @@ const (
 	objectMemory = 48
 )
 
-// memberUses is what the n-th member of an object takes beside its value.
+// memberUses is the memory of an object's n-th member in addition to the value.
 func memberUses(n int, name int) int {
 	switch {
 	case n == 1:
@@ -28,9 +28,9 @@ func memberUses(n int, name int) int {
 	return memberMemory + name
 }
 
-// Measure returns about how much memory DecodeWithin takes for a value, without taking any itself, and an error for a
-// value that is nested deeper than depth or takes more than limit. Of what is no JSON it says what DecodeWithin takes
-// at most before it finds that out.
+// Measure returns the approximate memory of DecodeWithin for a value, without taking any, and an error for a value
+// nested deeper than depth or larger than limit. For invalid JSON the result is the most DecodeWithin takes before
+// failing.
 func Measure(data []byte, limit, depth int) (bytes int, err error) {
 	m := measure{reader: reader{data: data}, limit: limit, deepest: depth}
 	if err := m.value(); err != nil {
@@ -44,7 +44,7 @@ type measure struct {
 	limit, memory, depth, deepest int
 }
 
-// tooMuch is the error of a value that would take more than limit.
+// tooMuch is the error of a value larger than limit.
 func tooMuch(limit int) error {
 	return fmt.Errorf("%w: it would take more than %d MiB of memory", ErrTooComplex, limit>>20)
 }
@@ -129,7 +129,7 @@ func (m *measure) object() error {
 	}
 }
 
-// skipText passes over a string, of which the opening quote is next, and returns its length with what escapes.
+// skipText skips a string, starting at the opening quote, and returns the length, escapes included.
 func (r *reader) skipText() (length int, err error) {
 	r.pos++
 	for from := r.pos; r.pos < len(r.data); r.pos++ {

@@ -4,22 +4,23 @@ package patch
 type ListType int
 
 const (
-	ListAtomic ListType = iota // one value with one owner; also where nothing is known
-	ListSet                    // each scalar has its own owners
-	ListMap                    // each item, found by its Keys, has its own owners
+	ListAtomic ListType = iota // a single value with a single owner; also the type of an unknown list
+	ListSet                    // each scalar has owners
+	ListMap                    // each item, found by Keys, has owners
 )
 
-// Node is what is known of the value at one place of an object: for the built-in kinds from [SchemaFor], for custom
-// resources made from their structural schema by apiserver/schema. A nil *Node is a value of which nothing is known;
-// all methods work on it. A Node is read only once it is built, and trees may share nodes.
+// Node describes the value at one place of an object: for the built-in kinds from [SchemaFor], for custom resources
+// made from their structural schema by apiserver/schema. A nil *Node is an unknown value; all methods work on nil. A
+// Node is read only after it is built, and trees may share nodes.
 type Node struct {
-	Fields map[string]*Node // the fields of an object that have a node of their own
+	Fields map[string]*Node // the fields of an object with a node of their own
 	Rest   *Node            // every other field
-	// Struct: a field that is not in Fields is declared all the same. It is set for the built-in kinds, whose table
-	// names only what deserves it, and is not for maps, whose keys are data. Server-side apply tells the two apart.
+	// Struct: a field missing in Fields is declared all the same. Struct is set for the built-in kinds, whose table
+	// names only the special fields, and not for maps, whose keys are data. Server-side apply tells structs and maps
+	// apart.
 	Struct bool
-	Closed bool // a field that is not in Fields does not exist, despite Struct; an apply that has one is refused
-	Atomic bool // an object that server-side apply owns as one value
+	Closed bool // a field missing in Fields does not exist, despite Struct; an apply with such a field is refused
+	Atomic bool // server-side apply owns the object as a whole
 
 	Items *Node // the items of a list
 	List  ListType
@@ -29,24 +30,24 @@ type Node struct {
 	// places: Merge lists are merged, by MergeKey if the items are objects; all others are replaced.
 	Merge    bool
 	MergeKey string
-	Replace  bool // an object that strategic merge patch replaces as a whole
+	Replace  bool // strategic merge patch replaces the object as a whole
 
 	Quantity bool // a resource quantity
-	Default  any  // of a field that is one of the Keys of a list around it: counts where the item has no such field
+	Default  any  // of a field among the Keys of the list around: counts where the item has no such field
 	Zero     Zero
 }
 
-// Zero is what the API server's Go type of a built-in kind puts where an object has no such field.
+// Zero is the value of a missing field in the API server's Go type of a built-in kind.
 type Zero int
 
 const (
 	ZeroAbsent   Zero = iota // nothing
-	ZeroObject               // {}: a struct that is no pointer
+	ZeroObject               // {}: a struct, not a pointer
 	ZeroNull                 // null: a list, map or pointer without omitempty, or a time
 	ZeroString               // "": a string without omitempty
 	ZeroNumber               // 0, likewise
 	ZeroFalse                // false, likewise
-	ZeroQuantity             // "0": a quantity that is no pointer
+	ZeroQuantity             // "0": a quantity, not a pointer
 )
 
 // Value is the zero value as JSON; absent is null.
@@ -77,7 +78,7 @@ func (n *Node) Field(name string) *Node {
 	return n.Rest
 }
 
-// Declared reports whether the schema names the field, so that it is a field of a struct and not a key of a map.
+// Declared reports whether the schema names the field, as a field of a struct and not a key of a map.
 func (n *Node) Declared(name string) bool {
 	if n == nil {
 		return false
@@ -105,9 +106,9 @@ func (n *Node) ListType() ListType {
 	return n.List
 }
 
-// ItemKey is the identity of an item of a ListMap: the values of the key fields, by name, with their defaults. It is
-// nil for an item that is no object or has none of them, which the API server refuses. In a built-in kind an absent
-// key field is there as "", as it is in the server's Go types; such an item fails in validation.
+// ItemKey is the identity of an item of a ListMap: the values of the key fields, by name, with their defaults. The key
+// is nil for an item that is no object or has no key field; the API server refuses such an item. In a built-in kind an
+// absent key field counts as "", as in the server's Go types; the item then fails in validation.
 func (n *Node) ItemKey(item any) map[string]any {
 	m, ok := item.(map[string]any)
 	if !ok {
@@ -140,8 +141,8 @@ func (n *Node) keyDefault(item *Node) any {
 }
 
 // FillZero returns object with the fields that the API server's Go types always have, as {}, null or another zero. A
-// served object shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as there from the
-// beginning. For a custom resource, and where nothing is known, it is a copy.
+// served object shows them (`strategy: {}`, `resources: {}`), and server-side apply counts them as present from the
+// beginning. For a custom resource, or without a schema, the result is a copy.
 func FillZero(n *Node, object map[string]any) map[string]any {
 	out := make(map[string]any, len(object))
 	for name, v := range object {

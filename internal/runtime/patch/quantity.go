@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30. It remembers which
-// kind of unit it was written with, and nothing else of how it was written.
+// Quantity is a Kubernetes resource quantity as an exact number: "500m" is 1/2, "1Gi" is 2^30. The kind of unit is
+// remembered, and nothing else of the original spelling.
 type Quantity struct {
 	rat  big.Rat
 	form form
 }
 
-// form is the kind of unit that a quantity is written with.
+// form is the kind of unit in a written quantity.
 type form int
 
 const (
@@ -41,7 +41,7 @@ var suffixes = map[string]struct{ base, power int64 }{
 
 var errQuantity = errors.New("not a quantity: want a number with an optional unit, such as 500m, 1.5, 2e3 or 1Gi")
 
-// Times returns the product with n, rounded up, and the largest number there is for more than that.
+// Times returns the product with n, rounded up, or the largest int64 if the product is larger.
 func (q Quantity) Times(n int64) int64 {
 	product := new(big.Rat).Mul(&q.rat, big.NewRat(n, 1))
 	whole, rest := new(big.Int).DivMod(product.Num(), product.Denom(), new(big.Int))
@@ -54,7 +54,7 @@ func (q Quantity) Times(n int64) int64 {
 	return whole.Int64()
 }
 
-// Add returns the sum, with the unit of q unless that is nothing.
+// Add returns the sum, with the unit of q unless q is zero.
 func (q Quantity) Add(other Quantity) Quantity {
 	sum := Quantity{form: q.form}
 	if q.rat.Sign() == 0 {
@@ -71,8 +71,7 @@ func (q Quantity) Sub(other Quantity) Quantity {
 	return rest
 }
 
-// ParseQuantity reads a quantity. What is smaller than a billionth is rounded away from zero to the next one, as the
-// API server does.
+// ParseQuantity reads a quantity. Fractions of a billionth are rounded away from zero, as in the API server.
 func ParseQuantity(s string) (Quantity, error) {
 	var q Quantity
 	digits := strings.TrimLeft(s, "+-")
@@ -102,14 +101,14 @@ func ParseQuantity(s string) (Quantity, error) {
 	if s[0] == '-' {
 		q.rat.Neg(&q.rat)
 	}
-	// What is written has to be readable again, and may be longer than what was read: units add up to 30 digits.
+	// The written quantity has to be readable again, and may be longer than s: units add up to 30 digits.
 	if len(s) > maxQuantityLength/2 && len(q.String()) > maxQuantityLength {
 		return Quantity{}, fmt.Errorf("parse quantity %.40q: %w", s, errQuantity)
 	}
 	return q, nil
 }
 
-// factor reads what follows the digits: a unit or an exponent.
+// factor reads the unit or exponent behind the digits.
 func factor(unit string) (base, power int64, ok bool) {
 	if f, ok := suffixes[unit]; ok {
 		return f.base, f.power, true
@@ -141,10 +140,9 @@ func roundUpToNano(r *big.Rat) {
 	r.SetFrac(up.Add(up, big.NewInt(1)), big.NewInt(nano))
 }
 
-// String writes the quantity in the one form that the API server stores and shows: without a fraction, with the
-// largest unit of its kind that allows that. "0.5" is "500m", "1000" is "1k", "1.5Gi" is "1536Mi". A binary quantity
-// below 1024, or one that is no whole number, is written in decimal (CanonicalizeBytes in
-// k8s.io/apimachinery/pkg/api/resource).
+// String writes the quantity in the API server's canonical form: without a fraction, with the largest possible unit of
+// its kind. "0.5" is "500m", "1000" is "1k", "1.5Gi" is "1536Mi". A binary quantity below 1024, or not a whole number,
+// is written in decimal (CanonicalizeBytes in k8s.io/apimachinery/pkg/api/resource).
 func (q Quantity) String() string {
 	form, num := q.form, q.rat.Num()
 	if form == binarySI && (!q.rat.IsInt() || num.CmpAbs(big.NewInt(1024)) < 0) {
@@ -159,7 +157,7 @@ func (q Quantity) String() string {
 	}
 	nano := new(big.Rat).Mul(&q.rat, big.NewRat(1e9, 1)) // a whole number: there is nothing below a billionth
 	if form == decimalExponent {
-		number, times := divided(nano.Num(), 1000, (maxExponent+9)/3) // no exponent that would not be read again
+		number, times := divided(nano.Num(), 1000, (maxExponent+9)/3) // only exponents that ParseQuantity accepts
 		if exponent := 3*times - 9; exponent != 0 {
 			return number.String() + "e" + strconv.Itoa(exponent)
 		}
@@ -169,7 +167,7 @@ func (q Quantity) String() string {
 	return number.String() + decimalUnits[times]
 }
 
-// The units of each kind, ascending by the factor that they stand for: 1000 from a billionth on, and 1024 from 1 on.
+// The units of each kind, ascending by factor: 1000 from a billionth on, and 1024 from 1 on.
 var (
 	decimalUnits = []string{"n", "u", "m", "", "k", "M", "G", "T", "P", "E"}
 	binaryUnits  = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
@@ -187,8 +185,8 @@ func divided(n *big.Int, factor int64, limit int) (rest *big.Int, times int) {
 	return rest, times
 }
 
-// CanonicalQuantity returns a quantity, or the number that YAML makes of one, as the API server stores it. ok is
-// false for what is none.
+// CanonicalQuantity returns a quantity, or a number read from YAML, in the form stored by the API server. ok is false
+// for any other value.
 func CanonicalQuantity(v any) (text string, ok bool) {
 	q, ok := quantityOf(v)
 	if !ok {
@@ -200,7 +198,7 @@ func CanonicalQuantity(v any) (text string, ok bool) {
 // Cmp compares by value: -1, 0 or 1 as q is less than, equal to or greater than other.
 func (q Quantity) Cmp(other Quantity) int { return q.rat.Cmp(&other.rat) }
 
-// equalQuantity compares two JSON values as quantities. A number is one as well: YAML makes one of `cpu: 1`.
+// equalQuantity compares two JSON values as quantities. A number counts as well: YAML makes a number of `cpu: 1`.
 func equalQuantity(a, b any) bool {
 	if equalScalar(a, b) {
 		return true
@@ -221,7 +219,7 @@ func quantityOf(v any) (Quantity, bool) {
 	case int64:
 		text = strconv.FormatInt(v, 10)
 	case float64:
-		text = strconv.FormatFloat(v, 'f', -1, 64) // without an exponent: that would be another form
+		text = strconv.FormatFloat(v, 'f', -1, 64) // without an exponent, which would be another form
 	default:
 		return Quantity{}, false
 	}

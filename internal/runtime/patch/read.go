@@ -10,20 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// reader reads JSON as RFC 8259 has it. A string that is not UTF-8, or has half of a surrogate pair, is an error,
-// unless what is wrong is replaced.
+// reader reads JSON as in RFC 8259. A string with invalid UTF-8 or half of a surrogate pair is an error, unless
+// replace is set.
 type reader struct {
 	data    []byte
 	pos     int
 	seen    *seen // nil: strings are made anew
-	replace bool  // by U+FFFD, each byte that is no UTF-8, as encoding/json does
+	replace bool  // by U+FFFD, each invalid byte, like encoding/json
 }
 
-// seen has strings that were read before, by a hash of three of their bytes and their length: names of fields and
-// short values repeat in every object.
+// seen holds recently read strings, by a hash of three of their bytes and their length: names of fields and short
+// values repeat in every object.
 type seen [256]string
 
-// maxSeen is the length of the longest string that is worth a comparison.
+// maxSeen is the length of the longest string worth a comparison.
 const maxSeen = 32
 
 // of returns text as a string.
@@ -39,7 +39,7 @@ func (s *seen) of(text []byte) string {
 	return *at
 }
 
-// peek passes over white space and returns the byte behind it, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (r *reader) peek() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
@@ -51,7 +51,7 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// unexpected is the error about the byte that is next.
+// unexpected is the error about the next byte.
 func (r *reader) unexpected(where string) error {
 	if r.pos >= len(r.data) {
 		return io.ErrUnexpectedEOF
@@ -70,7 +70,7 @@ func (r *reader) word(word string) error {
 	return nil
 }
 
-// number reads a value that is nothing else. int64 where it fits, else float64.
+// number reads the only kind of value left: int64 where possible, else float64.
 func (r *reader) number() (any, error) {
 	from := r.pos
 	for r.pos < len(r.data) && strings.IndexByte("+-.0123456789Ee", r.data[r.pos]) >= 0 {
@@ -93,7 +93,7 @@ func (r *reader) number() (any, error) {
 	return f, nil
 }
 
-// more passes over what is between the values of an object or list, or over the bracket that closes it.
+// more skips the comma between the values of an object or list, or the closing bracket.
 func (r *reader) more(closing byte, first bool) (bool, error) {
 	switch c := r.peek(); {
 	case c == closing:
@@ -108,7 +108,7 @@ func (r *reader) more(closing byte, first bool) (bool, error) {
 	return true, nil
 }
 
-// name reads the name of the next member of an object, and the colon behind it.
+// name reads the name of the next member of an object, and the following colon.
 func (r *reader) name(first bool) (name string, ok bool, err error) {
 	if ok, err = r.more('}', first); !ok || err != nil {
 		return "", false, err
@@ -126,7 +126,7 @@ func (r *reader) name(first bool) (name string, ok bool, err error) {
 	return name, true, nil
 }
 
-// text reads a string, of which the opening quote is next.
+// text reads a string, starting at the opening quote.
 func (r *reader) text() (string, error) {
 	r.pos++
 	from, escaped := r.pos, []byte(nil)
@@ -164,7 +164,7 @@ func (r *reader) text() (string, error) {
 	return "", io.ErrUnexpectedEOF
 }
 
-// unescape returns the character that b escapes at its beginning and the length of that; 0 where there is none.
+// unescape returns the character escaped at the beginning of b and the length of the escape; 0 if there is none.
 func unescape(b []byte) (char rune, n int) {
 	if len(b) < 2 {
 		return 0, 0
@@ -184,7 +184,7 @@ func unescape(b []byte) (char rune, n int) {
 	return char, 12
 }
 
-// hex returns the code that b has at its beginning, such as \u12ab; -1 where there is none.
+// hex returns the code at the beginning of b, such as \u12ab; -1 if there is none.
 func hex(b []byte) rune {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return -1

@@ -14,19 +14,19 @@ const (
 	prefixElementOrder   = "$setElementOrder/"         // the order of a list after the patch
 )
 
-// What is wrong with a strategic merge patch, found with errors.Is. The HTTP codes are those of a v1.36 API server.
+// Errors of a strategic merge patch, found with errors.Is. The HTTP codes are those of a v1.36 API server.
 var (
 	ErrBadStrategicPatch = errors.New("invalid patch format")               // 400: $retainKeys and the fields disagree
 	ErrStrategicMismatch = errors.New("strategic merge patch does not fit") // 500: no merge key, a bad directive ...
 	ErrListOfLists       = errors.New("lists of lists are not supported")   // 422
 )
 
-// StrategicMerge applies a strategic merge patch: a merge patch in which the lists that n marks as Merge are merged
-// item by item, and which may hold directives. n must not be nil: without a schema there is no such patch, and the
-// API server answers 415.
+// StrategicMerge applies a strategic merge patch: a merge patch in which the Merge lists of n are merged item by item,
+// and which may hold directives. n must not be nil: without a schema there is no strategic merge patch, and the API
+// server answers 415.
 //
 // Nulls delete and are never stored. The order of a merged list is that of $setElementOrder, else of the patch; items
-// that only target has keep their places as well as that allows.
+// only in target keep their places as far as possible.
 func StrategicMerge(n *Node, target, patch map[string]any) (map[string]any, error) {
 	out, err := mergeObject(n, copyMap(target), copyMap(patch))
 	if err != nil {
@@ -35,7 +35,7 @@ func StrategicMerge(n *Node, target, patch map[string]any) (map[string]any, erro
 	return out, nil
 }
 
-// mergeObject may change both of its arguments.
+// mergeObject may change both arguments.
 func mergeObject(n *Node, target, patch map[string]any) (map[string]any, error) {
 	if directive, ok := patch[directivePatch]; ok {
 		delete(patch, directivePatch)
@@ -88,7 +88,7 @@ func mergeField(n *Node, target map[string]any, name string, v any) error {
 			return err
 		}
 	}
-	// Nothing to merge with: the value as it is, without nulls and directives.
+	// Nothing to merge with: the value itself, without nulls and directives.
 	delete(target, name)
 	if v, keep := stripped(v); keep {
 		target[name] = v
@@ -130,8 +130,7 @@ func isDirective(name string) bool {
 		strings.HasPrefix(name, prefixDeleteFromList) || strings.HasPrefix(name, prefixElementOrder)
 }
 
-// retainKeys takes the fields out of target that $retainKeys does not list. A field that the patch sets must be
-// listed.
+// retainKeys removes the fields of target not listed in $retainKeys. A field set by the patch must be listed.
 func retainKeys(target, patch map[string]any) error {
 	directive, ok := patch[directiveRetainKeys]
 	if !ok {

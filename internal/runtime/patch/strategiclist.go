@@ -25,7 +25,7 @@ func deleteScalars(target map[string]any, name string, directive any) error {
 	return nil
 }
 
-// mergeOrderedLists merges the lists for which the patch gives an order, and takes them out of the patch.
+// mergeOrderedLists merges the lists with an order in the patch, and takes them out of the patch.
 func mergeOrderedLists(n *Node, target, patch map[string]any) error {
 	for _, key := range sortedKeys(patch) {
 		name, ok := strings.CutPrefix(key, prefixElementOrder)
@@ -83,7 +83,7 @@ func mergeOrderedList(n *Node, target, patch map[string]any, name string) error 
 	return nil
 }
 
-// matchesOrder checks that the items of the patch, but for those that it deletes, come in the given order.
+// matchesOrder checks the order of the patch's items, except for deleted items.
 func matchesOrder(items, order []any, mergeKey string) error {
 	if len(items) == 0 || len(order) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func matchesOrder(items, order []any, mergeKey string) error {
 	return nil
 }
 
-// maxMerged bounds the lists that are merged, of which each item is compared with each. A pod has some ten
-// containers, and a hundred variables at most.
+// maxMerged bounds the merged lists, because each item is compared with each. A pod has some ten containers, and a
+// hundred variables at most.
 const maxMerged = 1000
 
 func notLong(lists ...[]any) error {
@@ -153,13 +153,13 @@ func mergeList(n *Node, old, add []any) ([]any, error) {
 	return inOrder(merged, add, original, n.MergeKey), nil
 }
 
-// replacement is a list with a `$patch: replace` among its items: the others are the new list.
+// replacement is a list with a `$patch: replace` among the items: the remaining items are the new list.
 func replacement(add []any) []any {
 	v, _ := stripped(add)
 	return v.([]any)
 }
 
-// sameKind checks that all items are objects with the merge key, or that all are scalars.
+// sameKind checks that all items are objects with the merge key, or all are scalars.
 func sameKind(n *Node, lists ...[]any) error {
 	for _, list := range lists {
 		for _, item := range list {
@@ -178,8 +178,8 @@ func sameKind(n *Node, lists ...[]any) error {
 	return nil
 }
 
-// inOrder sorts items: those that order names come in that order, the others as in old; an other item comes before an
-// ordered one if it did so in old.
+// inOrder sorts items: items named in order come in the same order, all others as in old; an unnamed item comes before
+// a named item if it did so in old.
 func inOrder(items, order, old []any, mergeKey string) []any {
 	type ranked struct {
 		item any
@@ -214,7 +214,7 @@ func indexOf(list []any, item any, mergeKey string) int {
 	return slices.IndexFunc(list, func(v any) bool { return sameItem(v, item, mergeKey) })
 }
 
-// sameItem compares by merge key; scalars, for which it is empty, by value.
+// sameItem compares by merge key, or by value for scalars, whose merge key is empty.
 func sameItem(a, b any, mergeKey string) bool {
 	if mergeKey == "" {
 		return Equal(a, b)

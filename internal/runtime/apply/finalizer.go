@@ -10,8 +10,8 @@ import (
 )
 
 // AddFinalizer puts a finalizer on an object and returns the answer, whose version the next write has to name. The
-// write holds only for the version read, because a merge patch replaces the whole list, with every finalizer added
-// meanwhile by another controller. Where there is another version by now the error is ErrConflict.
+// write holds only for the version read, because a merge patch replaces the whole list and would drop a finalizer
+// added meanwhile by another controller. Where there is another version by now the error is ErrConflict.
 func (s *Statuses[T]) AddFinalizer(ctx context.Context, object T, name string) (T, error) {
 	m := object.ObjectMeta()
 	switch {

@@ -194,7 +194,7 @@ func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 // watch be dead, Get returns the changed resource all the same, because the next write would meet the same conflict.
 var ErrConflict = errors.New("it has changed since it was read")
 
-// conflict returns ErrConflict for a conflict or a missing object, and any other error unchanged.
+// conflict adds ErrConflict to a conflict or a missing object, and returns any other error unchanged.
 func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
 	case kube.IsConflict(err), testFailed(err):

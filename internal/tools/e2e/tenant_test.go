@@ -47,6 +47,7 @@ type tenantAttack struct {
 	plural string
 	n      int
 	flaps  int
+	ends   bool               // all are deleted at once, instead of made small
 	object func(i int) Object // metadata without a name, and spec
 }
 
@@ -113,6 +114,18 @@ func small(plural string, n, flaps int) tenantAttack {
 		object: func(int) Object { return Object{"metadata": Object{}, "spec": tenantSpec(plural)} }}
 }
 
+// deleted are a Redis with pods and those of another attack, all with the finalizer, deleted at once.
+func deleted(a tenantAttack) tenantAttack {
+	of := a.object
+	a.name, a.ends = a.name+" deleted", true
+	a.object = func(i int) Object {
+		o := of(i)
+		o["metadata"].(Object)["finalizers"] = []string{"skiff.dev/pods"}
+		return o
+	}
+	return a
+}
+
 // victimPatience is the bound of a change in a victim's namespace.
 func victimPatience() time.Duration {
 	if *attacksFlag {
@@ -134,7 +147,7 @@ func tenantAttacks() []tenantAttack {
 		all = append(all, annotated(plural, 1000), large(plural, 45), large(plural, 60), large(plural, 300),
 			small(plural, 5000, 0), small(plural, 200, 200))
 	}
-	return all
+	return append(all, deleted(annotated("redis", 2000)), deleted(large("redis", 60)))
 }
 
 // What one tenant does in its namespace never keeps skiff from its work in another: see SECURITY.md.
@@ -154,6 +167,9 @@ func withstandTenant(t *testing.T, c *Cluster, a tenantAttack) {
 	w.start()
 	w.victims()
 	probing := w.probe()
+	if a.ends {
+		w.pods()
+	}
 	w.attack()
 	w.hold()
 	peak := w.peak()
@@ -165,7 +181,11 @@ func withstandTenant(t *testing.T, c *Cluster, a tenantAttack) {
 	}
 	probing.resume()
 	w.hold()
-	w.calm()
+	if a.ends {
+		w.deletes()
+	} else {
+		w.calm()
+	}
 	recovered := w.recovers()
 	peak = max(peak, w.peak())
 	worst := probing.stop()

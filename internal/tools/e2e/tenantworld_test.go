@@ -172,6 +172,43 @@ func (w *tenantWorld) calm() {
 	})
 }
 
+// pods makes a Redis of the attacker with two pods.
+func (w *tenantWorld) pods() {
+	w.Helper()
+	w.create(w.attacker, "redis", "pods", Object{"metadata": Object{}, "spec": Object{"num": 2, "port": 6379}})
+	Eventually(w, tenantRecovery, "the attacker's Redis has pods", func() (bool, string) {
+		n := w.count("/api/v1/namespaces/" + w.attacker + "/pods")
+		return n == 2, fmt.Sprint(n)
+	})
+}
+
+// count returns how many objects a collection has.
+func (w *tenantWorld) count(collection string) int {
+	w.Helper()
+	list := must(w.c.Admin.Get(w.Context(), collection+"?limit=1"))(w)
+	return len(list.List("items")) + list.Int("metadata", "remainingItemCount")
+}
+
+// deletes deletes all objects of the attack, waits until they are gone, and makes one that is to be worked on.
+func (w *tenantWorld) deletes() {
+	w.Helper()
+	w.stop()
+	began, all := time.Now(), w.path(w.attacker, w.a.plural)
+	noError(w, w.c.Admin.Delete(w.Context(), all))
+	requested := time.Since(began)
+	Eventually(w, tenantRecovery-requested, "all that the attacker has deleted is gone", func() (bool, string) {
+		w.alive()
+		n := w.count(all)
+		return n == 0, fmt.Sprint(n)
+	})
+	w.Logf("%d objects deleted, which took the server %s, gone after %s", w.a.n, requested.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
+	if n := w.count("/api/v1/namespaces/" + w.attacker + "/pods"); n > 0 {
+		w.Errorf("%d pods are left of deleted Redis, want 0: pods are removed first", n)
+	}
+	w.create(w.attacker, w.a.plural, "next", Object{"metadata": Object{}, "spec": tenantSpec(w.a.plural)})
+}
+
 // recovers returns how long it takes until all is worked on.
 func (w *tenantWorld) recovers() time.Duration {
 	w.Helper()

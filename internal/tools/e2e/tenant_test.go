@@ -79,7 +79,6 @@ func annotated(plural string, n int) tenantAttack {
 // large are attack (b): objects of 0.9 MB that a controller has to read. No RestartTrigger can be as large; what makes
 // one large are the values of its selector.
 func large(plural string, n int) tenantAttack {
-	text := strings.Repeat("v", 30_000)
 	return tenantAttack{name: fmt.Sprintf("%d large %s", n, plural), plural: plural, n: n,
 		object: func(i int) Object {
 			spec := tenantSpec(plural)
@@ -87,14 +86,32 @@ func large(plural string, n int) tenantAttack {
 				spec["source"] = Object{"selector": Object{"matchExpressions": largeSelector(i)}}
 				return Object{"metadata": Object{}, "spec": spec}
 			}
-			var env []Object
-			for j := range 30 {
-				env = append(env, Object{"name": fmt.Sprintf("E%d_%d", i, j), "value": text})
-			}
 			container := map[string]string{"webservers": "webserver", "redis": "redis"}[plural]
-			spec["template"] = Object{"spec": Object{"containers": []Object{{"name": container, "env": env}}}}
+			spec["template"] = largeTemplate(container, i, 30)
 			return Object{"metadata": Object{}, "spec": spec}
 		}}
+}
+
+// heavy are many Redis, of which 400 have 200 KB: each may be held, but not all.
+func heavy(n int) tenantAttack {
+	return tenantAttack{name: fmt.Sprintf("%d heavy redis", n), plural: "redis", n: n,
+		object: func(i int) Object {
+			spec := tenantSpec("redis")
+			if i%(n/400) == 0 {
+				spec["template"] = largeTemplate("redis", i, 7)
+			}
+			return Object{"metadata": Object{}, "spec": spec}
+		}}
+}
+
+// largeTemplate is a pod template with n times 30,000 bytes.
+func largeTemplate(container string, i, n int) Object {
+	var env []Object
+	text := strings.Repeat("v", 30_000)
+	for j := range n {
+		env = append(env, Object{"name": fmt.Sprintf("E%d_%d", i, j), "value": text})
+	}
+	return Object{"spec": Object{"containers": []Object{{"name": container, "env": env}}}}
 }
 
 func largeSelector(i int) (all []Object) {
@@ -114,7 +131,7 @@ func small(plural string, n, flaps int) tenantAttack {
 		object: func(int) Object { return Object{"metadata": Object{}, "spec": tenantSpec(plural)} }}
 }
 
-// deleted are a Redis with pods and those of another attack, all with the finalizer, deleted at once.
+// deleted are the Redis of another attack with skiff's finalizer, which are deleted at once, and one that has pods.
 func deleted(a tenantAttack) tenantAttack {
 	of := a.object
 	a.name, a.ends = a.name+" deleted", true
@@ -147,7 +164,7 @@ func tenantAttacks() []tenantAttack {
 		all = append(all, annotated(plural, 1000), large(plural, 45), large(plural, 60), large(plural, 300),
 			small(plural, 5000, 0), small(plural, 200, 200))
 	}
-	return append(all, deleted(annotated("redis", 2000)), deleted(large("redis", 60)))
+	return append(all, deleted(heavy(2000)), deleted(large("redis", 60)))
 }
 
 // What one tenant does in its namespace never keeps skiff from its work in another: see SECURITY.md.

@@ -186,15 +186,21 @@ func (w *tenantWorld) pods() {
 func (w *tenantWorld) count(collection string) int {
 	w.Helper()
 	list := must(w.c.Admin.Get(w.Context(), collection+"?limit=1"))(w)
-	return len(list.List("items")) + list.Int("metadata", "remainingItemCount")
+	return len(list.List("items")) + max(0, list.Int("metadata", "remainingItemCount")) // -1: there is none
 }
 
 // deletes deletes all objects of the attack, waits until they are gone, and makes one that is to be worked on.
 func (w *tenantWorld) deletes() {
 	w.Helper()
 	w.stop()
+	if n, _ := w.left(); n == 0 {
+		w.Error("all of the attacker's objects are worked on, want some that are not: the attack is none")
+	}
 	began, all := time.Now(), w.path(w.attacker, w.a.plural)
-	noError(w, w.c.Admin.Delete(w.Context(), all))
+	parallel(w.T, w.a.n, func(ctx context.Context, i int) error { // the server deletes a collection one by one
+		return w.c.Admin.Delete(ctx, fmt.Sprintf("%s/a%04d", all, i))
+	})
+	noError(w, w.c.Admin.Delete(w.Context(), all+"/pods"))
 	requested := time.Since(began)
 	Eventually(w, tenantRecovery-requested, "all that the attacker has deleted is gone", func() (bool, string) {
 		w.alive()
@@ -247,7 +253,8 @@ func (w *tenantWorld) left() (n int, one string) {
 	list := must(w.c.Admin.Get(w.Context(), w.path(w.attacker, w.a.plural)))(w)
 	for _, o := range list.List("items") {
 		if o.Int("status", "observedGeneration") != o.Int("metadata", "generation") ||
-			o.Condition("Stalled").Str("status") == "True" && w.a.plural != "restarttriggers" {
+			o.Condition("Stalled").Str("status") == "True" && w.a.plural != "restarttriggers" ||
+			w.a.ends && o.Str("metadata", "finalizers", "0") == "" {
 			n++
 			one = o.String()
 		}

@@ -38,6 +38,7 @@ func (s *Statuses[T]) RemoveFinalizer(ctx context.Context, object T, name string
 	}
 	if err == nil && len(rest) == 0 && m.Deleting() {
 		s.gone.Set(m.Key(), m.UID) // the answer has the version before, which the cache may have reached
+		s.Forget(m.Key())
 	}
 	return answer, err
 }

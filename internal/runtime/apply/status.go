@@ -40,11 +40,14 @@ func (s *Statuses[T]) Get(ctx context.Context, k kube.Key) (T, bool, error) {
 	trusted := answer.trusted(s.mirror.Reached) // before the cache is read; see (*child).known
 	var none T
 	cached, ok, err := s.mirror.Get(k)
-	if unheld := cache.Unheld(err); unheld != nil && unheld.Deleting {
+	unheld := cache.Unheld(err)
+	if unheld != nil {
 		s.Forget(k)
-		return s.read(ctx, k)
 	}
-	if err != nil {
+	switch {
+	case unheld != nil && unheld.Deleting:
+		return s.read(ctx, k)
+	case err != nil:
 		return none, false, fmt.Errorf("read %s %s: %w", s.resource, k, err)
 	}
 	if gone != "" {
@@ -214,11 +217,17 @@ func (s *Statuses[T]) readAgain(ctx context.Context, k kube.Key) {
 	}
 }
 
-// remember keeps an answer of the server for Get.
+// remember keeps an answer of the server for Get, unless the cache does not hold the object for lack of memory: Get
+// reads such an object anyway, and the answers of a whole namespace do not fit either.
 func (s *Statuses[T]) remember(answer T) {
+	k := answer.ObjectMeta().Key()
+	if _, _, err := s.mirror.Get(k); cache.Unheld(err) != nil {
+		s.Forget(k)
+		return
+	}
 	var w written
 	w.set(answer)
-	s.answers.Set(answer.ObjectMeta().Key(), w)
+	s.answers.Set(k, w)
 }
 
 // Replace makes status, a JSON object, the whole status of an object, by its status subresource if there is one, and

@@ -163,7 +163,7 @@ func (k *Kind) readOf(c *Content) any {
 type mirror interface {
 	get(k kube.Key) (kube.Object, bool, error)
 	head(k kube.Key) (kube.Object, bool)                // the metadata of an object too large to hold
-	owned(namespace, uid string) ([]kube.Object, error) // objects too large to hold come with metadata alone
+	owned(namespace, uid string) ([]kube.Object, error) // objects not held come with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
 	swap(old, same kube.Object) bool

@@ -22,8 +22,8 @@ type managed struct {
 	Spec kube.Raw `json:"spec"`
 }
 
-// prepare makes sure that an apply removes exactly the fields it does not declare. The cost is one read of a child in
-// the life of the process, and another read when a field of Child.Keep stops being declared.
+// prepare makes sure that an apply removes exactly the undeclared fields. The cost is a read of a child in the life of
+// the process, and another when a field of Child.Keep stops being declared.
 func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	declares := c.declaredOf(c.want.keep)
 	if c.mem.prepared == live.UID && len(without(c.mem.kept, declares)) == 0 {

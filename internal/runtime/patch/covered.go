@@ -15,7 +15,7 @@ import (
 //     not: in many fields (runAsUser, automountServiceAccountToken) they mean something else than absence.
 //   - Items of a list with keys must also have desired's relative order, which server-side apply establishes: the
 //     order has a meaning for env and initContainers.
-//   - An atomic list has equal length, and the items are covered one by one: the server writes defaults into them.
+//   - An atomic list has equal length, and each item is covered: the server writes defaults into items.
 //   - An atomic map whose keys are data (a selector) has no other keys.
 //   - Quantities are compared by value ("0.5" and "500m"), and numbers are; an int-or-string is not: port 80 and the
 //     port named "80" are different.

@@ -41,7 +41,7 @@ FROM scratch AS skiff
 ARG VERSION=dev
 ARG COMMIT=
 LABEL org.opencontainers.image.title="skiff" \
-      org.opencontainers.image.description="Kubernetes controllers over plain HTTP" \
+      org.opencontainers.image.description="Write a Kubernetes controller as a script" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$COMMIT"

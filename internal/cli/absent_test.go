@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -47,4 +50,28 @@ func TestANamespaceThatDoesNotExistIsNamedUntilItDoes(t *testing.T) {
 		<-ended // nothing is asked any more
 		stop()
 	})
+}
+
+func TestCheckNamesANamespaceThatDoesNotExist(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
+	check := func(args ...string) clitest.Result {
+		return skiff(t, append([]string{"check", "--server", c.url(), "--watch-namespaces"}, args...)...)
+	}
+	r := check("default,defualt,elsewhere")
+	r.Want(t, ExitDiffer)
+	for _, want := range []string{"! namespace   defualt does not exist; did you mean default?\n",
+		"! namespace   elsewhere does not exist; create it, or correct --watch-namespaces\n"} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.Stdout)
+		}
+	}
+	if r := check("default"); r.Code != ExitDone || strings.Contains(r.Stdout, "does not exist") {
+		t.Errorf("one that exists: %+v", r)
+	}
+	var report struct{ Absent []struct{ Namespace string } }
+	noError(t, json.Unmarshal([]byte(check("defualt", "-o", "json").Stdout), &report))
+	if len(report.Absent) != 1 || report.Absent[0].Namespace != "defualt" {
+		t.Errorf("as JSON: %+v", report)
+	}
 }

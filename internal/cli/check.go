@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,8 +36,8 @@ func newCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Check whether a cluster has all that skiff needs",
 		Long: `Asks the API server what 'skiff run' will need: whether it answers, its version, the custom resource
-definitions, and whether this user has each right that the controllers declare, in each of the namespaces. It changes
-nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
+definitions, whether the namespaces exist, and whether this user has each right that the controllers declare, in each
+of them. It changes nothing. Run it as skiff's own user: with its token, with --as, or in its pod.
 
 Missing rights are printed as a role and its binding; -o yaml prints nothing else, for kubectl apply.
 
@@ -107,6 +109,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	addNextSteps(&report, "")
+	addAbsent(cmd.Context(), client, &report, o.Namespaces)
 	if err := f.print(cmd.OutOrStdout(), report); err != nil {
 		return err
 	}
@@ -149,6 +152,16 @@ func addNextSteps(r *check.Report, flag string) {
 	}
 	for i := range r.Policies {
 		add(&r.Policies[i].Detail, r.Policies[i].Next)
+	}
+}
+
+// addAbsent adds the namespaces of --watch-namespaces that do not exist, for which skiff would wait.
+func addAbsent(ctx context.Context, c *kube.Client, r *check.Report, namespaces []string) {
+	missing, _ := missingOf(ctx, c, namespaces) // unknown: the rights there are checked all the same
+	for _, name := range missing {
+		r.OK = false
+		r.Absent = append(r.Absent, check.Absent{Namespace: name,
+			Detail: cmp.Or(askNamespace(ctx, c, name), "create it, or correct --watch-namespaces")})
 	}
 }
 
@@ -195,6 +208,9 @@ func checkText(r check.Report, needPolicies bool) string {
 	}
 	for _, p := range r.Policies {
 		line(p.State == check.Installed || !needPolicies, "policy      %s: %s, %s", p.Name, p.State, p.Detail)
+	}
+	for _, a := range r.Absent {
+		line(false, "namespace   %s does not exist; %s", a.Namespace, a.Detail)
 	}
 	if s := r.Selection; s != nil && !s.Allowed {
 		line(false, "namespaces  of --watch-namespace-selector %s: this user may not list them, so that the rights "+

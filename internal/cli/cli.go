@@ -27,11 +27,13 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "skiff",
-		Short: "Kubernetes controllers over plain HTTP",
-		Long: `skiff runs Kubernetes controllers over plain HTTP: one small static binary.
+		Short: "Write a Kubernetes controller as a script",
+		Long: `Write a Kubernetes controller as a script: a function in any language gets an object as JSON and
+answers with the objects that should exist. skiff creates, repairs and deletes them, and says what it did and why.
 
-A WebServer becomes a Deployment and a Service, a Redis becomes numbered pods that are replaced in order, and a
-RestartTrigger restarts a workload when pods that it depends on are replaced. 'skiff run' runs against a cluster.
+Three controllers are included: a RestartTrigger restarts a workload when pods that it depends on are replaced, a
+WebServer becomes a Deployment and a Service, and a Redis becomes numbered pods that are replaced in order. 'skiff run'
+runs them against a cluster, 'skiff hooks run' runs yours.
 Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev demo' shows there what skiff does.`,
 		Example: `  skiff check                         # whether skiff has all that it needs here
   skiff crds install && skiff run     # against the cluster of your kubeconfig

@@ -201,3 +201,11 @@ func caFile(t *testing.T, s *httptest.Server) string {
 func pemOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
+
+func TestTheHelpBeginsWithWhatOneGains(t *testing.T) {
+	readme := must(os.ReadFile("../../README.md"))(t)
+	sentence, _, _ := strings.Cut(skiff(t, "--help").Stdout, ":")
+	if sentence == "" || !strings.Contains(string(readme), "**"+sentence+".") {
+		t.Errorf("README.md does not begin with %q", sentence)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -12,6 +13,7 @@ import (
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/leader"
@@ -83,7 +85,10 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 		o.ElectionLog = events.New(events.Options{Client: on.Client, Controller: "skiff.dev/leader-election",
 			Log: o.Log})
 	}
-	end := on.meetRivals(ctx, o.Log)
+	var other rival
+	more := o.Attention
+	o.Attention = func() []health.Problem { return slices.Concat(more(), other.attention()) }
+	end := on.meetRivals(ctx, &other, o.Log)
 	err := manager.New(f.options(o)).Run(ctx)
 	end()
 	if err == nil {

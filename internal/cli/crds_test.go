@@ -117,6 +117,19 @@ func TestCRDsInstallHooksInstallsTheDefinitionsOfHookControllersAndNoOthers(t *t
 	}
 }
 
+func TestCRDsInstallWithoutRightsSaysWhoInstallsThem(t *testing.T) {
+	c := guarded(t)
+	for _, flags := range [][]string{nil, {"--hooks"}} {
+		r := skiff(t, append(c.asAdministrator("crds", "install", "--as", "weak"), flags...)...)
+		step := strings.Join(append([]string{"crds install"}, flags...), " ")
+		r.Want(t, ExitFailed, "weak may not install definitions; an administrator runs: skiff "+step+" (or: skiff "+
+			strings.Replace(step, "install", "print", 1)+" |")
+		if strings.Contains(r.Stderr, "ClusterRole") {
+			t.Errorf("%q: nobody grants such a right to work with skiff: %s", flags, r.Stderr)
+		}
+	}
+}
+
 func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 	passed := len(crds.All()) // each is read once before it is applied
 	c := newCluster(t, apiserver.Options{})

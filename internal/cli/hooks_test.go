@@ -41,6 +41,35 @@ func TestHooksNameAllThatIsWrongWithTheirFiles(t *testing.T) {
 	}
 }
 
+func TestHooksInitEndsWithTheCommandThatTriesTheControllerOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "webshop")
+	r := skiff(t, "hooks", "init", dir, "--lang", "shell")
+	if lines := strings.Split(strings.TrimSpace(r.Stdout), "\n"); r.Code != ExitDone ||
+		lines[len(lines)-1] != "  skiff-dev hooks "+dir {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A directory as hooks init writes it has a definition beside the controller.
+//
+// Rules: HK-110
+func TestHooksRunIsSilentAboutTheDefinitionInItsDirectoryAndNamesErrorsFirst(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "webshop")
+	skiff(t, "hooks", "init", dir, "--lang", "shell").Want(t, ExitDone)
+	file := filepath.Join(dir, "hook", "controller.yaml")
+	text := string(must(os.ReadFile(file))(t))
+	noError(t, os.WriteFile(file, []byte(strings.Replace(text, "generateS", "generates", 1)), 0o600))
+	wrong := file + ":15: spec.generateselector: is no field of this object, did you mean generateSelector?\n"
+	if r := skiff(t, "hooks", "run", "-f", dir); r.Code != ExitUsage || r.Stderr != wrong {
+		t.Errorf("%+v\nwant %s", r, wrong)
+	}
+	skipped := filepath.Join(dir, "crd.yaml") + ":2: CustomResourceDefinition webshops.example.com is skipped"
+	if r := skiff(t, "hooks", "run", "-f", dir, "-v", "1"); r.Code != ExitUsage ||
+		!strings.HasPrefix(r.Stderr, wrong) || !strings.Contains(r.Stderr, skipped) {
+		t.Errorf("%+v\nwant %s and then %s", r, wrong, skipped)
+	}
+}
+
 // Rules: HK-108, HK-113
 func TestARoleOfHookControllersGrantsWhatTheyNeedAndNoMore(t *testing.T) {
 	file := hookFile(t, hookController)
@@ -160,7 +189,7 @@ spec:
 	r.Want(t, ExitDiffer)
 	for _, want := range []string{
 		"  composite   c\n",
-		"! resource    things.example.com v1 is not served: install its definition",
+		"! resource    things.example.com v1 is not served: apply its definition",
 		"  resource    pods v1 is served\n",
 		"! credential  Secret n/s does not exist\n",
 		"  hook        sync: something listens at " + l.Addr().String() + "\n",
@@ -200,6 +229,15 @@ spec:
 	r = skiff(t, "hooks", "check", "-f", file, "--server", c.url())
 	if r.Code != ExitDone || !strings.HasSuffix(r.Stdout, "nothing is missing\n") || strings.Contains(r.Stdout, "! ") {
 		t.Errorf("%+v", r)
+	}
+
+	script := filepath.Join(t.TempDir(), "gone.sh")
+	gone := hookFile(t, strings.ReplaceAll(strings.ReplaceAll(text, "http://127.0.0.1:1/",
+		"http://"+l.Addr().String()), "["+program+"]", "[sh, "+script+"]"))
+	r = skiff(t, "hooks", "check", "-f", gone, "--server", c.url())
+	if want := "! hook        customize: sh is there, its script is not: " + script + " does not exist\n"; r.Code !=
+		ExitDiffer || !strings.Contains(r.Stdout, want) || strings.Contains(r.Stdout, "differs") {
+		t.Errorf("%+v\nwant %s", r, want)
 	}
 
 	rival := hookFile(t, strings.ReplaceAll(strings.ReplaceAll(text, "http://127.0.0.1:1/",

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"skiff/internal/cli/clitest"
+	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/supervise"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -127,9 +128,21 @@ func TestTheRoleOfTheControllersOfAClusterIsThatOfTheirFilesAndFindsThem(t *test
 		"system:serviceaccount:default:skiff-hooks")
 	c.grant(string(from))
 	c.define(map[string]any{"status": map[string]any{}})
-	if r := skiff(t, args...); r.Code != ExitDone || !strings.Contains(r.Stdout, "of finding the controllers") ||
-		!strings.Contains(r.Stdout, ": spec.resyncPeriodSeconds: is missing: metacontroller") {
+	r = skiff(t, args...)
+	if r.Code != ExitDone || !strings.Contains(r.Stdout, "of finding the controllers") {
 		t.Errorf("with the role: %+v", r)
+	}
+	controllers, _, err := spec.ReadFiles([]string{file})
+	noError(t, err)
+	differences := spec.Differences(controllers[0])
+	for _, d := range differences {
+		if want := "  differs     " + controllers[0].Name + ": " + d.Field + ": " + d.What + "\n"; !strings.Contains(
+			r.Stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.Stdout)
+		}
+	}
+	if n := strings.Count(r.Stdout, "  differs "); n == 0 || n != len(differences) {
+		t.Errorf("%d lines say what differs, want %d", n, len(differences))
 	}
 	deployment := printedObjects(t, c.asAdministrator("hooks", "manifests", "--from-cluster", "--image", "skiff:v1",
 		"--target-label-selector", "!team")...)["Deployment skiff/skiff-hooks"]

@@ -21,6 +21,7 @@ import (
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/nearest"
 	"skiff/internal/runtime/patch"
 )
 
@@ -114,7 +115,8 @@ func (f *hookCall) choose(all []*spec.Controller) (*spec.Controller, error) {
 	if f.controller == "" {
 		return nil, Usagef("-f has several controllers: choose one of %s with --controller", strings.Join(names, ", "))
 	}
-	return nil, Usagef("--controller %q: -f has %s", f.controller, strings.Join(names, ", "))
+	return nil, Usagef("--controller %q: %s", f.controller, cmp.Or(nearest.Ask(f.controller, names, "", ""),
+		"-f has "+strings.Join(names, ", ")))
 }
 
 func (f *hookCall) run(cmd *cobra.Command) error {

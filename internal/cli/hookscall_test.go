@@ -176,6 +176,7 @@ func TestACallThatMakesNoSenseIsWrongUsage(t *testing.T) {
 		"--hook finalize: CompositeController apps has no such hook": {"--hook", "finalize"},
 		`-o "x": want yaml, json or diff`:                            {"-o", "x"},
 		`--controller "x": -f has apps`:                              {"--controller", "x"},
+		`--controller "app": did you mean apps?`:                     {"--controller", "app"},
 		"has 2 objects, want one":                                    {"--parent", f.path("two.yaml")},
 		"Pod of v1 is no parent of CompositeController apps, which has apps of example.com/v1": {"--parent",
 			f.path("pod.yaml")},

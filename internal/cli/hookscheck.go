@@ -134,6 +134,7 @@ func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
 		return err
 	}
 	addNextSteps(&report, " --hooks")
+	addAbsent(ctx, c.client, &report, o.Namespaces)
 	for _, controller := range controllers {
 		c.say(true, "%-11s %s", strings.ToLower(strings.TrimSuffix(controller.Kind, "Controller")), controller.Name)
 		if err := c.resources(ctx, controller); err != nil {
@@ -191,8 +192,11 @@ func (c *hooksCheck) resources(ctx context.Context, controller *spec.Controller)
 		case err != nil:
 			c.say(false, "resource    %v", err)
 		case !served || found.Plural != r.Resource:
-			c.say(false, "resource    %s is not served: install its definition, or correct apiVersion and resource",
-				name)
+			next := "apply its definition, or correct apiVersion and resource"
+			if near := discovery.NearestPlural(ctx, c.client, r.Group(), r.Version(), r.Resource); near != "" {
+				next = "did you mean " + near + "?"
+			}
+			c.say(false, "resource    %s is not served: %s", name, next)
 		case r.needsStatus && !found.Status:
 			c.say(false, "resource    %s has no status subresource: add `subresources: {status: {}}` to its "+
 				"definition", name)

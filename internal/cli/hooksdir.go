@@ -23,7 +23,7 @@ type HookDir struct {
 // Add adds the flags to a command.
 func (h *HookDir) Add(cmd *cobra.Command) {
 	f := &h.flags
-	f.manager, f.answerMiB, f.quote, f.found = reconcile.Manager, defaultAnswerMiB, true, true
+	f.manager, f.answerMiB, f.found = reconcile.Manager, defaultAnswerMiB, true
 	f.files.verbosity = &f.log.verbosity
 	f.ServePage()
 	cmd.Flags().IntVar(&f.workers, "workers", defaultHookWorkers,

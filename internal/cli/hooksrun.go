@@ -19,6 +19,7 @@ import (
 	"skiff/internal/hooks/reconcile"
 	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/supervise"
+	"skiff/internal/operators/operator"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -41,7 +42,6 @@ type hooksRunFlags struct {
 	log        logFlags
 	election   electionFlags
 	memory     memoryFlags
-	quote      bool // the live page shows what hooks say
 	servingFlags
 }
 
@@ -176,7 +176,7 @@ func (f *hooksRunFlags) runOn(ctx context.Context, on Cluster, controllers []*sp
 	recorder := events.New(events.Options{Client: on.Client, Controller: "skiff.dev/hooks", Log: log})
 	set := controller.NewSet(log)
 	hooks := supervise.New(supervise.Options{Setup: setup, Set: set, Recorder: recorder, Manager: f.manager,
-		Resync: f.resync, Memory: memory, Log: log, Quote: f.quote,
+		Resync: f.resync, Memory: memory, Log: log, Pods: operator.PodsWith(on.Client),
 		Call: call.Options{Log: log, Workers: f.workers + 1, MaxAnswer: f.answerMiB << 20, RunAs: f.exec.id,
 			At:         f.urls.at,
 			Credential: credentials(on.Client)}})

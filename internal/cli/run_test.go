@@ -203,3 +203,19 @@ func TestRunWithLeaderElectionTakesTheLeaseAndReleasesItAtTheEnd(t *testing.T) {
 		"--leader-election-namespace", "kube-system", "--controllers", "restart", "--server", c.url())
 	r.Want(t, ExitDone, "kube-system/mine", "released the lease")
 }
+
+func TestRestartSaysThatItsSelectorMatchesNoPod(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	const matches = "no pod in namespace default matches it now"
+	for selector, want := range map[string]string{
+		"app==": "--selector app==: " + matches + "; is a value missing after the =?",
+		"app=x": "--selector app=x: " + matches,
+	} {
+		f := program.Follow(t, "restart", "-l", selector, "--target", "deployment/a", "--server", c.url())
+		f.Await("the selector is named", func() bool { return strings.Contains(f.Stderr.String(), want) })
+		if asks := strings.Contains(f.Stderr.String(), "value missing"); asks != (selector == "app==") {
+			t.Errorf("%s: %s", selector, f.Stderr)
+		}
+		f.Stop()
+	}
+}

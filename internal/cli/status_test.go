@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,5 +182,21 @@ func TestStatusShowsAllThatAnswerAndIgnoresOtherPrograms(t *testing.T) {
 		if worst(all) != test.err || text != test.want {
 			t.Errorf("got %q, want %q", text, test.want)
 		}
+	}
+}
+
+func TestNoColoursAreWrittenToAFileOrWhereNoColorIsSet(t *testing.T) {
+	device := must(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t) // which passes for a terminal
+	defer device.Close()
+	t.Setenv("NO_COLOR", "")
+	if !Coloured(device) {
+		t.Error("a terminal has no colours")
+	}
+	if Coloured(new(strings.Builder)) {
+		t.Error("what is no terminal has colours")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if Coloured(device) {
+		t.Error("NO_COLOR is not heeded")
 	}
 }

@@ -85,6 +85,23 @@ func (q *statusAsker) nearby(ctx context.Context, address string, t target) stri
 	return ""
 }
 
+// inNamespace shows how to write NAMESPACE/NAME, where skiff works for an object in the namespace; "": it does not.
+func (q *statusAsker) inNamespace(ctx context.Context, address string, t target) string {
+	namespace := t.kind
+	if !kube.ValidName(namespace) {
+		return ""
+	}
+	var answer page.Owners
+	query := url.Values{"namespace": {namespace}, "state": {"all"}, "format": {"json"}}.Encode()
+	if q.json(ctx, address, "/debug/owners?"+query, &answer) != nil || len(answer.Owners) == 0 {
+		return ""
+	}
+	meant := max(0, slices.IndexFunc(answer.Owners, func(o page.Owner) bool { return o.Name == t.name }))
+	o := answer.Owners[meant]
+	return fmt.Sprintf("want KIND/NAME, for example %s/%s -n %s", plain(strings.ToLower(o.Kind)), plain(o.Name),
+		namespace)
+}
+
 // errNoSuchObject is the answer of a page that does not know an object.
 var errNoSuchObject = errors.New("there is no such object")
 
@@ -106,7 +123,9 @@ func (f *statusFlags) runObject(ctx context.Context, q *statusAsker, ask func(co
 			return Ended(ctx, fmt.Errorf("ask skiff at %s for %s/%s: %w", s.Address, t.kind, t.name, err))
 		}
 		if answer == nil {
-			instead = cmp.Or(instead, q.nearby(ctx, s.Address, t))
+			if instead == "" {
+				instead = cmp.Or(q.nearby(ctx, s.Address, t), q.inNamespace(ctx, s.Address, t))
+			}
 			continue
 		}
 		if err := f.writeObject(out, answer); err != nil {

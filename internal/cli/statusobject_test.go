@@ -66,6 +66,9 @@ func TestStatusSaysWhatIsWrongWithAnObjectToWhoMaySeeIt(t *testing.T) {
 			status("ws/none").Want(t, ExitFailed, "skiff works for no such object")
 			status("ws/takne").Want(t, ExitFailed, "did you mean ws/taken?")
 			status("redis/takne").Want(t, ExitFailed, "`kubectl get redis -A`")
+			status("default/taken", "-n", "none").Want(t, ExitFailed,
+				"want KIND/NAME, for example webserver/taken -n default")
+			status("default/x", "-n", "none").Want(t, ExitFailed, "want KIND/NAME, for example webserver/")
 			status("pod/taken").Want(t, ExitFailed, "skiff works for no such object")
 			status("ws/taken", "-n", "other").Want(t, ExitFailed, "in namespace other")
 			status("ws").Want(t, ExitUsage, "want KIND/NAME")

@@ -209,6 +209,14 @@ func TestWatchWithoutTheRightToListIsAnError(t *testing.T) {
 		"a Role or ClusterRole must grant this")
 }
 
+func TestWatchSaysThatItWaitsForANamespace(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	f := program.Follow(t, "watch", "pods", "-n", "defualt", "--server", c.url())
+	defer f.Stop()
+	const want = "namespace defualt does not exist; waiting for it; did you mean default?"
+	f.Await("the missing namespace is named", func() bool { return strings.Contains(f.Stderr.String(), want) })
+}
+
 func TestWatchDoesNotLetTheTextOfAnEventReachTheTerminal(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	events := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}

@@ -103,8 +103,9 @@ func (p Program) Follow(t *testing.T, args ...string) *Follower {
 	return f
 }
 
-// patience is how long a command may take for the next line, or to stop, on a busy machine.
-const patience = 20 * time.Second
+// patience is how long a command may take for the next line, or to stop: 200 objects took 20 seconds with the race
+// detector beside another gate.
+const patience = time.Minute
 
 // Next is the next line of output.
 func (f *Follower) Next() string {

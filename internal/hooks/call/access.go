@@ -14,15 +14,15 @@ import (
 	"skiff/internal/hooks/spec"
 )
 
-// credentials are what spec.Access refers to, as it was read. They are not changed.
+// credentials are the values that spec.Access refers to, as read, and never change.
 type credentials struct {
 	header string // Authorization; "": none
 	tls    *tls.Config
-	values []string // what errors must not show, the longest first
-	state  string   // all that was read: equal states are equal credentials
+	values []string // hidden in errors, the longest first
+	state  string   // all values: equal states are equal credentials
 }
 
-// credentials returns those in use, and reads them before the first call.
+// credentials returns the credentials in use, and reads them before the first call.
 func (w *webhook) credentials(ctx context.Context) (*credentials, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,7 @@ func (w *webhook) credentials(ctx context.Context) (*credentials, error) {
 	return secrets, nil
 }
 
-// known returns what errors must not show.
+// known returns the values hidden in errors.
 func (w *webhook) known() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,8 +47,7 @@ func (w *webhook) known() []string {
 	return w.secrets.values
 }
 
-// reread reads the credentials again after the endpoint has refused those that were used, and says whether there are
-// others now.
+// reread reads credentials again that the endpoint has refused, and says whether they have changed.
 func (w *webhook) reread(ctx context.Context, used *credentials) bool {
 	if w.access.IsZero() {
 		return false
@@ -64,13 +63,13 @@ func (w *webhook) reread(ctx context.Context, used *credentials) bool {
 	w.readTime = time.Now()
 	secrets, err := w.load(ctx)
 	if err != nil || secrets.state == used.state {
-		return false // the refusal says more than err: the next call reads them again
+		return false // the refusal says more than err: a later call reads again
 	}
 	w.secrets = secrets
 	return true
 }
 
-// load reads what Access refers to.
+// load reads the values that Access refers to.
 func (w *webhook) load(ctx context.Context) (*credentials, error) {
 	a := w.access
 	c := &credentials{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
@@ -152,7 +151,7 @@ func (w *webhook) pair(ctx context.Context, p spec.Pair) (first, second string, 
 	return first, second, err
 }
 
-// value reads one key. White space around a value is a line break of who made it with an editor.
+// value reads a key, without white space around the value: editors add a line break.
 func (w *webhook) value(ctx context.Context, r spec.Reference) (string, error) {
 	if w.read == nil {
 		return "", fmt.Errorf("%s: credentials are read from a cluster, and there is none", named(r))

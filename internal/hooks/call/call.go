@@ -1,8 +1,8 @@
-// Package call asks a hook: it sends a request to a webhook or a program, and returns the answer as it came.
+// Package call sends a request to a hook, a webhook or a program, and returns the answer undecoded.
 //
-// A hook is the work of others. It may be gone, hang, answer without end, redirect elsewhere, or be killed halfway:
-// each call ends within its timeout and reads a bounded answer, and its error names the hook and what came back, but
-// no credentials. What is in a request and an answer is package wire; when to ask again is the caller's.
+// A hook is foreign code, and may be gone, hang, answer without end, redirect elsewhere, or be killed halfway. So each
+// call ends within a timeout and reads a bounded answer; an error names the hook and quotes the answer, but no
+// credentials. Package wire has the contents of requests and answers; the caller decides when to ask again.
 //
 // Call runs on its caller's goroutine, several at a time. A Caller has connections and processes until Close, with
 // the goroutines that package net/http and package exec run for these, and one for each process in lines mode.
@@ -35,36 +35,36 @@ const (
 	defaultAnswer = 16 << 20
 	// defaultWorkers is how many programs run at once, unless Options say otherwise.
 	defaultWorkers = 6
-	// defaultTimeout is what a webhook has by default.
+	// defaultTimeout applies where a hook sets no timeout.
 	defaultTimeout = 10 * time.Second
-	// maxLater is the longest wait that a hook can ask for. One that is overloaded knows sooner than that.
+	// maxLater is the longest wait that a hook can ask for: an overloaded hook recovers sooner.
 	maxLater = time.Hour
 	// defaultLater is the wait where a hook does not say for how long.
 	defaultLater = time.Second
-	// maxCause is how much of a cause a hook gets: it goes into a header, and into an environment.
+	// maxCause is how much of a cause a hook gets, in a header or in the environment.
 	maxCause = 512
-	// maxSaid is how much of what a hook has said goes into an error, which may become an Event.
+	// maxSaid is how much of a hook's output goes into a log line, or an error, which may become an Event.
 	maxSaid = 256
 )
 
 // Options are what all hooks of a process share.
 type Options struct {
 	Log logr.Logger
-	// Workers is how many programs run at once; 0: 6, one for each worker of a controller, which keeps one free for
-	// another namespace.
+	// Workers is how many programs run at once; 0: 6, for the workers of a controller, with a spare worker for another
+	// namespace.
 	Workers int
 	// MaxAnswer is how many bytes an answer may have; 0: 16 MiB.
 	MaxAnswer int
-	// DryRun tells each hook that nothing will come of its answer: SKIFF_DRY_RUN=1, or Skiff-Dry-Run: true.
+	// DryRun tells each hook that the answer is not applied: SKIFF_DRY_RUN=1, or Skiff-Dry-Run: true.
 	DryRun bool
-	// Alone has each process in lines mode asked once, and waits for its end: what it prints late is noticed.
+	// Alone has each process in lines mode asked once, and waits for the end, to notice late lines.
 	Alone bool
 	// RunAs is the user that programs run as; nil: that of skiff.
 	RunAs *process.ID
 	// Credential reads a key of a Secret or a ConfigMap.
 	Credential func(context.Context, spec.Reference) ([]byte, error)
-	// At are where the webhooks of controllers are, by their name, instead of where these say: scheme, host and port,
-	// and a path that comes before that of the webhook.
+	// At replaces the addresses of webhooks, by the name of the controller: scheme, host and port, and a path to put
+	// before the path of the webhook.
 	At map[string]*url.URL
 	// Dial opens the connections of webhooks; nil: net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -72,21 +72,21 @@ type Options struct {
 
 // Call is one question to a hook.
 type Call struct {
-	Cause     string // what led to it
-	Attempt   int    // how many calls for this parent have failed since one succeeded
+	Cause     string // why the hook is called
+	Attempt   int    // failed calls for the parent since the last success
 	ParentUID string
 	Body      []byte // the request
 }
 
-// Reply is what a hook has answered.
+// Reply is the answer of a hook.
 type Reply struct {
 	Body []byte
-	// Version is another one than before when the hook has changed: what the endpoint says in Skiff-Hook-Version, or
-	// the files that the program is made of.
+	// Version changes with the hook: the header Skiff-Hook-Version, or a hash of the program's files, in lines mode
+	// with the restarts.
 	Version string
 }
 
-// Later is the error of a hook that is to be called again after a while. It is no failure.
+// Later is the error of a hook that is to be called again after a while, which is no failure.
 type Later struct {
 	After time.Duration
 	Why   string // "": the hook asks for it
@@ -100,7 +100,7 @@ func (l *Later) Error() string {
 	return fmt.Sprintf("%s: the hook is called again in %s", l.Why, l.After)
 }
 
-// later returns the error of a hook that asks for this many seconds.
+// later returns the error of a hook that asks for a wait of so many seconds.
 func later(seconds float64) *Later {
 	switch {
 	case seconds >= maxLater.Seconds():
@@ -111,17 +111,16 @@ func later(seconds float64) *Later {
 	return &Later{After: defaultLater}
 }
 
-// unavailable marks the error of a hook that did not answer: the next call, for whatever parent, may fail as this
-// one.
+// unavailable marks the error of a hook that did not answer: the next call, for any parent, may fail, too.
 type unavailable struct{ error }
 
 func (u unavailable) Unwrap() error { return u.error }
 
-// IsUnavailable says of an error of Call that the hook could not be reached, did not answer in time, or said itself
-// that it fails; false: it refused this request, or its answer cannot be used.
+// IsUnavailable says of an error of Call whether the hook could not be reached, did not answer in time, or failed;
+// false: the hook refused the request, or the answer cannot be used.
 func IsUnavailable(err error) bool { return errors.As(err, new(unavailable)) }
 
-// Brief says of an error of Call in a few words what the hook did, and nothing that the hook has said.
+// Brief describes an error of Call in a few words, without the words of the hook.
 func Brief(err error) string {
 	status, exit, ended := new(statusError), new(exec.ExitError), new(exitError)
 	switch {
@@ -139,7 +138,7 @@ func Brief(err error) string {
 	return "wrong answer"
 }
 
-// Said returns what a hook said that went wrong, with its place in the hook, or where it said nothing the error.
+// Said returns the hook's own message, with the place in the hook, or without a message the text of the error.
 func Said(err error) string {
 	ended, wrong := new(exitError), new(hookError)
 	switch {
@@ -156,6 +155,7 @@ type Caller struct {
 	where   string                 // "hook sync at http://host/path"
 	place   atomic.Pointer[string] // of the address of a webhook: FILE:LINE, or the object; nil: --hook-url
 	timeout time.Duration
+	field   string // of timeout, in the controller
 	hook    endpoint
 	close   func() // once
 }
@@ -163,8 +163,8 @@ type Caller struct {
 // endpoint is what a hook is called through.
 type endpoint interface {
 	call(ctx context.Context, c Call) (Reply, error)
-	version() string // "": only an answer says it
-	// explain adds to the error of a call what is known of its cause.
+	version() string // "": known from answers only
+	// explain adds a known cause to the error of a call.
 	explain(err error) error
 	close()
 }
@@ -184,6 +184,7 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 			return nil, fmt.Errorf("hook %s: %w", hook, err)
 		}
 		c := newCaller(fmt.Sprintf("hook %s at %s", hook, w.shown), h.Timeout, w)
+		c.field = fmt.Sprintf("hooks.%s.webhook.timeout", hook)
 		if o.At[controller.Name] == nil {
 			place := cmp.Or(controller.Places[string(hook)], controller.Kind+" "+controller.Name)
 			c.place.Store(&place)
@@ -195,10 +196,13 @@ func New(controller *spec.Controller, hook wire.Hook, h *spec.Hook, o Options) (
 	}
 	p := newProgram(controller.Name, hook, h.Exec, o)
 	where := fmt.Sprintf("hook %s (%s)", hook, kube.Printable(h.Exec.Command[0], maxSaid))
+	var e endpoint = newOneshot(p)
 	if h.Exec.Mode == spec.Lines {
-		return newCaller(where, h.Timeout, newPool(p)), nil
+		e = newPool(p)
 	}
-	return newCaller(where, h.Timeout, newOneshot(p)), nil
+	c := newCaller(where, h.Timeout, e)
+	c.field = fmt.Sprintf("hooks.%s.exec.timeout", hook)
+	return c, nil
 }
 
 func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {
@@ -208,21 +212,21 @@ func newCaller(where string, timeout time.Duration, hook endpoint) *Caller {
 	return &Caller{where: where, timeout: timeout, hook: hook, close: sync.OnceFunc(hook.close)}
 }
 
-// Version returns what Reply.Version of a call would be now. "": the hook is a webhook, of which only the next answer
-// says it.
+// Version returns the Reply.Version of a call made now; "": the hook is a webhook, whose answers alone tell.
 func (c *Caller) Version() string { return c.hook.version() }
 
-// Moved takes note of another place of the address, which itself is the same; "": the place is not known.
+// Moved takes note of a new place of the unchanged address; "": the place is not known.
 func (c *Caller) Moved(place string) {
 	if place != "" && c.place.Load() != nil {
 		c.place.Store(&place)
 	}
 }
 
-// Call asks the hook. An error is a *Later, or says what is wrong.
+// Call asks the hook. An error is a *Later or a failure.
 func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	question.Cause = ascii(question.Cause)
-	limited, cancel := context.WithTimeout(ctx, c.timeout)
+	limited, cancel := context.WithTimeoutCause(ctx, c.timeout,
+		fmt.Errorf("no answer within %s (answer sooner, or raise %s)", c.timeout, c.field))
 	defer cancel()
 	reply, err := c.hook.call(limited, question)
 	if err != nil && ctx.Err() == nil {
@@ -237,7 +241,7 @@ func (c *Caller) Call(ctx context.Context, question Call) (Reply, error) {
 	case ctx.Err() != nil:
 		return Reply{}, fmt.Errorf("%s: %w", c.where, context.Cause(ctx))
 	case limited.Err() != nil:
-		err = unavailable{fmt.Errorf("no answer within %s%s", c.timeout, said(err))}
+		err = unavailable{fmt.Errorf("%w%s", context.Cause(limited), said(err))}
 	}
 	dial := new(net.OpError)
 	if err = fmt.Errorf("%s: %w", c.where, err); errors.As(err, &dial) && dial.Op == "dial" {
@@ -274,7 +278,7 @@ func (u *Unreached) Next() string {
 
 func (u *Unreached) Unwrap() error { return u.Err }
 
-// said returns what a program said before its time was over.
+// said returns the message of a program whose time is over.
 func said(err error) string {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.said != "" {
@@ -283,11 +287,11 @@ func said(err error) string {
 	return ""
 }
 
-// Close waits for the calls that are under way, and ends what the Caller has opened and started. No call may follow.
+// Close waits for the calls under way, and ends all connections and processes. No call may follow.
 func (c *Caller) Close() { c.close() }
 
-// ascii returns a text as it may stand in a header and an environment: printable ASCII of at most maxCause bytes.
-// What else is in it is escaped.
+// ascii returns a text fit for a header and an environment: printable ASCII of at most maxCause bytes, all else
+// escaped.
 func ascii(s string) string {
 	var out strings.Builder
 	for i, r := range s {
@@ -308,7 +312,7 @@ func ascii(s string) string {
 	return out.String()
 }
 
-// excerpt returns the beginning of what a hook has said, for an error.
+// excerpt returns the beginning of a hook's output, for an error.
 func excerpt(text string, secrets []string) string {
 	return kube.Printable(process.Redact(strings.TrimSpace(text), secrets), maxSaid)
 }

@@ -15,7 +15,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// maxBuffer is how much of a request is kept for the next one: larger ones are rare.
+// maxBuffer is the largest buffer kept for the next request: larger requests are rare.
 const maxBuffer = 256 << 10
 
 // child is a process in lines mode.
@@ -24,28 +24,28 @@ type child struct {
 	stdout   *os.File
 	lines    bufio.Reader // of stdout
 	said     *stderr
-	files    string // the version of the files that it was started from
-	epoch    int    // pool.restarts at its start
+	files    string // the version of the files at the start
+	epoch    int    // pool.restarts at the start
 	answered int
-	spent    bool // it was asked without repeating the id: another request could not tell its answer from a late line
+	spent    bool // gets no other request, as the answer did not repeat the id; or Options.Alone
 	cancel   context.CancelFunc
-	done     chan struct{} // closed at its end
-	err      error         // how it ended; good when done is closed
+	done     chan struct{} // closed at the end of the process
+	err      error         // of the end; valid once done is closed
 	buffer   []byte
 }
 
-// kill ends the process, and with it a call that waits for it: it is told to, and killed when it does not obey.
+// kill ends the process, and thereby a waiting call. A process that does not obey is killed after killDelay.
 func (c *child) kill() {
 	c.cancel()
 	_ = c.stdin.Close() // both may be closed
 	_ = c.stdout.Close()
 }
 
-// ask sends a request as one line and returns the line that answers it. After an error other than noRoom the process
-// is of no use.
+// ask sends a request as a line and returns the answering line. After an error other than noRoom the process is of no
+// use.
 //
-// An answer counts only if no other request can have led to it. Either it repeats the id of the request, or the
-// process has had no other request, gets none after it, and prints nothing else.
+// A line counts as the answer only if no other request can have caused the line: either the line repeats the id of the
+// request, or the process has had no other request, gets none later, and prints nothing else.
 func (c *child) ask(ctx context.Context, id string, r *request) (a *answer, err error) {
 	c.buffer = r.appendLine(c.buffer[:0], id)
 	c.said.begin(c.answered == 0) // a process may have failed before its first request
@@ -82,24 +82,25 @@ func (c *child) ask(ctx context.Context, id string, r *request) (a *answer, err 
 	return a, err
 }
 
-// accept reads a line as the answer to the request with this id.
+// accept reads a line as the answer to the request with the id.
 func (c *child) accept(line []byte, id string, secrets []string) (*answer, error) {
 	a, err := readAnswer(line, secrets)
 	switch {
 	case err == nil && a.id == id:
-		a.proven = true // what the process prints besides is met as a stray line by the next request
+		a.proven = true // any other line is a stray line for the next request
 		return a, nil
-	case c.answered > 0: // printed late: it may belong to any request before
+	case c.answered > 0: // printed late, perhaps for an earlier request
 		return nil, errStray
 	case err != nil:
-		return nil, fmt.Errorf("it printed a line that is not JSON: %s", strconv.Quote(excerpt(string(line), secrets)))
+		return nil, fmt.Errorf("it printed a line that is not JSON: %s; print to stderr what is no answer",
+			strconv.Quote(excerpt(string(line), secrets)))
 	case a.id != "":
 		return nil, &mixed{"it printed a line with the id of another request"}
 	}
 	return a, nil
 }
 
-// silent ends the input of the process, and waits until it prints no more. What it prints is an error.
+// silent ends the input of the process, and waits for the end of the output. More output is an error.
 func (c *child) silent() error {
 	c.spent = true
 	_ = c.stdin.Close()
@@ -108,7 +109,7 @@ func (c *child) silent() error {
 	for {
 		b, err := c.lines.ReadByte()
 		switch {
-		case err != nil: // its end, or that of the wait for it
+		case err != nil: // the end of the process, or of the wait
 			return nil
 		case !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)):
 			return &mixed{"it printed more than one line for one request on stdout"}
@@ -116,24 +117,24 @@ func (c *child) silent() error {
 	}
 }
 
-// errStray is the error of a process that printed something besides its answers to earlier requests.
+// errStray is the error of a process that printed something besides the answers to earlier requests.
 var errStray = errors.New("it printed a line that answers no request")
 
-// mixed is the error of a hook of whose lines skiff cannot tell which one is the answer.
+// mixed is the error of a hook whose answer cannot be told from other lines.
 type mixed struct{ what string }
 
-// Error says what to do about it.
+// Error has the next step, too.
 func (m *mixed) Error() string {
 	return m.what + ": nothing of it is used; print logs to stderr, and repeat the id of the request in its answer"
 }
 
-// IsMixed says of an error of Call that the hook printed other lines than its answer. The next call for this parent
-// will fail as this one, until the hook or the parent is another.
+// IsMixed says of an error of Call whether the hook printed other lines than the answer. The next call for the parent
+// will fail, too, until the hook or the parent changes.
 func IsMixed(err error) bool { return errors.As(err, new(*mixed)) }
 
-// request is what a process is asked.
+// request is a question to a process.
 type request struct {
-	member  []byte // with which each request begins: `{"hook":"sync","id":"`
+	member  []byte // the beginning of each request: `{"hook":"sync","id":"`
 	body    []byte
 	limit   int // of the answer, in bytes
 	alone   bool
@@ -154,12 +155,12 @@ func (r *request) appendLine(out []byte, id string) []byte {
 
 var errTooLong = errors.New("line too long")
 
-// noRoom is the error of Room.Take about an answer that was read to its end.
+// noRoom is the error of Room.Take about an answer that was read to the end.
 type noRoom struct{ error }
 
 func (n noRoom) Unwrap() error { return n.error }
 
-// readLine returns the next line, without its end. The rest of a line that there is no room for is passed over.
+// readLine returns the next line, without the line break. A line without room is read to the end, and dropped.
 func (c *child) readLine(limit int, room *Room) (line []byte, err error) {
 	length, refused := 0, error(nil)
 	for {
@@ -189,7 +190,7 @@ func (c *child) readLine(limit int, room *Room) (line []byte, err error) {
 
 var errClean = errors.New("it ended without an answer")
 
-// ending returns the error of a process that did not take a request or answer it: how it has ended, if it has.
+// ending returns the error of a process that did not take or answer a request: how the process ended, if so.
 func (c *child) ending(err error) error {
 	timer := time.NewTimer(killDelay)
 	defer timer.Stop()
@@ -207,18 +208,18 @@ func (c *child) ending(err error) error {
 // answer is a line that a process printed.
 type answer struct {
 	line    []byte
-	id      string // "": it has none
-	proven  bool   // id is that of the request
+	id      string // "": none
+	proven  bool   // id is the request's
 	refused error  // {"later": SECONDS} or {"error": TEXT}; nil: the hook has answered
 }
 
 // hookError is the answer {"error": TEXT}.
 type hookError struct{ said string }
 
-// Error is what the hook said.
+// Error is the text of the hook.
 func (e *hookError) Error() string { return e.said }
 
-// readAnswer reads a line. The error says that it is not JSON.
+// readAnswer reads a line, which must be JSON.
 func readAnswer(line []byte, secrets []string) (*answer, error) {
 	if !json.Valid(line) {
 		return nil, errors.New("not JSON")
@@ -229,7 +230,7 @@ func readAnswer(line []byte, secrets []string) (*answer, error) {
 		var seconds float64
 		switch string(name) {
 		case "id":
-			_ = json.Unmarshal(value, &a.id) // what is no text is none of ours
+			_ = json.Unmarshal(value, &a.id) // no string: not an id of skiff
 		case "later":
 			if json.Unmarshal(value, &seconds) == nil && !bytes.Equal(value, []byte("null")) {
 				a.refused = later(seconds)

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// maxStored bounds the memory of all answers that are kept for one hook. Those that were used longest ago go first:
-// the hook is then asked for a whole answer.
+// maxStored bounds the memory of all answers kept for a hook. The least recently used go first: the hook is then asked
+// for a whole answer.
 const maxStored = 32 << 20
 
-// etags are the answers of one hook that are kept for the case that it says that they still hold. nil keeps none.
+// etags are the answers of a hook, kept for when the hook says that an answer still holds. nil keeps none.
 type etags struct {
 	timeout time.Duration // 0: no end
 
 	mu     sync.Mutex               // guards the rest
 	byUID  map[string]*list.Element // of *etagEntry
-	recent *list.List               // the one used last in front
+	recent *list.List               // the last used in front
 	size   int
 }
 
@@ -28,14 +28,14 @@ type etagEntry struct {
 
 func (e *etagEntry) size() int { return len(e.uid) + len(e.tag) + len(e.body) + entryMemory }
 
-// entryMemory is about what an entry takes besides its texts.
+// entryMemory is about the memory of an entry besides the texts.
 const entryMemory = 256
 
 func newETags(timeout time.Duration) *etags {
 	return &etags{timeout: timeout, byUID: map[string]*list.Element{}, recent: list.New()}
 }
 
-// get returns the entry of a parent, nil where there is none. It is not changed afterwards.
+// get returns the entry of a parent, nil where there is none. An entry never changes.
 func (e *etags) get(uid string) *etagEntry {
 	if e == nil {
 		return nil
@@ -55,7 +55,7 @@ func (e *etags) get(uid string) *etagEntry {
 	return entry
 }
 
-// put keeps an answer; one without a tag replaces what was kept with nothing.
+// put keeps an answer in place of the last, which an answer without a tag only removes.
 func (e *etags) put(uid, tag string, body []byte) {
 	if e == nil {
 		return

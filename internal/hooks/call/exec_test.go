@@ -98,6 +98,27 @@ func TestAProgramThatFailsIsNamedWithItsLastLine(t *testing.T) {
 }
 
 // Rules: HK-101
+func TestAProgramThatPrintsSomethingElseOnStdoutIsToldWhereLogsBelong(t *testing.T) {
+	for script, want := range map[string]string{
+		`echo debug 1`:                           `"debug 1" on stdout, which is not JSON`,
+		`echo "key $KEY"; echo '{"a":1}'`:        `"key [redacted] {\"a\":1}" on stdout, which is not JSON`,
+		`echo '{"msg":"hello"}'; echo '{"a":1}'`: `on stdout, which is not JSON`,
+		`exit 0`:                                 `nothing on stdout`,
+	} {
+		hook := shell(t, spec.Oneshot, script)
+		hook.Exec.Env = map[string]string{"KEY": "swordfish"}
+		c, _ := newCaller(t, hook)
+		err := refused(t, c, "hook sync (sh): it printed ", want, "; print ")
+		if told := strings.Contains(err.Error(), "; print to stderr"); told != (script != "exit 0") {
+			t.Errorf("%s: %v", script, err)
+		}
+		if call.IsUnavailable(err) { // which would stop the calls for other parents
+			t.Errorf("%s: %v counts as an outage", script, err)
+		}
+	}
+}
+
+// Rules: HK-101
 func TestAProgramThatExitsWith75IsCalledLater(t *testing.T) {
 	for said, want := range map[string]time.Duration{"": time.Second, "busy": time.Second, "12": 12 * time.Second,
 		"1e9": time.Hour, "-1": time.Second, "NaN": time.Second} {
@@ -113,11 +134,13 @@ func TestAProgramThatExitsWith75IsCalledLater(t *testing.T) {
 // Rules: HK-101
 func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	for _, ignore := range []string{"", "trap '' TERM; "} {
-		hook := shell(t, spec.Oneshot, ignore+`sleep 1000 & echo $! > child; echo waiting >&2; while :; do sleep 0.1; done`)
+		hook := shell(t, spec.Oneshot, ignore+
+			`sleep 1000 & echo $! > child; echo waiting >&2; while :; do sleep 0.1; done`)
 		hook.Timeout = 200 * time.Millisecond
 		c, _ := newCaller(t, hook)
 		before := time.Now()
-		err := refused(t, c, "hook sync (sh): no answer within 200ms: waiting")
+		err := refused(t, c, "hook sync (sh): no answer within 200ms (answer sooner, or raise "+
+			"hooks.sync.exec.timeout): waiting")
 		took := time.Since(before)
 		if !call.IsUnavailable(err) || (took > 2*time.Second) != (ignore != "") {
 			t.Errorf("after %s: %v", took, err)
@@ -211,8 +234,10 @@ func TestAScriptWithTheLineEndsOfWindowsIsNamed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c, _ := newCaller(t, hook)
-			refused(t, c, "the lines of "+script+" end with CR LF: save it with LF alone")
+			c, _ := newCaller(t, hook, func(o *call.Options) { o.Workers = 1 })
+			for range 2 { // the second call, in lines mode, starts no process
+				refused(t, c, "the lines of "+script+" end with CR LF: save it with LF alone")
+			}
 		}
 	}
 }
@@ -221,7 +246,7 @@ func TestAScriptWithTheLineEndsOfWindowsIsNamed(t *testing.T) {
 func TestAProgramRunsAsTheUserThatIsAskedFor(t *testing.T) {
 	as := process.ID{UID: 65534, GID: 65533}
 	hook := &spec.Hook{Exec: &spec.Exec{Mode: spec.Oneshot, Dir: "/",
-		Command: []string{"sh", "-c", `cat > /dev/null; echo "$(id -u) $(id -G) $HOME"`}}}
+		Command: []string{"sh", "-c", `cat > /dev/null; echo "\"$(id -u) $(id -G) $HOME\""`}}}
 	c, _ := newCaller(t, hook, func(o *call.Options) { o.RunAs = &as })
 	reply, err := c.Call(t.Context(), call.Call{})
 	if as.Check() != nil {
@@ -230,7 +255,7 @@ func TestAProgramRunsAsTheUserThatIsAskedFor(t *testing.T) {
 		}
 		return
 	}
-	if err != nil || string(reply.Body) != "65534 65533 \n" {
+	if err != nil || string(reply.Body) != "\"65534 65533 \"\n" {
 		t.Errorf("%v, %q", err, reply.Body)
 	}
 }

@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// lane is a connection to an endpoint for one call after another. Package net/http opens a second connection where it
-// does not know whether the first one comes free before it, and then keeps the one that it does not need. A server
-// that serves one connection at a time would wait for ever on the one that stays silent. With one call at a time on a
-// Transport, no connection is opened but for a request that follows on it at once. HTTP/2 would spare connections,
-// some 40 KiB each, and halve the calls per second: 9,500 instead of 19,000 by five workers over TLS on one machine.
+// lane is a connection to an endpoint, for a single call at a time. With several calls, a Transport opens a second
+// connection while the first is busy, and keeps the second, unused, if the first comes free before. A server without
+// concurrency would wait for ever on the silent connection. With a Transport for each lane, a request follows at once
+// on each opened connection. HTTP/2 would spare connections, some 40 KiB each, and halve the calls per second: 9,500
+// instead of 19,000 by five workers over TLS on a single machine.
 type lane struct {
 	*http.Transport
-	secrets *credentials // that it was made with
+	secrets *credentials // of the TLS configuration
 
 	mu       sync.Mutex // guards the rest
 	conn     net.Conn   // nil before the first call
 	deadline time.Time  // of the call; zero: none
 }
 
-// graceTime is how much later than a call its connection ends, so that the error is that of the call.
+// graceTime is how much later than a call the connection ends, so that the error comes from the call.
 const graceTime = time.Second
 
-// limit ends the connection of a lane, and one that is opened meanwhile, soon after ctx: whatever package net/http, or
-// a peer, makes of the end of a context, no read and no write goes on for longer than the call. A context without a
+// limit ends the connection of a lane, also a connection opened later, a graceTime after ctx: whatever package
+// net/http, or a peer, makes of the end of a context, no read and no write goes on for longer. A context without a
 // deadline takes the limit away.
 func (l *lane) limit(ctx context.Context) {
 	l.mu.Lock()
@@ -46,7 +46,7 @@ func (l *lane) limitLocked() {
 	}
 }
 
-// dialed returns what opens the connections of a lane.
+// dialed returns the dial function of a lane.
 func (l *lane) dialed(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string,
 	string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -65,7 +65,7 @@ func (l *lane) dialed(dial func(context.Context, string, string) (net.Conn, erro
 // maxIdleLanes is how many connections are kept for the next calls: more than a controller has workers by default.
 const maxIdleLanes = 64
 
-// take returns a lane that no other call uses. Those that were made with other credentials are dropped.
+// take returns a lane that no other call uses. Lanes with other credentials are dropped.
 func (w *webhook) take(secrets *credentials) *lane {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *webhook) giveBack(l *lane, secrets *credentials) {
 	w.idle = append(w.idle, l)
 }
 
-// proxy is that of the environment, as other programs use it.
+// proxy returns the proxy of the environment, as other programs do.
 func proxy(req *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(req)
 	if err != nil {
@@ -117,5 +117,5 @@ func proxy(req *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// drop closes the connection of a lane, and one that is still being opened as soon as it is.
+// drop closes the connection of a lane, and a connection still being opened once open.
 func (l *lane) drop() { l.CloseIdleConnections() }

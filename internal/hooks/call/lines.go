@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -23,27 +22,27 @@ import (
 // program that cannot start costs the machine little, and a repaired program is back in a minute.
 var starts = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
-// pool has the processes of a program that answers one line after another.
+// pool has the processes of a program in lines mode.
 type pool struct {
 	*program
-	member []byte        // with which each request begins: `{"hook":"sync","id":"`
-	inUse  chan struct{} // one for each worker that is not idle
+	member []byte        // the beginning of each request: `{"hook":"sync","id":"`
+	inUse  chan struct{} // an item for each worker in use
 	ended  sync.WaitGroup
-	ids    string        // with which the ids of requests begin: lines of other programs have none such
+	ids    string        // the beginning of each id, which lines of other programs do not have
 	asked  atomic.Uint64 // requests
 
 	mu       sync.Mutex // guards the rest
 	advised  time.Time  // when advise last logged
-	idle     []*worker  // the one that was used last at the end
+	idle     []*worker  // the last used at the end
 	restarts int        // how often the processes were found ended between two calls
 }
 
-// worker has one process after another, one call at a time.
+// worker has a single process at a time, with a single call at a time.
 type worker struct {
 	process *child // nil: none runs
 	pause   time.Duration
 	next    time.Time // no process is started before
-	reason  error     // why the one before has ended
+	reason  error     // the error of the process before
 }
 
 func newPool(p *program) *pool {
@@ -67,7 +66,7 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	files := p.program.version()
 	r := &request{member: p.member, body: c.Body, limit: p.max, alone: p.alone, secrets: p.secrets}
 	a, err := p.ask(ctx, w, files, r)
-	if errors.Is(err, errClean) && w.process.answered > 0 { // as a kept connection that was closed
+	if errors.Is(err, errClean) && w.process.answered > 0 { // like a kept connection that was closed
 		p.restarted(w.process)
 		w.discard()
 		a, err = p.ask(ctx, w, files, r)
@@ -101,10 +100,10 @@ func (p *pool) call(ctx context.Context, c Call) (Reply, error) {
 	return Reply{Body: a.line, Version: p.version()}, nil
 }
 
-// adviseEvery is how often an advice is repeated while the hook stays as it is.
+// adviseEvery is how often an advice is repeated while the hook stays the same.
 const adviseEvery = time.Hour
 
-// advise logs what would make the hook faster, now and then.
+// advise logs, now and then, how to make the hook faster.
 func (p *pool) advise(what string) {
 	p.mu.Lock()
 	due := time.Since(p.advised) >= adviseEvery
@@ -117,7 +116,7 @@ func (p *pool) advise(what string) {
 	}
 }
 
-// discard ends the process of a worker, which needs another one for the next request.
+// discard kills the process of a worker, which needs another for the next request.
 func (w *worker) discard() {
 	w.process.kill()
 	w.process = nil
@@ -130,8 +129,8 @@ func (p *pool) ask(ctx context.Context, w *worker, files string, r *request) (*a
 		w.process = nil
 	}
 	if w.process == nil {
-		if wait := time.Until(w.next); wait > 0 {
-			return nil, &pausing{wait, w.reason} // not unavailable: it is the failure before, and was counted then
+		if time.Until(w.next) > 0 {
+			return nil, &pausing{w.reason} // not unavailable: the failure before was counted
 		}
 		var err error
 		if w.process, err = p.run(files, p.epoch()); err != nil {
@@ -142,17 +141,13 @@ func (p *pool) ask(ctx context.Context, w *worker, files string, r *request) (*a
 }
 
 // pausing is the error of a worker that starts no process yet.
-type pausing struct {
-	wait   time.Duration
-	reason error
-}
+type pausing struct{ reason error }
 
-// Error says for how long, and why the last process ended, without being that error: it was another call's.
-func (e *pausing) Error() string {
-	return fmt.Sprintf("it ended and is started again in %s: %v", e.wait.Round(time.Millisecond), e.reason)
-}
+// Error says why the last process ended, without wrapping the error, which was another call's. The pause is not named:
+// the text stands in a status, which two processes with two pauses would replace for ever.
+func (e *pausing) Error() string { return e.reason.Error() }
 
-// take returns an idle worker: one whose process runs, else the one that may start a process first.
+// take returns an idle worker: the last used whose process runs, else the worker that may start one first.
 func (p *pool) take() *worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,11 +179,11 @@ func (p *pool) hasEnded(c *child) bool {
 	}
 }
 
-// version is that of the files and of the restarts as they are now. An answer says it, too, and not what it was made
-// with: of answers that arrive late none says that the hook has changed back.
+// version has the present version of the files and the number of restarts. An answer gets the version of its arrival:
+// with the version of the request, a late answer would look like a hook that has changed back.
 func (p *pool) version() string { return p.program.version() + Restarts + strconv.Itoa(p.epoch()) }
 
-// Restarts stands in Reply.Version before how often the process of a program was restarted.
+// Restarts stands in Reply.Version before the number of restarts of the program.
 const Restarts = "restart "
 
 // epoch returns how often the hook was restarted. All workers say the same, whichever process they have.
@@ -198,8 +193,8 @@ func (p *pool) epoch() int {
 	return p.restarts
 }
 
-// restarted notes that a process has ended between two calls, which restarts the hook. The ends of those that ran
-// beside it are the same restart.
+// restarted counts a restart of the hook when a process has ended between two calls. The ends of other processes of
+// the epoch are the same restart.
 func (p *pool) restarted(c *child) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +203,7 @@ func (p *pool) restarted(c *child) {
 	}
 }
 
-// fail kills the process of a worker that did not answer, and has the worker wait before it starts another.
+// fail kills the process of a worker that did not answer, and has the worker wait before the next start.
 func (p *pool) fail(w *worker, err error) {
 	if errors.As(err, new(*pausing)) {
 		return
@@ -216,11 +211,12 @@ func (p *pool) fail(w *worker, err error) {
 	if w.process != nil {
 		w.discard()
 	}
-	if IsMixed(err) { // what one parent has a hook print is no matter of others: they get a process at once
+	if IsMixed(err) { // caused by a single parent: other parents get a process at once
 		return
 	}
 	w.pause = starts.Next(w.pause)
-	w.next, w.reason = time.Now().Add(w.pause), err
+	w.next, w.reason = time.Now().Add(w.pause), p.explain(err)
+	p.log.V(1).Info("no process is started for a while", "pause", w.pause.String(), "reason", w.reason.Error())
 }
 
 // run starts a process.
@@ -253,9 +249,9 @@ func (p *pool) run(files string, epoch int) (*child, error) {
 	return c, nil
 }
 
-// end has a process end by the end of its input, and kills it if it does not.
+// end closes the input of a process, and kills the process if that does not end it.
 func (p *pool) end(c *child) {
-	_ = c.stdin.Close() // it may have ended before
+	_ = c.stdin.Close() // the process may have ended before
 	p.ended.Go(func() {
 		timer := time.NewTimer(killDelay)
 		defer timer.Stop()

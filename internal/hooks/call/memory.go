@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// smallAnswer is what is read of an answer without asking for room. Few are as long.
+	// smallAnswer is how much of an answer is read without asking for room. Few answers are as long.
 	smallAnswer = 1 << 20
 	// shareForAnswers is the part of the memory limit that a reconcile may take for answers: garbage takes as much
-	// again, and the rest of the process needs room beside it.
+	// again, and the rest of the process needs room, too.
 	shareForAnswers = 3
-	// muchGarbage is from how many bytes on the garbage of a reconcile is collected before others get its room: on a
-	// busy machine it would still be there when the next one takes as much. A collection takes less than such an
-	// answer.
+	// muchGarbage is from how many bytes on the garbage of a reconcile is collected before the room is given back: on
+	// a busy machine the garbage would still be there when the next reconcile takes as much. A collection takes less
+	// time than such an answer.
 	muchGarbage = 8 << 20
 )
 
-// Memory bounds what the answers of all hooks of a process take at a time, while they are read, decoded and applied.
-// Namespaces take turns: the large answers of one wait for each other.
+// Memory bounds the memory of all answers of hooks that a process reads, decodes or applies at a time. Namespaces take
+// turns: the large answers of a namespace wait for each other.
 type Memory struct {
 	inFlight *controller.InFlight
-	most     int64 // that one reconcile may take
+	most     int64 // for a reconcile
 }
 
 // NewMemory returns the Memory of a process that may take limit bytes.
@@ -32,7 +32,7 @@ func NewMemory(limit int64) *Memory {
 	return &Memory{inFlight: controller.NewInFlight(limit), most: limit / shareForAnswers}
 }
 
-// Room is what the answers of one reconcile take. It belongs to the goroutine of that; nil has room for all.
+// Room is the memory of a reconcile's answers, used by the goroutine of the reconcile alone. A nil Room is unlimited.
 type Room struct {
 	memory    *Memory
 	namespace string
@@ -40,8 +40,8 @@ type Room struct {
 	taken     int64 // of held, by the answers so far
 }
 
-// Room returns the room for a reconcile in a namespace that took this many bytes before: it waits before it calls a
-// hook, and not after. The error is a *Later.
+// Room returns the room for a reconcile in a namespace, with the bytes of the reconcile before: a reconcile waits
+// before the call of a hook, and not after. The error is a *Later.
 func (m *Memory) Room(namespace string, before int64) (*Room, error) {
 	if m == nil {
 		return nil, nil
@@ -51,8 +51,8 @@ func (m *Memory) Room(namespace string, before int64) (*Room, error) {
 	return r, err
 }
 
-// hold has the room hold this many bytes. What it held before is given back first: two that wait for more and hold on
-// to what they have would wait for each other.
+// hold has the room hold so many bytes, and gives back the bytes from before first: two rooms that keep some and wait
+// for more would wait for each other.
 func (r *Room) hold(bytes int64) error {
 	r.giveBack()
 	if wait := r.memory.inFlight.Begin(r.namespace, bytes); wait > 0 {
@@ -62,7 +62,7 @@ func (r *Room) hold(bytes int64) error {
 	return nil
 }
 
-// Take takes bytes for an answer. The error is a *Later, or says that they are more than there can ever be.
+// Take takes bytes for an answer. The error is a *Later, or the bytes are more than a room can ever have.
 func (r *Room) Take(bytes int64) error {
 	if r == nil {
 		return nil
@@ -78,14 +78,14 @@ func (r *Room) Take(bytes int64) error {
 	return nil
 }
 
-// Give says that an answer takes fewer bytes than were taken for it. They stay the room's until it is left.
+// Give frees bytes that an answer did not need, for further answers. The room holds the bytes until Leave.
 func (r *Room) Give(bytes int64) {
 	if r != nil {
 		r.taken -= bytes
 	}
 }
 
-// Taken is what the answers take, or would take where there was no room.
+// Taken is how much the answers take, or would take where there was no room.
 func (r *Room) Taken() int64 {
 	if r == nil {
 		return 0
@@ -93,7 +93,7 @@ func (r *Room) Taken() int64 {
 	return r.taken
 }
 
-// Leave gives all back. What was read into the room must not be used any more.
+// Leave gives all bytes back. The answers must not be used any more.
 func (r *Room) Leave() {
 	if r == nil {
 		return

@@ -3,8 +3,11 @@ package call
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
+	"strconv"
 
 	"skiff/internal/runtime/process"
 )
@@ -12,7 +15,7 @@ import (
 // oneshot runs a process for each call.
 type oneshot struct {
 	*program
-	running chan struct{} // one for each process that runs
+	running chan struct{} // an item for each process that runs
 }
 
 func newOneshot(p *program) *oneshot {
@@ -26,7 +29,7 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 	case <-ctx.Done():
 		return Reply{}, ctx.Err()
 	}
-	version := o.version() // of what is started
+	version := o.version() // at the start
 	cmd := exec.CommandContext(ctx, o.spec.Command[0], o.spec.Command[1:]...)
 	said := o.prepare(cmd, "SKIFF_CAUSE="+c.Cause)
 	stdout := &output{Output: process.Output{Limit: o.max}, room: RoomOf(ctx)}
@@ -42,13 +45,28 @@ func (o *oneshot) call(ctx context.Context, c Call) (Reply, error) {
 		return Reply{}, stdout.refused
 	case stdout.Over:
 		return Reply{}, tooLong(o.max)
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // what it left behind held its output, and has ended by now
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // a child process held the output, and has ended by now
+		if err := onlyJSON(stdout.Data, o.secrets); err != nil {
+			return Reply{}, err
+		}
 		return Reply{Body: stdout.Data, Version: version}, nil
 	}
 	return Reply{}, exited(err, said)
 }
 
-// output keeps an answer as far as there is room for it. A program whose answer is not kept ends as others do.
+// onlyJSON refuses an answer with something else than JSON, most often a log line, and says where such lines belong.
+func onlyJSON(answer []byte, secrets []string) error {
+	switch {
+	case len(bytes.TrimSpace(answer)) == 0:
+		return errors.New("it printed nothing on stdout; print the answer there, a JSON object")
+	case !json.Valid(answer):
+		return fmt.Errorf("it printed %s on stdout, which is not JSON; print to stderr what is no answer",
+			strconv.Quote(excerpt(string(answer), secrets)))
+	}
+	return nil
+}
+
+// output keeps an answer if there is room. A program whose answer is not kept runs to the end all the same.
 type output struct {
 	process.Output
 	room    *Room

@@ -7,7 +7,7 @@ import (
 )
 
 // maxTrace is how many lines of stderr are kept to find where a program failed: the traces of Python and Node are
-// shorter, and of longer ones the end matters.
+// shorter, and of longer traces the end matters.
 const maxTrace = 50
 
 // frames are how interpreters write the place of an error: Python, Node and Go, and the shells.
@@ -17,20 +17,20 @@ var frames = []*regexp.Regexp{
 	regexp.MustCompile(`^([^\s:]+\.sh): (?:line )?(\d+): `),
 }
 
-// thrown is the line in which Node, Go or jq says what went wrong, before frames or other lines.
+// thrown is the error line of Node, Go or jq, before frames or other lines.
 var thrown = regexp.MustCompile(`^(?:Uncaught )?(?:[A-Z]\w*)?Error\b.*|^panic: .*|^jq: error.*`)
 
-// python is the line before Python's frames; what went wrong is its last line.
+// python is the line before Python's frames; the error is the last line of all.
 const python = "Traceback (most recent call last)"
 
-// trace is what a program said before it failed.
+// trace is the message of a program before the failure.
 type trace struct {
-	said  string // the line that says what is wrong
-	place string // FILE:LINE of the author's own code, "" where it is not known, or in said
+	said  string // the error line
+	place string // FILE:LINE of the author's own code, "" if not known, or in said
 }
 
-// traceOf reads the last lines of a program's stderr. A frame counts if its file is in dir, the directory of the hook:
-// other files are those of its language. Of several frames Python's last one is the place, and everyone else's first.
+// traceOf reads the last lines of a program's stderr. A frame counts if the file is in dir, the directory of the hook:
+// other files belong to the language. The place is the last of Python's frames, and the first of any other language's.
 func traceOf(lines []string, dir string) (t trace) {
 	first, isPython := "", false
 	for _, line := range lines {
@@ -58,12 +58,12 @@ func traceOf(lines []string, dir string) (t trace) {
 		}
 	}
 	if frames[len(frames)-1].MatchString(t.said) {
-		t.place = "" // `hook.sh: 3: FOO: parameter not set` has it
+		t.place = "" // in said: `hook.sh: 3: FOO: parameter not set`
 	}
 	return t
 }
 
-// within returns the path of a file below dir, "" if it is elsewhere.
+// within returns the path of a file below dir, "" if the file is elsewhere.
 func within(dir, file string) string {
 	if !filepath.IsAbs(file) {
 		return filepath.Clean(file)

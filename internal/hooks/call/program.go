@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// killDelay is how long a program may take to end after it was told to.
+	// killDelay is how long a program may take to end when told to.
 	killDelay = 2 * time.Second
 	// exitLater is EX_TEMPFAIL of sysexits.h: the program asks to be called again later.
 	exitLater = 75
-	// maxLogged is how many lines of a hook go into the log at once, and no record is cut; one more may follow each
-	// logEvery.
+	// maxLogged is how many lines of a hook go into the log at once, and no record is cut; another line may follow
+	// each logEvery.
 	maxLogged = 50
 	logEvery  = 200 * time.Millisecond
 )
 
-// program is what a hook runs.
+// program is the command of a hook.
 type program struct {
 	spec    *spec.Exec
 	hook    wire.Hook
 	env     []string
-	secrets []string // of env: they do not go into the log
+	secrets []string // of env: not shown in logs and errors
 	max     int
 	workers int
 	alone   bool        // Options.Alone
@@ -50,12 +50,12 @@ type program struct {
 	log     logr.Logger
 
 	mu      sync.Mutex // guards the rest
-	files   string     // what version returned
+	files   string     // the last result of version
 	stats   string     // sizes and times of the files then
-	looked  time.Time  // when it did
-	logged  int        // lines in the log since full; the last record may have made them more than maxLogged
+	looked  time.Time  // the time of the last look
+	logged  int        // lines in the log since full; the last record may exceed maxLogged
 	full    time.Time  // when maxLogged lines were free
-	dropped int        // lines that did not go into the log
+	dropped int        // lines not logged since the last record
 }
 
 func newProgram(controller string, hook wire.Hook, e *spec.Exec, o Options) *program {
@@ -80,7 +80,7 @@ func newProgram(controller string, hook wire.Hook, e *spec.Exec, o Options) *pro
 	return p
 }
 
-// prepare sets what all processes of the program have.
+// prepare sets the options common to all processes.
 func (p *program) prepare(cmd *exec.Cmd, more ...string) *stderr {
 	process.OwnGroup(cmd)
 	if p.as != nil {
@@ -97,12 +97,12 @@ func (p *program) prepare(cmd *exec.Cmd, more ...string) *stderr {
 // exitError is the end of a process that did not answer.
 type exitError struct {
 	err  error
-	said string // what it said that went wrong, with the place
-	// place is FILE:LINE of a file of the hook, "" where it is not known.
+	said string // the program's message, with the place
+	// place is FILE:LINE of a file of the hook, "" if not known.
 	place string
 }
 
-// Error says how it ended and what it said.
+// Error says how the process ended, and the message.
 func (e *exitError) Error() string {
 	if e.said == "" {
 		return e.err.Error()
@@ -116,13 +116,13 @@ func (e *exitError) Unwrap() error { return e.err }
 func exited(err error, e *stderr) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitLater {
-		seconds, _ := strconv.ParseFloat(e.lastLine(), 64) // 0, the default, where it is no number
+		seconds, _ := strconv.ParseFloat(e.lastLine(), 64) // 0, the default, if no number
 		return later(seconds)
 	}
 	return unavailable{e.ended(err)}
 }
 
-// notStarted returns the error of a program that cannot be run. err names its path.
+// notStarted returns the error of a program that cannot be run. err names the path.
 func (p *program) notStarted(err error) error {
 	if p.as != nil && errors.Is(err, os.ErrPermission) {
 		err = fmt.Errorf("%w; user %d of --exec-uid must be able to run it, and skiff to become that user", err,
@@ -131,8 +131,7 @@ func (p *program) notStarted(err error) error {
 	return unavailable{fmt.Errorf("start it: %w", err)}
 }
 
-// explain names a script with the line ends of Windows: a shell, or the kernel that reads its first line, fails in
-// ways that say nothing of them.
+// explain names a script with the line ends of Windows, which the errors of a shell and of the kernel do not mention.
 func (p *program) explain(err error) error {
 	if !IsUnavailable(err) {
 		return err
@@ -145,10 +144,10 @@ func (p *program) explain(err error) error {
 	return err
 }
 
-// maxFirstLine is how much of a file is read for its first line: the kernel reads 256 bytes.
+// maxFirstLine is how much of a file is read for the first line: the kernel reads 256 bytes.
 const maxFirstLine = 4096
 
-// hasCRLF says of a file whether its first line ends with CR LF.
+// hasCRLF says whether the first line of a file ends with CR LF.
 func hasCRLF(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -160,7 +159,7 @@ func hasCRLF(name string) bool {
 	return found && bytes.HasSuffix(line, []byte("\r")) && !bytes.ContainsRune(line, 0)
 }
 
-// Files returns the files of its author that a hook is made of: those of filesOf that are in its directory.
+// Files returns the files that the author of a hook wrote: those of filesOf in the directory of the hook.
 func Files(h *spec.Hook) (files []string) {
 	if h.Exec == nil {
 		return nil
@@ -173,11 +172,11 @@ func Files(h *spec.Hook) (files []string) {
 	return files
 }
 
-// script is an argument that can only be the file of a script.
+// script matches an argument with the name of a script file.
 var script = regexp.MustCompile(`^[^\s-]\S*\.(py|sh|bash|js|cjs|mjs|ts|cts|mts|rb|pl|php|lua|jar)$`)
 
-// MissingScript returns the path of a script that a command names and that is not there, "" if there is none. What
-// follows -c, -e or -m is no file.
+// MissingScript returns the path of a script that a command names but that does not exist, "" if there is none.
+// Arguments after -c, -e or -m are no files.
 func MissingScript(e *spec.Exec) string {
 	for _, arg := range e.Command[1:] {
 		if slices.Contains([]string{"-c", "-e", "-m"}, arg) {
@@ -192,13 +191,12 @@ func MissingScript(e *spec.Exec) string {
 		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
 			return arg
 		}
-		return "" // what follows is the script's
+		return "" // the script's own arguments follow
 	}
 	return ""
 }
 
-// filesOf returns the files that a hook is made of, as far as its command names them: the program, and arguments that
-// are files.
+// filesOf returns the files of a hook as far as named in the command: the program, and arguments that are files.
 func filesOf(e *spec.Exec) (files []string) {
 	for i, arg := range e.Command {
 		if i == 0 && !strings.ContainsRune(arg, filepath.Separator) {
@@ -221,8 +219,8 @@ func filesOf(e *spec.Exec) (files []string) {
 // lookEvery is how old a look at the program's files may be: a change is to be seen within two seconds.
 const lookEvery = 250 * time.Millisecond
 
-// version is a hash of the program's files. When the content of one has changed, the hook has; where they were written
-// and when does not count, so that each replica, and each image with the same hook, says the same.
+// version is a hash of the names and the content of the program's files. Directories and times do not count, so that
+// each replica, and each image with the same hook, has the same version.
 func (p *program) version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -246,7 +244,7 @@ func (p *program) version() string {
 // maxHashed is how much of a file goes into its hash: a large program is some hundred MiB.
 const maxHashed = 1 << 30
 
-// hashOf returns a hash of the content of files. One that cannot be read counts as empty: its call says why.
+// hashOf returns a hash of files. An unreadable file counts as empty: the call says why.
 func hashOf(files []string) string {
 	all := sha256.New()
 	for _, name := range files {

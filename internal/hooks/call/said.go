@@ -10,21 +10,21 @@ import (
 	"skiff/internal/runtime/process"
 )
 
-// breath is how long lines between two calls wait for others: those of one traceback come within milliseconds.
+// breath is how long lines between two calls wait for more: the lines of a traceback come within milliseconds.
 const breath = 100 * time.Millisecond
 
 // onItsWay is how long a line may take through the pipe of a busy machine.
 const onItsWay = 20 * time.Millisecond
 
-// stderr takes the lines that a process prints on stderr. The lines of a call are a record of the log, or several
-// where there are more than maxTrace lines. Lines between two calls are a record where they come within a breath.
+// stderr takes the lines of a process on stderr. The lines of a call are a record of the log, or several where there
+// are more than maxTrace lines. Lines between two calls are a record where they come within a breath.
 type stderr struct {
 	program *program
 	lines   process.Lines
 
 	mu     sync.Mutex // guards the rest
 	recent []string   // the last lines of the call, at most maxTrace
-	unsaid int        // how many of recent are not in the log, the last ones
+	unsaid int        // how many lines at the end of recent are not in the log
 	asked  bool       // a call is under way, and its end logs the lines
 	timer  *time.Timer
 	closed bool
@@ -62,7 +62,7 @@ func (e *stderr) waitLocked() {
 // logLocked logs the lines that are not in the log.
 func (e *stderr) logLocked() {
 	if e.timer != nil {
-		e.timer.Stop() // its function may wait for mu, and finds nothing to do
+		e.timer.Stop() // the function may wait for mu, and finds nothing to do
 		e.timer = nil
 	}
 	if e.unsaid > 0 {
@@ -96,7 +96,7 @@ func (e *stderr) answered(err error) {
 	e.waitLocked()
 }
 
-// close logs the rest. It is called when the process has ended.
+// close logs the rest, after the end of the process.
 func (e *stderr) close() {
 	e.lines.Flush()
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (e *stderr) close() {
 	e.logLocked()
 }
 
-// lastLine is what the program said last.
+// lastLine is the program's last line.
 func (e *stderr) lastLine() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +128,7 @@ func (e *stderr) ended(err error) *exitError {
 	return &exitError{err, said, t.place}
 }
 
-// say logs lines of a hook as one record, unless there were too many before: those are only counted.
+// say logs lines of a hook as a record, or after too many lines only counts them.
 func (p *program) say(lines []string) {
 	p.mu.Lock()
 	now := time.Now()

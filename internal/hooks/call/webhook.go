@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// maxRefusal is how much is read of an answer that does not count.
+	// maxRefusal is how much is read of an answer with another status than 200.
 	maxRefusal = 4 << 10
-	// maxIdleTime is how long a connection waits for the next call: less than usual servers and proxies keep it.
+	// maxIdleTime is how long a connection waits for the next call: usual servers and proxies wait longer.
 	maxIdleTime = 30 * time.Second
 	// dialTimeout bounds how long an address may be silent; the timeout of the hook may end the wait before.
 	dialTimeout = 10 * time.Second
-	// rereadAfter is how long credentials are trusted that the hook has refused: one that refuses all of them must not
-	// have a Secret read for each call.
+	// rereadAfter is how long refused credentials are not read again: a hook that refuses all of them must not have a
+	// Secret read for each call.
 	rereadAfter = time.Second
 )
 
@@ -49,12 +49,12 @@ type webhook struct {
 	mu       sync.Mutex   // guards the rest; held while credentials are read
 	secrets  *credentials // nil: to be read
 	readTime time.Time
-	idle     []*lane // those that no call uses, the one that was used last at the end
+	idle     []*lane // not in use, the last used at the end
 
 	calls sync.WaitGroup
 }
 
-// newWebhook returns the endpoint of a webhook; at is where that is, nil: where it says.
+// newWebhook returns the endpoint of a webhook; at, if not nil, replaces the address.
 func newWebhook(w *spec.Webhook, o Options, at *url.URL) (*webhook, error) {
 	u, err := url.Parse(w.URL)
 	if err != nil {
@@ -82,8 +82,8 @@ func newWebhook(w *spec.Webhook, o Options, at *url.URL) (*webhook, error) {
 	return h, nil
 }
 
-// call asks the endpoint, with credentials that are read again where it refuses those that were used. It asks again
-// once where the connection was reset: a hook may be called any number of times for one state.
+// call asks the endpoint, and again where refused credentials have changed, and once where the connection was reset: a
+// hook may be called any number of times for a state.
 func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 	w.calls.Add(1)
 	defer w.calls.Done()
@@ -114,9 +114,9 @@ func (w *webhook) call(ctx context.Context, c Call) (Reply, error) {
 	}
 }
 
-// isReset says of an error that the endpoint has closed the connection with bytes of the request unread. The kernel
-// then drops what had come of the answer, so that large requests fail now and then. The kernel reports a reset once,
-// to a read or to a write. If a write got the report, reads find the end of the connection, with the request not sent
+// isReset says whether the endpoint has closed the connection with bytes of the request unread. The kernel then drops
+// the received part of the answer, so that large requests fail now and then. The kernel reports a reset once, to a
+// read or to a write. If a write got the report, reads find the end of the connection, with the request not sent
 // whole, or net.ErrClosed once net/http has closed the connection.
 func isReset(err error, sent bool) bool {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -124,7 +124,7 @@ func isReset(err error, sent bool) bool {
 		ended && !sent
 }
 
-// statusError is an answer that does not count.
+// statusError is an answer with a status that skiff does not accept.
 type statusError struct {
 	code int
 	text string
@@ -151,15 +151,15 @@ func refusesCredentials(err error) bool {
 	return isTLS(err)
 }
 
-// isTLS says of an error that one side does not accept the certificate of the other.
+// isTLS says whether a side did not accept the certificate of the peer.
 func isTLS(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var op *net.OpError
 	return errors.As(err, &verify) || errors.As(err, &op) && op.Op == "remote error"
 }
 
-// ask makes one request. A connection that was kept and that the endpoint has closed before any byte of the answer is
-// replaced once, by package net/http.
+// ask makes a single request. Package net/http replaces, once, a kept connection that the endpoint has closed before
+// any byte of the answer.
 func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url.String(), bytes.NewReader(c.Body))
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply,
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "skiff")
-	req.Header["Idempotency-Key"] = nil // is not sent: it says that the request may be sent again
+	req.Header["Idempotency-Key"] = nil // not sent: lets net/http send the request again
 	if c.Cause != "" {
 		req.Header.Set("Skiff-Cause", c.Cause)
 	}
@@ -202,16 +202,33 @@ func (w *webhook) ask(ctx context.Context, c Call, secrets *credentials) (Reply,
 	return reply, err
 }
 
-// cleanDial drops what an error about a connection says twice.
+// cleanDial explains the error of an endpoint without TLS.
 func cleanDial(err error) error {
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) {
 		return errors.New("the endpoint does not speak TLS: use http:// in the URL")
 	}
-	return err
+	return portless(err)
 }
 
-// receive reads an answer. reusable says whether another request can follow on its connection.
+// portless is an error of package net without the port of this process: each connection has another, and the text
+// stands in a status, which two processes would replace for ever.
+func portless(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) {
+		return err
+	}
+	far := *op
+	far.Source = nil
+	if dns := new(net.DNSError); errors.As(op.Err, &dns) && dns.IsTimeout { // the text has our port, too
+		late := *dns
+		late.Err = "i/o timeout"
+		far.Err = &late
+	}
+	return &far
+}
+
+// receive reads an answer. reusable says whether another request can follow on the connection.
 func (w *webhook) receive(ctx context.Context, resp *http.Response, c Call, stored *etagEntry) (reply Reply,
 	reusable bool, err error) {
 	defer func() {
@@ -237,7 +254,7 @@ func (w *webhook) receive(ctx context.Context, resp *http.Response, c Call, stor
 	default:
 		text, reusable, cutOff := w.refusal(resp.Body)
 		if cutOff != nil && text == "" {
-			text = cutOff.Error()
+			text = portless(cutOff).Error()
 		}
 		err = &statusError{code, text}
 		if code >= 500 {
@@ -247,24 +264,24 @@ func (w *webhook) receive(ctx context.Context, resp *http.Response, c Call, stor
 	}
 }
 
-// body reads an answer that counts, inflated where it came as gzip.
+// body reads an answer of status 200, inflated by net/http where it came as gzip.
 func (w *webhook) body(ctx context.Context, resp *http.Response) ([]byte, error) {
 	var body bytes.Buffer
 	n, err := body.ReadFrom(io.LimitReader(resp.Body, smallAnswer))
 	if err == nil && n == smallAnswer {
-		length := w.max // unless the endpoint has said it
+		length := w.max // unless Content-Length is set
 		if resp.ContentLength > 0 {
 			length = int(min(resp.ContentLength, int64(w.max)))
 		}
 		if err = RoomOf(ctx).Take(int64(length)); err != nil {
 			return nil, err
 		}
-		body.Grow(length - smallAnswer + bytes.MinRead) // at once: while it grows, the buffers before are there, too
+		body.Grow(length - smallAnswer + bytes.MinRead) // at once: growing keeps the old buffer beside the new
 		_, err = body.ReadFrom(io.LimitReader(resp.Body, int64(w.max)+1-n))
 	}
 	switch {
 	case err != nil:
-		return nil, unavailable{fmt.Errorf("read answer: %w", err)}
+		return nil, unavailable{fmt.Errorf("read answer: %w", portless(err))}
 	case body.Len() > w.max:
 		return nil, tooLong(w.max)
 	}
@@ -283,13 +300,13 @@ func size(n int) string {
 	return strconv.Itoa(n) + " bytes"
 }
 
-// refusal reads the beginning of the body of an answer that does not count; reusable says that this was all of it.
+// refusal reads the beginning of the body of an answer without status 200; reusable says whether nothing is left.
 func (w *webhook) refusal(from io.Reader) (text string, reusable bool, err error) {
 	body, err := io.ReadAll(io.LimitReader(from, maxRefusal+1))
 	return excerpt(string(body), w.known()), err == nil && len(body) <= maxRefusal, err
 }
 
-// retryAfter returns the seconds of a Retry-After header; 0: it says nothing.
+// retryAfter returns the seconds of a Retry-After header; 0: none.
 func retryAfter(value string) float64 {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
@@ -316,7 +333,7 @@ func (w *webhook) version() string { return "" }
 
 func (w *webhook) explain(err error) error { return err }
 
-// close closes the connections when no call uses them any more.
+// close waits for the calls, and closes the connections.
 func (w *webhook) close() {
 	w.calls.Wait()
 	w.mu.Lock()

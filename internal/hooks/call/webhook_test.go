@@ -182,7 +182,8 @@ func TestAWebhookThatIsNotThereOrHangsIsUnavailable(t *testing.T) {
 		hook.Timeout = 3 * time.Second
 		c, _ := newCaller(t, hook, dial)
 		before := time.Now()
-		err := refused(t, c, "hook sync at http://hook.test/sync: no answer within 3s")
+		err := refused(t, c, "hook sync at http://hook.test/sync: no answer within 3s (answer sooner, or raise "+
+			"hooks.sync.webhook.timeout)")
 		if brief := call.Brief(err); brief != "no answer" {
 			t.Errorf("in brief it is %q", brief)
 		}
@@ -288,6 +289,46 @@ func TestACallIsRepeatedOnceWhereAKeptConnectionWasClosed(t *testing.T) {
 	refused(t, c, "EOF") // on the kept connection, and on a new one
 	if requests.Load() != 5 {
 		t.Errorf("%d requests", requests.Load())
+	}
+}
+
+// The error stands in a status, which each of two processes would replace with its own.
+//
+// Rules: HK-107
+func TestAnErrorOfAConnectionDoesNotNameItsOwnPort(t *testing.T) {
+	for name, begin := range map[string]string{"before the answer": "",
+		"amid an answer": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+		"amid a refusal": "HTTP/1.1 400 Bad Request\r\nContent-Length: 100\r\n\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			_, hook := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, begin)
+				if tcp, ok := conn.(*net.TCPConn); ok {
+					_ = tcp.SetLinger(0) // a reset, and not the end
+				}
+				_ = conn.Close()
+			})
+			c, _ := newCaller(t, hook)
+			first := refused(t, c, "connection reset by peer")
+			if again := refused(t, c); again.Error() != first.Error() {
+				t.Errorf("%v\nbecomes, with another connection, %v", first, again)
+			}
+		})
+	}
+	_, hook := serve(t, nil)
+	c, _ := newCaller(t, hook, func(o *call.Options) {
+		o.Dial = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+				Name: "hook.test", Server: "10.0.0.10:53",
+				Err: "read udp 10.0.0.1:33333->10.0.0.10:53: i/o timeout", IsTimeout: true}}
+		}
+	})
+	if err := refused(t, c, "lookup hook.test on 10.0.0.10:53: i/o timeout"); strings.Contains(err.Error(), "33333") {
+		t.Error(err)
 	}
 }
 

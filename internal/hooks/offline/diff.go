@@ -13,13 +13,13 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// what is done about a child that differs.
+// doing are the verbs for a child that differs.
 var doing = map[spec.Method]string{spec.OnDelete: "keep", spec.InPlace: "change", spec.RollingInPlace: "change",
 	spec.Recreate: "recreate", spec.RollingRecreate: "recreate"}
 
-// Differences returns what an answer would change, one line each: the children in the order of the answer, those that
-// would be deleted, and the parent. What a field was set to before by the controller is not in the files, and so a
-// field that the answer has no longer is no difference.
+// Differences returns the changes by an answer, a line each: the children in the order of the answer, the children to
+// be deleted, and the parent. The files do not show which fields the controller has set before, and so a field no
+// longer declared is no difference.
 func (t *Trial) Differences(answer *wire.Answer, children []apply.Child) (lines []string, err error) {
 	wanted := map[*reconcile.Object]bool{}
 	for i, c := range answer.Children {
@@ -31,11 +31,11 @@ func (t *Trial) Differences(answer *wire.Answer, children []apply.Child) (lines 
 		}
 		live := t.children[at].Object
 		wanted[live] = true
-		path, err := difference(r, live, children[i].Body)
+		same, path, err := compare(r, live, children[i].Body)
 		if err != nil {
 			return nil, err
 		}
-		if method := t.spec.Children[c.Kind].Method; path != "" {
+		if method := t.spec.Children[c.Kind].Method; !same {
 			lines = append(lines, fmt.Sprintf("%s %s %s: %s (%s)", doing[method], r.Kind, c.Key, path, method))
 		}
 	}
@@ -51,26 +51,23 @@ func (t *Trial) Differences(answer *wire.Answer, children []apply.Child) (lines 
 	return lines, err
 }
 
-// difference returns the first field in which an object is not as it is declared, "" if there is none. The owner
-// references are left out: in a file, they have the uid of another parent.
-func difference(r kube.Resource, live *reconcile.Object, body map[string]any) (string, error) {
+// compare says whether an object is as declared; if not, path names the first difference. The owner references are
+// left out: in a file, they have the uid of another parent.
+func compare(r kube.Resource, live *reconcile.Object, body map[string]any) (same bool, path string, err error) {
 	have, err := reconcile.Decode(r, live)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	want := maps.Clone(body)
 	meta, _ := want["metadata"].(map[string]any)
 	meta = maps.Clone(meta)
 	delete(meta, "ownerReferences")
 	want["metadata"] = meta
-	ok, path := patch.Covered(patch.SchemaFor(r.APIVersion(), r.Kind), want, have)
-	if ok {
-		return "", nil
-	}
-	return path, nil
+	same, path = patch.Covered(patch.SchemaFor(r.APIVersion(), r.Kind), want, have)
+	return same, path, nil
 }
 
-// parentDifferences returns the fields of the parent that an answer would change.
+// parentDifferences returns the fields of the parent changed by an answer.
 func (t *Trial) parentDifferences(answer *wire.Answer) (fields []string, err error) {
 	have, err := reconcile.Decode(t.options.Parent.Resource, t.parent)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 		"ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment"
 )
 
-// kinds are the kinds that the files tell of: those of definitions, and of objects.
+// kinds are the kinds found in the files: of definitions, and of objects.
 type kinds struct {
 	known []kube.Resource
 }
@@ -45,13 +45,13 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// define takes the kind of a definition. It goes before what objects tell.
+// define takes the kind of a definition, which goes before kinds of objects.
 func (k *kinds) define(d definition) {
 	k.known = slices.Insert(k.known, 0, kube.Resource{Group: d.Spec.Group, Plural: d.Spec.Names.Plural,
 		Kind: d.Spec.Names.Kind, ClusterScoped: d.Spec.Scope == "Cluster"})
 }
 
-// learn takes the kind of an object, unless it is known.
+// learn takes the kind of an object, unless the kind is known.
 func (k *kinds) learn(apiVersion, kind string) kube.Resource {
 	group, version := splitVersion(apiVersion)
 	for _, r := range k.known {
@@ -68,7 +68,7 @@ func (k *kinds) learn(apiVersion, kind string) kube.Resource {
 	return r
 }
 
-// find returns the resource that a rule names. guessed says that no file has told its kind.
+// find returns the resource named by a rule. guessed says that no file has the kind.
 func (k *kinds) find(t spec.Type) (r kube.Resource, guessed bool) {
 	group, version := splitVersion(t.APIVersion)
 	for _, r := range k.known {
@@ -92,7 +92,7 @@ func (k *kinds) find(t spec.Type) (r kube.Resource, guessed bool) {
 	return r, true
 }
 
-// builtIn says whether a group may be one of Kubernetes itself.
+// builtIn says whether a group may belong to Kubernetes.
 func builtIn(group string) bool {
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
@@ -104,7 +104,7 @@ func splitVersion(apiVersion string) (group, version string) {
 	return "", apiVersion
 }
 
-// kindOf returns a kind that has this plural.
+// kindOf returns a kind with the plural.
 func kindOf(plural string) string {
 	for _, singular := range []string{strings.TrimSuffix(plural, "ies") + "y", strings.TrimSuffix(plural, "es"),
 		strings.TrimSuffix(plural, "s")} {

@@ -1,10 +1,10 @@
-// Package offline tries the hooks of a controller with objects from files: it makes the request that the controller
-// would make for one parent, and checks the answer as the controller would.
+// Package offline tries the hooks of a controller with objects from files: the package makes the request for a parent
+// and checks the answer, both as the controller would.
 //
-// It asks no cluster, and so it does not know what kinds there are: those of Kubernetes itself are in a table, those
-// of custom resources are told by their definitions and by the objects in the files, and what is left is guessed from
-// the name of the resource. Calling the hook is package call's, printing the caller's. Functions on the caller's
-// goroutine; it is on no event path.
+// No cluster is asked, and so the kinds have to be found: Kubernetes' own in a table, custom resources in definitions
+// and objects of the files, and the rest by the names of the resources. Package call calls the hook, and the caller
+// prints.
+// Functions on the caller's goroutine, on no event path.
 package offline
 
 import (
@@ -28,7 +28,7 @@ type Files struct {
 	Related     []string
 }
 
-// Trial is one parent with what a hook gets to see beside it.
+// Trial is a parent with the other objects of a request.
 type Trial struct {
 	*reconcile.Offline
 	Warnings []string
@@ -50,7 +50,7 @@ type object struct {
 	*reconcile.Object
 }
 
-// These are what a server gives each object. Hooks put the uid into names, selectors and owner references.
+// The fields given to each object by a server. Hooks put the uid into names, selectors and owner references.
 const (
 	firstUID        = "00000000-0000-4000-8000-000000000001"
 	firstGeneration = 1
@@ -151,7 +151,7 @@ func readObjects(paths []string) ([]*object, error) {
 	return out, nil
 }
 
-// setParent finds the rule that is about the parent, and gives it what a server would.
+// setParent finds the rule for the parent, and gives the parent the fields of a server.
 func (t *Trial) setParent(o *object) error {
 	r := t.kinds.learn(o.APIVersion, o.Kind)
 	i := slices.IndexFunc(t.spec.Parents, func(p spec.Parent) bool {
@@ -185,7 +185,7 @@ func (t *Trial) resolve() {
 	t.Offline = reconcile.NewOffline(t.options, t.parent)
 }
 
-// Guessed names the kinds that are guessed from the names of their resources.
+// Guessed names the kinds guessed from the names of their resources.
 func (t *Trial) Guessed() (out []string) {
 	for _, c := range t.spec.Children {
 		if r, guessed := t.kinds.find(c.Type); guessed {
@@ -195,7 +195,7 @@ func (t *Trial) Guessed() (out []string) {
 	return out
 }
 
-// Request returns what a hook gets. rules are the answer of customize.
+// Request returns the request to a hook. rules are the answer of customize.
 func (t *Trial) Request(hook wire.Hook, rules []wire.Rule) ([]byte, error) {
 	var children, related []reconcile.Objects
 	for _, r := range t.options.Children {
@@ -233,7 +233,7 @@ func pick(from []*object, r kube.Resource, ok func(*object) bool) (out []*reconc
 	return out
 }
 
-// labelsOf returns the labels of a namespace that is among the related objects.
+// labelsOf returns the labels of a namespace among the related objects.
 func (t *Trial) labelsOf(namespace string) kube.Labels {
 	for _, o := range t.related {
 		if o.Kind == "Namespace" && o.APIVersion == "v1" && o.Name == namespace {
@@ -243,7 +243,7 @@ func (t *Trial) labelsOf(namespace string) kube.Labels {
 	return nil
 }
 
-// Check checks an answer of sync or finalize. What kinds its children have tells the kinds that no file has.
+// Check checks an answer of sync or finalize. The children of the answer show the kinds missing in the files.
 func (t *Trial) Check(hook wire.Hook, body []byte) (*wire.Answer, []apply.Child, error) {
 	type head struct {
 		APIVersion string `json:"apiVersion"`
@@ -253,7 +253,7 @@ func (t *Trial) Check(hook wire.Hook, body []byte) (*wire.Answer, []apply.Child,
 		Children    []head `json:"children"`
 		Attachments []head `json:"attachments"`
 	}
-	if err := kube.Unmarshal(body, &heads); err == nil { // else the check says what is wrong
+	if err := kube.Unmarshal(body, &heads); err == nil { // else the check names the fault
 		for _, h := range slices.Concat(heads.Children, heads.Attachments) {
 			t.kinds.learn(h.APIVersion, h.Kind)
 		}

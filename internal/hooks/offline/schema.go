@@ -17,7 +17,7 @@ const maxShown = 100
 
 // checker checks values against schemas.
 type checker struct {
-	all  discovery.Schemas // that references lead to
+	all  discovery.Schemas // to which references lead
 	from string            // who has the schemas, for errors
 	// whole is set for definitions of the user: their values and required fields count, too. A cluster has defaults
 	// and other writers for fields that a child leaves out or leaves empty.
@@ -39,10 +39,10 @@ func (t *Trial) CheckStatus(hook wire.Hook, answer *wire.Answer) error {
 	return nil
 }
 
-// Serve takes the schemas that a cluster has for an apiVersion.
+// Serve takes a cluster's schemas for an apiVersion.
 func (t *Trial) Serve(apiVersion string, all discovery.Schemas) { t.served[apiVersion] = all }
 
-// Undefined returns the kinds of children that no definition in -f is about.
+// Undefined returns the kinds of children without a definition in -f.
 func (t *Trial) Undefined(answer *wire.Answer) (out []kube.Resource) {
 	for _, c := range answer.Children {
 		r := t.options.Children[c.Kind]
@@ -53,8 +53,8 @@ func (t *Trial) Undefined(answer *wire.Answer) (out []kube.Resource) {
 	return out
 }
 
-// CheckChildren refuses a child that has values of wrong types. The definition in -f decides, else the schemas that
-// Serve took; other kinds pass. Enums and required fields count in the spec of a definition only, and its defaults
+// CheckChildren refuses a child with values of wrong types. The definition in -f decides, else the schemas taken by
+// Serve; other kinds pass. Enums and required fields count in the spec of a definition only, and its defaults
 // stand in for required fields.
 func (t *Trial) CheckChildren(hook wire.Hook, answer *wire.Answer) error {
 	for _, declared := range answer.Children {
@@ -119,7 +119,7 @@ func (c *checker) object(s *discovery.Schema, path string, v map[string]any) err
 	return nil
 }
 
-// typesOf returns the types that a schema allows, none for any.
+// typesOf returns the types allowed by a schema, none for any.
 func (c *checker) typesOf(s *discovery.Schema) (types []string) {
 	switch {
 	case s.IntOrString:
@@ -153,7 +153,7 @@ func is(t string, v any) bool {
 	return t == "integer" || t == "number"
 }
 
-// shown is a value as it stands in an error.
+// shown is the text of a value in an error.
 func (c *checker) shown(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -78,6 +78,25 @@ func TestAHookThatWantsMostChildrenDeletedAfterItHasChangedIsHeld(t *testing.T) 
 	})
 }
 
+// Rules: HK-63, HK-34
+func TestChildrenThatAreTooLargeForTheCacheAreHeldLikeOthers(t *testing.T) {
+	wiped := false
+	s := braked(&wiped)
+	small := s.hook
+	s.hook = func(hook wire.Hook, request map[string]any) (string, error) {
+		answer, err := small(hook, request)
+		return strings.ReplaceAll(answer, `"data":{`, `"data":{`+large(30)), err
+	}
+	prepared(t, s, func(w *env) {
+		w.Setup.ObjectBytes = 20 << 10
+		w.Start()
+		sixThings(w)
+		wiped = true
+		s.change(w)
+		w.Want("children that are left", len(names(w, configMaps)), 18)
+	})
+}
+
 // Rules: HK-63
 func TestDeletesThatAreAcknowledgedAreMade(t *testing.T) {
 	wiped := false

@@ -58,6 +58,7 @@ type script struct {
 	notes   Notes
 
 	hasConditions func(ctx context.Context) bool // nil: the parents have none
+	pods          func(ctx context.Context, namespace, selector string) (controller.Pods, error)
 
 	mu        sync.Mutex // held while the hook runs; guards what follows
 	calls     []string
@@ -129,7 +130,7 @@ func (s *script) new(setup controller.Setup, recorder *events.Recorder) *control
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
 		Children: s.kinds(), Call: s.call, Changes: s.changes.Load,
-		Brake: s.brake, Notes: &s.notes, Memory: s.memory, HasConditions: s.hasConditions,
+		Brake: s.brake, Notes: &s.notes, Memory: s.memory, HasConditions: s.hasConditions, Pods: s.pods,
 		Others: func() []string { return s.others }})
 	return s.last
 }

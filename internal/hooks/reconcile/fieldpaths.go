@@ -8,7 +8,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// bodyOf returns what an object has beside its metadata and its status.
+// bodyOf returns an object without metadata and status.
 func bodyOf(o *Object) (map[string]any, error) {
 	if len(o.Body) == 0 {
 		return map[string]any{}, nil
@@ -33,7 +33,7 @@ func extract(from map[string]any, paths []string) map[string]any {
 	return out
 }
 
-// withPatch returns a parent with the fields at some paths as a patch has them.
+// withPatch returns a parent with the fields at some paths taken from a patch.
 func withPatch(parent *Object, fields map[string]any, paths []string) (*Object, error) {
 	body, err := bodyOf(parent)
 	if err != nil {
@@ -64,7 +64,7 @@ func valueAt(v map[string]any, path []string) (any, bool) {
 	return valueAt(below, path[1:])
 }
 
-// setAt sets the value at a path. What is on the way is copied, because it may be shared.
+// setAt sets the value at a path. Maps on the way are copied, because they may be shared.
 func setAt(v map[string]any, path []string, value any) {
 	if len(path) == 1 {
 		v[path[0]] = value

@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -11,30 +9,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
-
-	"skiff/internal/runtime/announce"
 	"skiff/internal/runtime/apply"
-	"skiff/internal/runtime/cache"
-	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
 
-// A server-side apply refuses what POST and PUT take: fields that the schema does not have, and equal keys in a list.
-// Hooks that were written for those keep working: unknown fields are left out.
+// A server-side apply refuses fields missing in the schema, and equal keys in a list, where POST and PUT do not. Hooks
+// written for POST and PUT keep working: unknown fields are left out.
 
 const (
 	// maxUnknown is how many unknown fields of a kind are left out: a kind with more is another version's.
 	maxUnknown = 100
-	// unknownFor is how long they are left out before the server is asked again: a definition may gain them.
+	// unknownFor is how long a field is left out before the server is asked again: a definition may gain the field.
 	unknownFor = time.Hour
-	// maxApplies is how often a sync applies as long as it learns of unknown fields: a POST is refused with all of
-	// them, an apply with one.
+	// maxApplies is how often a sync applies while the server names more unknown fields: a refused POST names all, a
+	// refused apply only one.
 	maxApplies = 10
 )
 
-// unknownFields are those of the children that the server does not know.
+// unknownFields are the fields of children unknown to the server.
 type unknownFields struct {
 	mu sync.Mutex                             // guards of
 	of map[kube.Resource]map[string]time.Time // when the server is asked again, by path: "spec.containers[].x"
@@ -46,8 +39,7 @@ var (
 	placeInList    = regexp.MustCompile(`\[[^\]]*\]`)
 )
 
-// learn notes the fields that the server has refused a child for. It returns those that it had not been asked about
-// before.
+// learn notes the fields for which the server has refused a child, and returns the fields not known before.
 func (u *unknownFields) learn(child *apply.Result) (first []string) {
 	status := kube.AsStatus(child.Err)
 	if status == nil {
@@ -107,77 +99,7 @@ func without(known map[string]time.Time, v any, path string, tell func(path stri
 	}
 }
 
-// outcome is what came of the children of a parent.
-type outcome struct {
-	created bool
-	wait    time.Duration // when to look again; 0: at the next change
-	err     error
-
-	contested []string      // notes about children that another writer keeps changing
-	pause     time.Duration // the longest one before these are written again
-}
-
-// applyChildren brings the children of a parent to what is declared.
-func (r *reconciler) applyChildren(ctx context.Context, about announce.Announcer, owner apply.Owner,
-	want []apply.Child) (o outcome) {
-	left := leftOut{}
-	left.all(r, want)
-	for try := 1; ; try++ {
-		report := r.engine.Apply(ctx, owner, want, false)
-		about.Actions(ctx, report.All())
-		for i := range report.Children {
-			child := &report.Children[i]
-			if first := r.unknown.learn(child); len(first) > 0 {
-				note := unknownNote(child.Resource.Kind, first)
-				about.Event(events.Warning, "UnknownFields", note, child)
-				logr.FromContextOrDiscard(ctx).Info(note, kube.Warn("child", child.Key.String())...)
-			}
-			o.created = o.created || child.Outcome == apply.Created
-		}
-		if left.again(r, want, &report) && try < maxApplies {
-			continue
-		}
-		r.conclude(ctx, about, &report, left, &o)
-		return o
-	}
-}
-
-// conclude takes in what came of the children in the end.
-func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, report *apply.Report, left leftOut,
-	o *outcome) {
-	o.err = report.Err
-	notes, large := left.notes(), []string(nil)
-	if len(notes) > 0 {
-		apply.Tell(ctx, apply.OwnerOf(r.Parent.Resource, about.Object), nil, apply.Report{LeftOut: notes})
-	}
-	for _, child := range report.All() {
-		shed := cache.Unheld(child.Unheld)
-		if shed == nil || cache.Unheld(child.Err) == nil {
-			o.err = errors.Join(o.err, child.Err)
-		}
-		o.wait = apply.Earlier(o.wait, child.Wait)
-		switch child.Outcome {
-		case apply.Foreign:
-			about.Event(events.Warning, "NameTaken", child.Why().Note(), &child)
-		case apply.Contested:
-			note := r.contestedNote(&child)
-			about.Event(events.Warning, "Contested", note, &child)
-			o.contested, o.pause = append(o.contested, note), max(o.pause, child.Wait)
-		}
-		if shed != nil && shed.Reason == cache.TooLarge {
-			note := shed.Note() + "; until then it is read from the server each time"
-			about.Event(events.Warning, shed.Reason, note, &child)
-			large = append(large, note)
-		}
-	}
-	parent := noteKey{r.Parent.Resource, about.Object.ObjectMeta().Key(), aboutChildren}
-	if r.Notes.set(parent, strings.Join(append(notes, large...), "; ")) && len(large) > 0 {
-		logr.FromContextOrDiscard(ctx).Info("children are not held in memory",
-			kube.Warn("reason", strings.Join(large, "; "))...)
-	}
-}
-
-// leftOut are the unknown fields that are left out of the children of a parent, by kind.
+// leftOut are the unknown fields left out of the children of a parent, by kind.
 type leftOut map[string]map[string]bool
 
 // all takes the unknown fields out of the children.
@@ -187,7 +109,17 @@ func (l leftOut) all(r *reconciler, want []apply.Child) {
 	}
 }
 
-// one takes the unknown fields out of a child, and reports whether there are some.
+// add adds the fields left out of other children.
+func (l leftOut) add(others leftOut) {
+	for kind, paths := range others {
+		if l[kind] == nil {
+			l[kind] = map[string]bool{}
+		}
+		maps.Copy(l[kind], paths)
+	}
+}
+
+// one takes the unknown fields out of a child, and says whether there are any.
 func (l leftOut) one(r *reconciler, body map[string]any) (some bool) {
 	k := r.kindOf(body)
 	if k == nil {
@@ -202,8 +134,8 @@ func (l leftOut) one(r *reconciler, body map[string]any) (some bool) {
 	return some
 }
 
-// again says that a child was refused for a field that is known by now to be left out: also for one that the apply of
-// another parent has met meanwhile. Its refusal is not final.
+// again says that a refused child had a field now known to be left out, perhaps from the apply of another parent. The
+// refusal is not final.
 func (l leftOut) again(r *reconciler, want []apply.Child, report *apply.Report) (again bool) {
 	for i := range report.Children {
 		if kube.AsStatus(report.Children[i].Err) != nil && l.one(r, want[i].Body) {
@@ -227,17 +159,6 @@ func unknownNote(kind string, paths []string) string {
 	}
 	return fmt.Sprintf("the server does not know these fields of %s, and skiff leaves them out: %s", kind,
 		apply.List(paths))
-}
-
-// kindOf returns the kind of a child that was checked.
-func (r *reconciler) kindOf(body map[string]any) *kind {
-	i := slices.IndexFunc(r.kinds, func(k kind) bool {
-		return k.Kind == body["kind"] && k.APIVersion() == body["apiVersion"]
-	})
-	if i < 0 {
-		return nil
-	}
-	return &r.kinds[i]
 }
 
 // checkKeys refuses a list in which two items have the same key.
@@ -271,5 +192,5 @@ func checkKeys(n *patch.Node, v any, path string) error {
 	return nil
 }
 
-// maxKey is how much of the key of an item goes into an error.
+// maxKey bounds a key of an item in an error, and a path in a note.
 const maxKey = 200

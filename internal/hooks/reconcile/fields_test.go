@@ -3,10 +3,14 @@ package reconcile
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+
 	"skiff/internal/hooks/spec"
+	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -42,6 +46,37 @@ func TestFieldsThatTheServerDoesNotKnowAreLeftOutAndNamedOnce(t *testing.T) {
 		w.Forget()
 		w.Pass(2 * time.Hour)
 		w.WantRequests()
+	})
+}
+
+// An Event is gone after an hour, and nobody may have read it.
+//
+// Rules: HK-83
+func TestAFieldThatTheServerDoesNotKnowIsAWarningInTheLog(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	prepared(t, s, func(w *env) {
+		var mu sync.Mutex
+		var found []string
+		w.Log = funcr.New(func(_, args string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.Contains(args, "spec.sizes") {
+				found = append(found, args)
+			}
+		}, funcr.Options{})
+		w.Start()
+		for _, parent := range []string{"a", "b"} {
+			w.Create(parent, answer(children(deployment("of-"+parent, `"sizes":3,`, ""))))
+			w.Pass(time.Second)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		level := kube.Warn()
+		warns := fmt.Sprintf("%q=%q", level[0], level[1])
+		if len(found) != 1 || !strings.Contains(found[0], warns) ||
+			!strings.Contains(found[0], `"child"="default/of-a"`) {
+			t.Errorf("the log has %q", found)
+		}
 	})
 }
 

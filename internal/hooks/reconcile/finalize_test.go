@@ -99,6 +99,19 @@ func TestWithoutAFinalizeHookTheFinalizerGoesAndChildrenOfADeletedParentStay(t *
 	})
 }
 
+func TestAParentThatIsGoneWithItsFinalizerIsNotAskedFor(t *testing.T) {
+	s := composite(declared)
+	prepared(t, s, func(w *env) {
+		w.Post(things, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a",
+			"finalizers":["`+finalizer+`"]},"spec":`+answer(`{}`)+`}`)
+		w.Delete(things, "a")
+		w.Start()
+		w.Pass(time.Minute)
+		w.Want("parents", names(w, things), []string(nil))
+		w.Want("calls", s.called(), []string(nil))
+	})
+}
+
 // Rules: HK-50
 func TestAParentThatIsBeingDeletedGetsNoFinalizer(t *testing.T) {
 	s := composite(declared).finalizing()

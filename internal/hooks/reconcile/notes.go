@@ -12,20 +12,20 @@ import (
 const (
 	// maxNotes bounds the parents of which something is noted.
 	maxNotes = 1000
-	// maxShownNotes is how many different notes Problem names.
+	// maxShownNotes is how many different notes Problems names.
 	maxShownNotes = 3
 	// maxNote bounds a note, which quotes fields and names.
 	maxNote = 1000
 )
 
-// Notes are what is not as it should be with the children of the parents of a hook controller and is no failure, for
-// `skiff status`. All methods may be called from any goroutine; nil notes nothing.
+// Notes are the problems of children of a hook controller that are no failure, for `skiff status`. All methods may be
+// called from any goroutine; set and leave of nil do nothing.
 type Notes struct {
 	mu sync.Mutex // guards of
 	of map[noteKey]string
 }
 
-// noteKey is a parent, and what a note is about.
+// noteKey is a parent, and the topic of a note.
 type noteKey struct {
 	resource kube.Resource
 	key      kube.Key
@@ -40,7 +40,7 @@ const (
 	aboutContest
 )
 
-// set replaces what is noted of a parent, "": nothing is. It reports whether that is another note than before.
+// set replaces a note about a parent, "": no note, and reports whether the note has changed.
 func (n *Notes) set(parent noteKey, text string) (changed bool) {
 	if n == nil {
 		return false

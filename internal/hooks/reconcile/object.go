@@ -10,10 +10,10 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Object is a parent, a child or a related object: all of it but managedFields.
+// Object is a parent, a child or a related object, without managedFields.
 type Object = apply.Live[kube.Raw]
 
-// metadata is what of an object's metadata is read into fields, as the server writes it.
+// metadata is the metadata of an object read into fields, in the server's form.
 type metadata struct {
 	Name              string                `json:"name"`
 	Namespace         string                `json:"namespace,omitempty"`
@@ -28,7 +28,7 @@ type metadata struct {
 	Finalizers        []string              `json:"finalizers,omitempty"`
 }
 
-// encode returns an object of a resource as a hook gets it: whole, with apiVersion and kind.
+// encode returns an object of a resource for a hook: whole, with apiVersion and kind.
 func encode(r kube.Resource, o *Object) (wire.Item, error) {
 	m := o.ObjectMeta()
 	meta, err := json.Marshal(metadata{m.Name, m.Namespace, m.UID, m.ResourceVersion, m.Generation,
@@ -47,7 +47,7 @@ func encode(r kube.Resource, o *Object) (wire.Item, error) {
 	return wire.Item{Key: m.Key(), JSON: out}, nil
 }
 
-// spliced adds the members of a JSON object to another one, at the end of out, that has some.
+// spliced adds the members of a JSON object to the non-empty JSON object at the end of out.
 func spliced(out []byte, members kube.Raw) []byte {
 	if len(members) <= len(`{}`) {
 		return out

@@ -10,13 +10,13 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Offline makes the requests for one parent and checks the answers to them as the controller does, without a cluster.
+// Offline makes the requests for one parent and checks the answers as the controller does, without a cluster.
 type Offline struct {
 	r      reconciler
 	parent *Object
 }
 
-// NewOffline returns the Offline of a parent. Of the options, Call is not used.
+// NewOffline returns the Offline of a parent. Options.Call is not used.
 func NewOffline(o Options, parent *Object) *Offline {
 	f := &Offline{r: reconciler{Options: o}, parent: parent}
 	for _, resource := range o.Children {
@@ -28,10 +28,10 @@ func NewOffline(o Options, parent *Object) *Offline {
 // Selected says whether the controller would call hooks for the parent.
 func (f *Offline) Selected() bool { return f.r.selects(f.parent) }
 
-// Hook returns a hook of the controller, nil if it has none.
+// Hook returns a hook of the controller, nil if missing.
 func (f *Offline) Hook(hook wire.Hook) *spec.Hook { return f.r.hookOf(hook) }
 
-// Objects are objects of one kind.
+// Objects are objects of a kind.
 type Objects struct {
 	Resource kube.Resource
 	Items    []*Object
@@ -49,7 +49,7 @@ func groupsOf(all []Objects) ([]wire.Group, error) {
 	return groups, nil
 }
 
-// Request returns what a hook gets for the parent.
+// Request returns the request to a hook for the parent.
 func (f *Offline) Request(hook wire.Hook, children, related []Objects) ([]byte, error) {
 	if _, err := f.r.selectorOf(f.parent); err != nil && hook != wire.Customize {
 		return nil, err
@@ -85,7 +85,7 @@ func (f *Offline) Check(hook wire.Hook, body []byte) (*wire.Answer, []apply.Chil
 // CheckRules checks an answer of customize.
 func (f *Offline) CheckRules(body []byte) ([]wire.Rule, error) { return f.r.rules(f.parent, body) }
 
-// Decode returns an object as a hook gets it, in package patch's form of JSON.
+// Decode returns an object as sent to a hook, in package patch's form of JSON.
 func Decode(r kube.Resource, o *Object) (map[string]any, error) {
 	item, err := encode(r, o)
 	if err != nil {

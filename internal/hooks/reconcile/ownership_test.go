@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/testcluster/apiserver"
+	"skiff/internal/testcluster/operatortest"
 )
 
 const selectsWeb = `"selector":{"matchLabels":{"app":"web"}}`
@@ -105,6 +108,23 @@ func TestAChildThatNoLongerFitsTheSelectorIsReleasedAndLeftAlone(t *testing.T) {
 		w.Delete(configMaps, "x")
 		w.Pass(time.Minute)
 		w.Want("owner", ownerOf(w, "x"), "a")
+	})
+}
+
+// The release names the version, and another writer was faster. An apply would put the labels back.
+//
+// Rules: HK-60
+func TestAChildThatChangesBeforeItsReleaseIsReleasedAllTheSame(t *testing.T) {
+	s := selecting(declared)
+	story(t, s, func(w *env) {
+		w.Post(things, thing("a", selectsWeb, children(configMap("x", web, `"k":"v"`))))
+		w.Pass(time.Minute)
+		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "configmaps", UserAgent: operatortest.Agent, Times: 1,
+			Reply: &apiserver.Reply{Code: 409, Reason: "Conflict", Message: "the object has been modified"}})
+		w.Patch(configMaps, "x", `{"metadata":{"labels":{"app":"mine"}}}`)
+		w.Pass(time.Minute)
+		w.Want("owner", ownerOf(w, "x"), nil)
+		w.Want("label", at(get(w, configMaps, "x"), "metadata", "labels", "app"), "mine")
 	})
 }
 

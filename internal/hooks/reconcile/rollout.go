@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,64 +11,48 @@ import (
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/runtime/labels"
+	"skiff/internal/runtime/patch"
 )
 
-// round is what a hook has decided for a parent, and what follows from it.
-type round struct {
-	answer *wire.Answer
-	want   []apply.Child // for answer.Children
+// revision is a state of a parent, with the children in the state.
+type revision struct {
+	name   string
+	patch  map[string]any // the parent's fields at Rule.FieldPaths
+	parent *Object        // with the fields of patch
+	claims map[claim]bool
+	round
 }
 
-// decideAll asks the hook what should exist. Where children roll, it is asked for each revision of the parent, and
-// one child at a time goes from an older one to the latest.
-func (r *reconciler) decideAll(ctx context.Context, hook wire.Hook, parent *Object, owner apply.Owner,
-	selector labels.Requirements, children []wire.Group) (round, error) {
-	if r.revisions == nil || parent.Deleting() && hook != wire.Finalize {
-		return r.decideFor(ctx, hook, parent, "", owner, selector, children)
+// claim names a child of a revision.
+type claim struct{ group, kind, name string }
+
+func claimOf(c *wire.Child, r kube.Resource) claim { return claim{r.Group, r.Kind, c.Key.Name} }
+
+// readRevision reads a ControllerRevision.
+func readRevision(live *Object) (*revision, error) {
+	var body struct {
+		ParentPatch kube.Raw `json:"parentPatch"`
+		Children    []struct {
+			APIGroup string   `json:"apiGroup"`
+			Kind     string   `json:"kind"`
+			Names    []string `json:"names"`
+		} `json:"children"`
 	}
-	if parent.Namespace == "" {
-		return round{}, errors.New("rolling updates need a namespaced parent: its ControllerRevisions are in its " +
-			"namespace")
+	if err := kube.Unmarshal(live.Body, &body); err != nil {
+		return nil, err
 	}
-	all, err := r.revisionsOf(ctx, parent, owner, selector)
+	v := &revision{name: live.Name, claims: map[claim]bool{}}
+	fields, err := patch.Decode(body.ParentPatch)
 	if err != nil {
-		return round{}, err
+		return nil, fmt.Errorf("parentPatch: %w", err)
 	}
-	var names []string
-	for _, v := range all {
-		v.round, err = r.decideFor(ctx, hook, v.parent, v.name, owner, selector, children)
-		if err != nil {
-			return round{}, err
+	v.patch, _ = fields.(map[string]any)
+	for _, of := range body.Children {
+		for _, name := range of.Names {
+			v.claims[claim{of.APIGroup, of.Kind, name}] = true
 		}
-		names = append(names, v.name)
 	}
-	r.related.keep(parent.Key(), names...)
-	roll := rollout{reconciler: r, owner: owner, all: all, seen: children}
-	roll.claim()
-	condition := roll.advance()
-	if err := r.storeRevisions(ctx, owner, all); err != nil {
-		return round{}, err
-	}
-	out := roll.merged(ctx)
-	setCondition(out.answer, condition)
-	return out, nil
-}
-
-// decideFor asks the hook about one state of a parent.
-func (r *reconciler) decideFor(ctx context.Context, hook wire.Hook, parent *Object, revision string, owner apply.Owner,
-	selector labels.Requirements, children []wire.Group) (out round, err error) {
-	related, err := r.relatedOf(ctx, parent, revision)
-	if err != nil {
-		return out, err
-	}
-	if out.answer, err = r.decide(ctx, hook, parent, children, related); err != nil {
-		return out, err
-	}
-	if out.want, err = r.desired(parent, owner, selector, out.answer); err != nil {
-		err = ofHook(err)
-	}
-	return out, err
+	return v, nil
 }
 
 // rollout is the state of a rolling update.
@@ -77,17 +60,30 @@ type rollout struct {
 	*reconciler
 	owner apply.Owner
 	all   []*revision // the latest first
-	seen  []wire.Group
+	seen  map[kube.Resource]map[kube.Key]*Object
 }
 
-// rolls says whether children of a kind roll.
-func (r *reconciler) rolls(kind int) bool {
-	m := r.Spec.Children[kind].Method
-	return m == spec.RollingInPlace || m == spec.RollingRecreate
+// live returns the newest known copy of a child; of a child too large for the cache, the copy just read. Nil: the
+// child is missing or being deleted.
+func (o *rollout) live(child *wire.Child) *Object {
+	resource := o.kinds[child.Kind].Resource
+	if known, ok := o.engine.Known(o.owner, resource, child.Key).(*Object); ok {
+		return known
+	}
+	if o.goes(o.owner, child.Kind, child.Key) {
+		return nil
+	}
+	return o.seen[resource][child.Key]
 }
 
-// claim gives each child to one revision: one that the latest does not declare to none, one that is in no revision,
-// or is as the latest declares it, to the latest.
+// fits says whether a child is as an answer declares it.
+func (o *rollout) fits(child *wire.Child, want apply.Child) bool {
+	live := o.live(child)
+	return live != nil && o.engine.Fits(o.owner, want, live)
+}
+
+// claim gives each child to one revision: to none if the latest does not declare the child, to the latest if the child
+// is in no revision or is as the latest declares.
 func (o *rollout) claim() {
 	latest := o.all[0]
 	declared := map[claim]int{}
@@ -107,7 +103,7 @@ func (o *rollout) claim() {
 		}
 	}
 	for c, i := range declared {
-		if v := taken[c]; v == nil || v != latest && o.engine.Fits(o.owner, latest.want[i]) {
+		if v := taken[c]; v == nil || v != latest && o.fits(&latest.answer.Children[i], latest.want[i]) {
 			if v != nil {
 				delete(v.claims, c)
 			}
@@ -116,8 +112,8 @@ func (o *rollout) claim() {
 	}
 }
 
-// advance moves the next child to the latest revision, if those that are in it are well, and returns the condition
-// that says how far the roll is.
+// advance moves the next child to the latest revision, if the children already there are well, and returns the
+// condition with the progress of the roll.
 func (o *rollout) advance() map[string]any {
 	latest := o.all[0]
 	for i := range latest.answer.Children {
@@ -145,81 +141,22 @@ func (o *rollout) holdsUp(latest *revision) string {
 		if !o.rolls(child.Kind) || !latest.claims[claimOf(child, o.kinds[child.Kind].Resource)] {
 			continue
 		}
-		resource := o.kinds[child.Kind].Resource
-		live := o.engine.Known(o.owner, resource, child.Key)
-		object, ok := live.(*Object)
-		name := resource.Kind + " " + child.Key.Name
+		name := o.kinds[child.Kind].Kind + " " + child.Key.Name
+		live := o.live(child)
 		switch {
-		case !ok:
+		case live == nil:
 			return "missing child " + name
-		case !o.engine.Fits(o.owner, latest.want[i]):
+		case !o.engine.Fits(o.owner, latest.want[i], live):
 			return "child " + name + " is not updated yet"
 		}
-		if why := unwell(object, o.Spec.Children[child.Kind]); why != "" {
+		if why := unwell(live, o.Spec.Children[child.Kind]); why != "" {
 			return "child " + name + " " + why
 		}
 	}
 	return ""
 }
 
-// merged is the answer for the latest state, with the children that are in an older revision as that one declares
-// them. It tells the observer of the context which ones these are, and what the latest declares of them.
-func (o *rollout) merged(ctx context.Context) round {
-	latest := o.all[0]
-	var later []apply.Child
-	var report apply.Report
-	out := round{answer: latest.answer, want: slices.Clone(latest.want)}
-	for _, v := range o.all[1:] {
-		if wait := v.answer.ResyncAfter; wait > 0 && len(v.claims) > 0 {
-			out.answer.ResyncAfter = apply.Earlier(out.answer.ResyncAfter, wait)
-		}
-		out.answer.Finalized = out.answer.Finalized && v.answer.Finalized
-		for i := range v.answer.Children {
-			c := &v.answer.Children[i]
-			if !v.claims[claimOf(c, o.kinds[c.Kind].Resource)] {
-				continue
-			}
-			at := slices.IndexFunc(latest.answer.Children, func(l wire.Child) bool {
-				return l.Kind == c.Kind && l.Key == c.Key
-			})
-			if at < 0 {
-				continue
-			}
-			out.want[at] = v.want[i]
-			result := apply.Result{Resource: o.kinds[c.Kind].Resource, Key: c.Key, Outcome: apply.Later,
-				Problem: &health.Problem{Public: "when the children before it are updated"}}
-			if result.Live = o.engine.Known(o.owner, result.Resource, c.Key); result.Live == nil {
-				continue
-			}
-			if o.Spec.Children[c.Kind].Method == spec.RollingRecreate {
-				result.Declared, result.Revision = latest.name, v.name
-			}
-			later, report.Children = append(later, latest.want[at]), append(report.Children, result)
-		}
-	}
-	apply.Tell(ctx, o.owner, later, report)
-	return out
-}
-
-// updated is the condition of a roll.
-func updated(status, reason, message string) map[string]any {
-	return map[string]any{"type": "Updated", "status": status, "reason": reason, "message": message}
-}
-
-// setCondition puts a condition into the status of an answer, in the place of the one of its type.
-func setCondition(answer *wire.Answer, condition map[string]any) {
-	if answer.Status == nil {
-		answer.Status = map[string]any{}
-	}
-	have, _ := answer.Status["conditions"].([]any)
-	conditions := slices.DeleteFunc(slices.Clone(have), func(c any) bool {
-		of, _ := c.(map[string]any)
-		return of["type"] == condition["type"]
-	})
-	answer.Status["conditions"] = append(conditions, condition)
-}
-
-// unwell says why the status of a child holds up a roll; "": it does not.
+// unwell says why the status of a child holds up a roll; "": the roll goes on.
 func unwell(live *Object, rule spec.Child) string {
 	var status struct {
 		ObservedGeneration int64 `json:"observedGeneration"`
@@ -257,5 +194,65 @@ func unwell(live *Object, rule spec.Child) string {
 	return ""
 }
 
-// maxReason bounds the reason of a condition that another controller has written.
+// maxReason bounds the reason of a condition by another controller.
 const maxReason = 100
+
+// merged is the answer for the latest state, with children of an older revision as declared by the older answer.
+// The Observer of the context is told about these children, with the latest declaration of each.
+func (o *rollout) merged(ctx context.Context) round {
+	latest := o.all[0]
+	var later []apply.Child
+	var report apply.Report
+	out := round{answer: latest.answer, want: slices.Clone(latest.want), left: latest.left}
+	for _, v := range o.all[1:] {
+		out.left.add(v.left)
+		if wait := v.answer.ResyncAfter; wait > 0 && len(v.claims) > 0 {
+			out.answer.ResyncAfter = apply.Earlier(out.answer.ResyncAfter, wait)
+		}
+		out.answer.Finalized = out.answer.Finalized && v.answer.Finalized
+		for i := range v.answer.Children {
+			c := &v.answer.Children[i]
+			if !v.claims[claimOf(c, o.kinds[c.Kind].Resource)] {
+				continue
+			}
+			at := slices.IndexFunc(latest.answer.Children, func(l wire.Child) bool {
+				return l.Kind == c.Kind && l.Key == c.Key
+			})
+			if at < 0 {
+				continue
+			}
+			out.want[at] = v.want[i]
+			result := apply.Result{Resource: o.kinds[c.Kind].Resource, Key: c.Key, Outcome: apply.Later,
+				Problem: &health.Problem{Public: "when the children before it are updated"}}
+			live := o.live(c)
+			if live == nil {
+				continue
+			}
+			result.Live = live
+			if o.Spec.Children[c.Kind].Method == spec.RollingRecreate {
+				result.Declared, result.Revision = latest.name, v.name
+			}
+			later, report.Children = append(later, latest.want[at]), append(report.Children, result)
+		}
+	}
+	apply.Tell(ctx, o.owner, later, report)
+	return out
+}
+
+// updated is the condition of a roll.
+func updated(status, reason, message string) map[string]any {
+	return map[string]any{"type": "Updated", "status": status, "reason": reason, "message": message}
+}
+
+// setCondition puts a condition into the status of an answer, and replaces any of the same type.
+func setCondition(answer *wire.Answer, condition map[string]any) {
+	if answer.Status == nil {
+		answer.Status = map[string]any{}
+	}
+	have, _ := answer.Status["conditions"].([]any)
+	conditions := slices.DeleteFunc(slices.Clone(have), func(c any) bool {
+		of, _ := c.(map[string]any)
+		return of["type"] == condition["type"]
+	})
+	answer.Status["conditions"] = append(conditions, condition)
+}

@@ -113,6 +113,60 @@ func TestChildrenRollOneAtATimeAsTheyGetReady(t *testing.T) {
 	}
 }
 
+// Rules: HK-83, HK-85
+func TestChildrenWithAFieldThatTheServerDoesNotKnowRoll(t *testing.T) {
+	s := rolling(spec.RollingInPlace)
+	s.hook = func(hook wire.Hook, request map[string]any) (string, error) {
+		answer, err := catset(hook, request)
+		return strings.ReplaceAll(answer, `"name":"c"`, `"colour":"red","name":"c"`), err
+	}
+	storyOfRevisions(t, s, func(w *env) {
+		w.Create("a", `{"replicas":2,"template":{"image":"1"}}`)
+		w.Pass(time.Second)
+		ready(w, "a-0", "a-1")
+		w.Patch(things, "a", `{"spec":{"template":{"image":"2"}}}`)
+		w.Pass(time.Minute)
+		w.Want("all", images(w), []string{"a-0=2", "a-1=2"})
+		w.Want("note", strings.Contains(note(w, "UnknownFields"), "spec.containers[].colour"), true)
+		w.Want("status", s.notes.Problems(), []string{"Thing default/a: the server does not know these fields of " +
+			"Pod, and skiff leaves them out: spec.containers[].colour"})
+	})
+}
+
+// Rules: HK-34, HK-85
+func TestChildrenThatAreTooLargeForTheCacheRoll(t *testing.T) {
+	for _, method := range []spec.Method{spec.RollingRecreate, spec.RollingInPlace} {
+		s := rolling(method)
+		s.hook = func(hook wire.Hook, request map[string]any) (string, error) {
+			answer, err := catset(hook, request)
+			return strings.ReplaceAll(answer, `"metadata":{`, `"metadata":{"annotations":{`+large(30)+`},`), err
+		}
+		prepared(t, s, func(w *env) {
+			w.Setup.ObjectBytes = 20 << 10
+			w.PostYAML("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", revisionsDefinition(t))
+			w.Start()
+			w.Pass(20 * time.Second)
+			w.Create("a", `{"replicas":2,"template":{"image":"1"}}`)
+			w.Pass(time.Second)
+			ready(w, "a-0", "a-1")
+			w.Patch(things, "a", `{"spec":{"template":{"image":"2"}}}`)
+			for _, name := range []string{"a-0", "a-1"} {
+				w.Pass(time.Minute)
+				if method == spec.RollingRecreate {
+					w.DeleteNow(pods, name)
+					w.Pass(time.Minute)
+					ready(w, name)
+				}
+			}
+			w.Pass(time.Minute)
+			w.Want("all", images(w), []string{"a-0=2", "a-1=2"})
+			if text := rolledTo(w); !strings.HasPrefix(text, "OnLatestRevision") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
 // storyOfRevisions is story with the definition of ControllerRevisions.
 func storyOfRevisions(t *testing.T, s *script, f func(w *operatortest.Env)) {
 	t.Helper()

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -159,6 +160,40 @@ func TestAChangeOfTheStatusIsNoTriggerWhereTheControllerIgnoresIt(t *testing.T) 
 		w.Delete(things, "a")
 		w.Pass(time.Second)
 		w.Want("calls of a deletion", slices.Contains(s.called(), "sync a"), true)
+	})
+}
+
+// Two processes that write different statuses would otherwise try, and write, without a pause.
+//
+// Rules: HK-22, HK-29
+func TestAStatusWrittenByAnotherEndsNoBackoffOfAHookThatFails(t *testing.T) {
+	var works atomic.Bool
+	s := composite(func(hook wire.Hook, request map[string]any) (string, error) {
+		if works.Load() {
+			return declared(hook, request)
+		}
+		return "", errors.New("connection refused")
+	})
+	story(t, s, func(w *env) {
+		w.Create("a", `{}`)
+		w.Pass(time.Hour) // the next try is some minutes away
+		s.called()
+		foreign := func() {
+			for i := range 10 {
+				w.PatchSub(things, "a", "status", fmt.Sprintf(`{"status":{"others":%d}}`, i))
+				w.Pass(time.Second)
+			}
+		}
+		foreign()
+		w.Want("calls of a hook that fails", len(s.called()), 0)
+		w.Patch(things, "a", `{"metadata":{"labels":{"a":"b"}}}`)
+		w.Want("calls for another change", s.called(), []string{"sync a"})
+		works.Store(true)
+		w.Pass(time.Hour)
+		s.called()
+		w.PatchSub(things, "a", "status", `{"status":{"others":11}}`)
+		w.Pass(time.Second)
+		w.Want("calls of a hook that answers", len(s.called()) > 0, true)
 	})
 }
 

@@ -1,8 +1,8 @@
-// Package scaffold writes the directory that a new hook controller starts from: a definition, the controller, a hook
-// in the author's language that does something real, an example, and a test.
+// Package scaffold writes the directory of a new hook controller: a definition, the controller, a hook in the author's
+// language with real work to do, an example, and a test.
 //
-// It checks names and writes files; it runs nothing and asks no cluster. It runs on the goroutine of the caller, and
-// is on no event path.
+// The package checks names and writes files, runs nothing and asks no cluster, on the goroutine of the caller and on
+// no event path.
 package scaffold
 
 import (
@@ -25,17 +25,17 @@ import (
 //go:embed template
 var templates embed.FS
 
-// language is what differs between languages besides the hook itself.
+// language is the difference between languages besides the hook.
 type language struct {
 	hook    string // the file of the hook
 	needs   string
 	command string
 	mode    string
-	build   string // the command that makes the program, "" where there is none
-	runtime string // a public image that runs the hook, "" where the author must build an image
+	build   string // the command to make the program, "" for none
+	runtime string // a public image to run the hook, "" where the author must build an image
 }
 
-// Modes of the hooks, with what they mean.
+// Modes of the hooks, with their meaning.
 const (
 	oneshot = "oneshot # a process for each call"
 	lines   = "lines # a process for each worker, and a line for each call"
@@ -63,7 +63,7 @@ func Language(name string) string {
 	return aliases[name]
 }
 
-// Languages are the names of the languages that hooks are written in.
+// Languages are the names of the languages for hooks.
 func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 
 // Names are those of the custom resource of a new controller.
@@ -73,10 +73,10 @@ type Names struct {
 
 var (
 	word = regexp.MustCompile(`[A-Za-z0-9]+`)
-	kind = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,59}$`) // its plural has at most 63, a DNS label
+	kind = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,59}$`) // a plural has at most 63, as a DNS label
 )
 
-// NamesOf makes the names of a custom resource from its kind, or where that is "" from the name of a directory:
+// NamesOf makes the names of a custom resource from its kind, or for "" from the name of a directory:
 // "web-shop" becomes WebShop. group is a domain of the author's.
 func NamesOf(dir, of, group string) (Names, error) {
 	if of == "" {
@@ -103,7 +103,7 @@ func NamesOf(dir, of, group string) (Names, error) {
 	return n, nil
 }
 
-// maxShown is how much is shown of a name that is wrong.
+// maxShown bounds how much of an invalid name is shown.
 const maxShown = 100
 
 func endsIn(s string, endings ...string) bool {
@@ -157,7 +157,7 @@ func Write(dir, lang string, n Names) ([]string, error) {
 	return written, nil
 }
 
-// notGo is the ending of templates that the go command would take for a part of skiff.
+// notGo is the ending of templates, which the go command would take for a part of skiff.
 const notGo = ".tmpl"
 
 // write writes a new file. A script can be run.

@@ -192,8 +192,12 @@ func (o origin) hook(d *decoder, rule *hookRule, configs []config) *Hook {
 	if rule == nil {
 		return nil
 	}
-	if d.has(&rule.Webhook) == d.has(&rule.Exec) {
-		d.around(&rule.Webhook, "must have exactly one of webhook and exec")
+	switch webhook, exec := d.has(&rule.Webhook), d.has(&rule.Exec); {
+	case webhook && exec:
+		d.around(&rule.Webhook, "must have exactly one of webhook and exec: keep one of them")
+	case !webhook && !exec:
+		d.around(&rule.Webhook, "must have exactly one of webhook and exec: write exec: {command: [python3, "+
+			"hook.py]}, or webhook: {url: http://HOST:PORT/sync}")
 	}
 	h := &Hook{Version: 1}
 	if rule.Version == "v2" {

@@ -320,8 +320,9 @@ func TestWhatIsWrongWithAControllerIsNamed(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{head, "spec.hooks: is missing"},
 		{head + "  hooks: {finalize: {exec: {command: [x]}}}", "spec.hooks.sync: is missing"},
-		{sync("{}"), "must have exactly one of webhook and exec"},
-		{sync("{webhook: {url: 'http://x'}, exec: {command: [x]}}"), "must have exactly one of webhook and exec"},
+		{sync("{}"), "must have exactly one of webhook and exec: write exec: {command: [python3, hook.py]}"},
+		{sync("{webhook: {url: 'http://x'}, exec: {command: [x]}}"),
+			"must have exactly one of webhook and exec: keep one of them"},
 		{sync("{version: v3, exec: {command: [x]}}"), `version: must be v1 or v2, is "v3"`},
 		{head + "  hooks: {sync: {exec: {command: [x]}}, preUpdateChild: {}}",
 			"preUpdateChild: this hook is never called"},

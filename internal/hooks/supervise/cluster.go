@@ -52,7 +52,7 @@ func (s *Supervisor) FromCluster(selector string, allowExec []string) []*control
 	return out
 }
 
-// Rights are those to see what a cluster declares.
+// Rights are the rights to see the declarations of a cluster.
 var Rights = []kube.Right{
 	{Resource: Composites, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},
 	{Resource: Decorators, Verbs: []string{"get", "list", "watch"}, Why: "the controllers to run"},

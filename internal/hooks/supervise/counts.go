@@ -29,18 +29,18 @@ var (
 // hookBounds reach from a hook on the same machine to the slowest hook allowed, in seconds.
 var hookBounds = metrics.Exponential(0.001, 2, 16)
 
-// counts are what became of the calls of a hook.
+// counts are the results of the calls of a hook.
 type counts struct {
 	errors  atomic.Uint64
 	last    atomic.Pointer[failure] // nil: none has failed
-	failing atomic.Bool             // the last one failed
+	failing atomic.Bool             // the last call failed
 	took    *metrics.Histogram
 }
 
-// failure is a call that failed.
+// failure is a failed call.
 type failure struct {
-	kind string // of call.Brief: the text of an error may repeat what a hook has printed or answered
-	said string // of call.Said: for those who may see that
+	kind string // of call.Brief: the text of an error may repeat the output of a hook
+	said string // of call.Said: for users who may see the output
 	at   time.Time
 }
 
@@ -73,7 +73,7 @@ func (s *Supervisor) About() (lines []string) {
 	return lines
 }
 
-// Shown is what the live page shows of the hooks.
+// Shown returns the hooks for the live page.
 func (s *Supervisor) Shown() (out []page.Hook) {
 	s.each(func(controller string, h *hook) {
 		took := h.counts.took
@@ -83,9 +83,7 @@ func (s *Supervisor) Shown() (out []page.Hook) {
 			Errors: h.counts.errors.Load(), P50: history.Millis(half), P99: history.Millis(most),
 			Failing: h.counts.failing.Load(), Parked: len(h.problems()) > 0, FailsIn: h.failsIn()}
 		if last := h.counts.last.Load(); last != nil {
-			if one.LastError, one.LastErrorAt = last.kind, last.at; s.o.Quote {
-				one.LastError = last.said
-			}
+			one.LastError, one.Quoted, one.LastErrorAt = last.kind, last.said, last.at
 		}
 		out = append(out, one)
 	})

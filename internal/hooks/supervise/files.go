@@ -35,7 +35,7 @@ func (s *Supervisor) FollowFiles(ctx context.Context, files []string, now <-chan
 	}
 }
 
-// readAgain reads the files and runs what they say now.
+// readAgain reads the files and runs the declared controllers.
 func (s *Supervisor) readAgain(files []string) {
 	controllers, warnings, err := spec.ReadFiles(files)
 	if err == nil && len(controllers) == 0 { // as while a file is being written
@@ -63,7 +63,7 @@ func (s *Supervisor) readAgain(files []string) {
 	s.o.Log.Info("read the files of the hook controllers again", "controllers", len(controllers))
 }
 
-// stateOf is another text when a file has changed. A directory counts with the files in it.
+// stateOf is another text when a file has changed. A directory counts with the files inside.
 func stateOf(files []string) string {
 	var out strings.Builder
 	for _, file := range files {
@@ -72,7 +72,7 @@ func stateOf(files []string) string {
 			continue
 		}
 		for _, dir := range spec.Directories(file) {
-			entries, _ := os.ReadDir(dir) // an unreadable file is named when its content is read
+			entries, _ := os.ReadDir(dir) // an unreadable file is named when the content is read
 			for _, e := range entries {
 				if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil {
 					note(&out, e.Name(), info)

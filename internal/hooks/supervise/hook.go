@@ -28,10 +28,10 @@ const (
 	// other namespace waits meanwhile.
 	parkAfter   = 5
 	parkParents = 3
-	// maxFailing bounds the namespaces that are remembered, and the parents of each: tenants make and delete both.
+	// maxFailing bounds the remembered namespaces, and the parents of each: tenants make and delete both.
 	// Calls of more namespaces are not held back.
 	maxFailing = 1000
-	// busy is the wait for the call that is under way while a hook is parked.
+	// busy is the wait for the call under way while a hook is parked.
 	busy = 200 * time.Millisecond
 )
 
@@ -48,10 +48,10 @@ type hook struct {
 	// changes counts how often a hook of the controller has changed.
 	changes *atomic.Int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the rest
 	runAll  func(namespace, cause string)
 	failing map[string]*failing // by namespace: those in which calls have failed since one succeeded
-	mixed   map[string]mixed    // by UID: parents for which the hook printed other lines than its answer
+	mixed   map[string]mixed    // by UID: parents for which the hook printed other lines than the answer
 	ranAll  time.Time           // when the hook was last seen to have changed
 	version string              // of the hook, as its answers say
 }
@@ -61,7 +61,7 @@ type failing struct {
 	parents map[kube.Key]bool // whose calls have failed
 	inARow  int
 	last    error
-	parked  time.Time // since when calls are made one at a time; zero: they are not
+	parked  time.Time // since when there is a single call at a time; zero: not parked
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
@@ -83,11 +83,10 @@ func versionOf(parent *kube.Meta) string {
 	return strconv.FormatInt(parent.Generation, 10)
 }
 
-// mixedFor is how long such a parent waits at most: the output of a hook may also depend on files that skiff does not
-// know.
+// mixedFor is how long such a parent waits at most: the output of a hook may also depend on files unknown to skiff.
 const mixedFor = 10 * time.Minute
 
-// follow notes what runs all parents.
+// follow notes the function that runs all parents.
 func (h *hook) follow(runAll func(namespace, cause string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +101,7 @@ func (h *hook) release() string {
 	return release
 }
 
-// problem says where the hook does not answer, since when and why; "" if it does.
+// problems says where the hook does not answer, or prints mixed answers, and why.
 func (h *hook) problems() []health.Problem {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +112,7 @@ func (h *hook) mixedProblemLocked() []health.Problem {
 	first, now := kube.Key{}, time.Now()
 	var why error
 	for uid, m := range h.mixed {
-		if !now.Before(m.until) { // it is asked about again, or gone
+		if !now.Before(m.until) { // the parent is asked about again, or gone
 			delete(h.mixed, uid)
 			continue
 		}
@@ -195,7 +194,7 @@ func (h *hook) call(ctx context.Context, parent *kube.Meta, request []byte) ([]b
 	return reply.Body, err
 }
 
-// mixedLater returns the wait of a parent for which the hook printed other lines than its answer; nil: there is none.
+// mixedLater returns the wait of a parent for which the hook printed other lines than the answer; nil: none.
 func (h *hook) mixedLater(parent *kube.Meta, now time.Time) *call.Later {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,8 +220,8 @@ func (h *hook) noteMixed(parent *kube.Meta, err error) {
 	}
 }
 
-// answersApart is the least time between two changes that answers show: while an endpoint is replaced, old and new
-// ones answer in turn, and each change runs all parents.
+// answersApart is the least time between two changes shown by answers: while an endpoint is replaced, old and new
+// answer in turn, and each change runs all parents.
 const answersApart = time.Minute
 
 // changed notes the version of the hook, "" if not known, and runs all parents after a change of version, unless all
@@ -264,7 +263,7 @@ func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	return 0
 }
 
-// end takes in the result of a call. A call that was cut short says nothing.
+// end takes in the result of a call. A call cut short says nothing.
 func (h *hook) end(parent kube.Key, err error, cut bool) {
 	h.mu.Lock()
 	f := h.failing[parent.Namespace]
@@ -272,9 +271,9 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 		f.trying = false
 	}
 	switch later := new(call.Later); {
-	case errors.As(err, &later): // it is alive
+	case errors.As(err, &later): // the hook is alive
 		err = nil
-	case err != nil && (cut || !call.IsUnavailable(err)): // the answer is wrong, for this parent
+	case err != nil && (cut || !call.IsUnavailable(err)): // the answer is wrong, for the parent alone
 		h.mu.Unlock()
 		return
 	}
@@ -302,7 +301,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	}
 }
 
-// failLocked takes in that the hook has failed for a parent.
+// failLocked takes in a failure of the hook for a parent.
 func (h *hook) failLocked(parent kube.Key, err error) {
 	f := h.failing[parent.Namespace]
 	if f == nil {

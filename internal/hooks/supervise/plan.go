@@ -62,7 +62,7 @@ func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *
 		all = append(all, reconcile.New(setup, s.o.Recorder, reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i],
 			Parent: p, Children: f.children, Call: ask, Changes: s.changes.Load, Brake: s.brake, Notes: &s.notes,
 			Others: s.others, HasConditions: s.hasConditions(p.Resource),
-			Manager: s.o.Manager, Resync: s.o.Resync, Memory: s.o.Memory}))
+			Manager: s.o.Manager, Resync: s.o.Resync, Memory: s.o.Memory, Pods: s.o.Pods}))
 	}
 	return all
 }
@@ -73,7 +73,7 @@ const conditionsEvery = 10 * time.Second
 
 // hasConditions returns a function that says whether the definition of a resource has status.conditions now.
 func (s *supervised) hasConditions(r kube.Resource) func(ctx context.Context) bool {
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the rest
 	var has bool
 	var asked time.Time
 	return func(ctx context.Context) bool {

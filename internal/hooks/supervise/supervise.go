@@ -31,20 +31,19 @@ type Options struct {
 	Set      *controller.Set  // runs the controllers
 	Recorder *events.Recorder // nil: no Events
 	Manager  string           // field manager of children; "": reconcile.Manager
-	Resync   time.Duration    // of controllers without one of their own; 0: never
+	Resync   time.Duration    // of controllers without a period of their own; 0: never
 	Call     call.Options
-	Memory   *call.Memory // nil: what answers take has no bound
-	// Quote has the live page show the errors in the words of hooks: the readers of the page may read this machine's
-	// cluster.
-	Quote bool
-	Log   logr.Logger
+	Memory   *call.Memory // nil: no bound for answers
+	// Pods reads the pods of a namespace with some labels, for the live page; nil: no pods are shown.
+	Pods func(ctx context.Context, namespace, selector string) (controller.Pods, error)
+	Log  logr.Logger
 }
 
 // Supervisor runs hook controllers. All methods may be called from any goroutine.
 type Supervisor struct {
 	o Options
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the rest
 	wanted  map[string]*supervised
 	changed chan struct{} // closed, and made anew, when wanted has changed
 }
@@ -57,7 +56,7 @@ func New(o Options) *Supervisor {
 // endTimeout is how long a hook controller may take to stop: runs have half a minute, and programs seconds.
 const endTimeout = time.Minute
 
-// nameOf returns what tells hook controllers apart.
+// nameOf returns the unique name of a hook controller.
 func nameOf(kind, name string) string { return kind + " " + name }
 
 // Put has a controller run, in the place of the controller with the same kind and name. Equal controllers are left
@@ -111,10 +110,10 @@ func (s *Supervisor) others(c *spec.Controller) (names []string) {
 	return names[:min(len(names), maxOthers)]
 }
 
-// maxOthers is how many of them are named.
+// maxOthers is how many other controllers are named.
 const maxOthers = 3
 
-// sameSpec says whether two versions of a controller say the same. The metadata and the status of its object may
+// sameSpec says whether two versions of a controller say the same. The metadata and the status of the object may
 // differ.
 func sameSpec(a, b *spec.Controller) bool {
 	x, y := *a, *b
@@ -170,7 +169,7 @@ func (s *Supervisor) Run(ctx context.Context) {
 		wanted, changed := s.snapshot()
 		for name := range running {
 			if running[name].supervised != wanted[name] {
-				end(name) // before its successor begins
+				end(name) // before the successor begins
 			}
 		}
 		for name, c := range wanted {

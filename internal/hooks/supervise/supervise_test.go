@@ -215,12 +215,24 @@ func (w *world) put(text string) {
 	w.hooks.Put(c)
 }
 
+// Rules: HK-13
+func TestAControllerWithAMistypedResourceIsToldTheOneThatIsServed(t *testing.T) {
+	run(t, func(w *world) {
+		w.installThings()
+		w.put(strings.Replace(composite, `"things"`, `"thingz"`, 1))
+		w.Pass(time.Second)
+		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "did you mean things?") {
+			t.Errorf("got %q", text)
+		}
+	})
+}
+
 // Rules: HK-13, HK-92, HK-94
 func TestAControllerStartsWhenItsResourcesAreThereAndStopsWithItsObject(t *testing.T) {
 	run(t, func(w *world) {
 		w.put(composite)
 		w.Pass(time.Minute)
-		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "install its definition") {
+		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "apply its definition") {
 			t.Errorf("without its definition: %q", text)
 		}
 		w.installThings()
@@ -299,7 +311,7 @@ func TestAHookThatFailsForAllIsAskedLessAndThenRunsAllParents(t *testing.T) {
 		}
 		if shown := w.hooks.Shown(); len(shown) != 1 || shown[0].Hook != "sync" || shown[0].Controller != "thing" ||
 			shown[0].Calls < 21 || shown[0].Errors == 0 || shown[0].LastError != "status 502" || shown[0].Failing ||
-			shown[0].Parked {
+			shown[0].Parked || !strings.Contains(shown[0].Quoted, "ConfigMap") {
 			t.Errorf("the live page shows of the hooks: %+v", shown)
 		}
 		w.called()

@@ -27,7 +27,7 @@ import (
 // request about a group costs a server nothing. No request is sent while nothing is missing.
 const findEvery = 5 * time.Second
 
-// supervised is one hook controller.
+// supervised is a hook controller.
 type supervised struct {
 	spec *spec.Controller
 	o    *Options
@@ -37,10 +37,10 @@ type supervised struct {
 	notes   reconcile.Notes
 	// misplaced is set by a parent that has a namespace although the resource has none, or the reverse.
 	misplaced atomic.Bool
-	others    func() []string // the other controllers of its parent resources; nil: they are not known
+	others    func() []string // the other controllers of the parent resources; nil: not known
 
-	mu      sync.Mutex      // guards what follows
-	waiting *health.Problem // keeps the controller from running; nil: it runs
+	mu      sync.Mutex      // guards the rest
+	waiting *health.Problem // keeps the controller from running; nil: running
 	hooks   []*hook
 	brake   *reconcile.Brake  // nil while the controller waits
 	places  map[string]string // [spec.Controller.Places], as they are now
@@ -98,7 +98,7 @@ func (s *supervised) waits(why *health.Problem) {
 	}
 }
 
-// contained is run; a panic inside stops this controller and no other.
+// contained is run; a panic inside stops only the controller.
 func (s *supervised) contained(ctx context.Context) {
 	err := process.Contain("run the hook controller", func() error { s.run(ctx); return nil })
 	if p := new(process.Panic); errors.As(err, &p) {
@@ -108,7 +108,7 @@ func (s *supervised) contained(ctx context.Context) {
 	}
 }
 
-// run runs the controller from when its resources exist until ctx ends.
+// run runs the controller from when the resources exist until ctx ends.
 func (s *supervised) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		found, err := s.find(ctx)
@@ -163,7 +163,11 @@ func (s *supervised) resource(ctx context.Context, t spec.Type) (discovery.Resou
 	case err != nil && !kube.IsNotFound(err):
 		return r, err
 	case !ok:
-		return r, fmt.Errorf("the server has no resource %s in %s; install its definition", t.Resource, t.APIVersion)
+		next := "apply its definition"
+		if near := discovery.NearestPlural(ctx, s.o.Setup.Client, t.Group(), t.Version(), t.Resource); near != "" {
+			next = "did you mean " + near + "?"
+		}
+		return r, fmt.Errorf("the server has no resource %s in %s; %s", t.Resource, t.APIVersion, next)
 	case r.Plural != t.Resource:
 		return r, fmt.Errorf("resource %q: the plural is %q; name that", t.Resource, r.Plural)
 	}
@@ -205,7 +209,7 @@ func (s *supervised) work(ctx context.Context, f found) error {
 	return nil
 }
 
-// connect makes what calls the hooks.
+// connect makes the hooks and the brake.
 func (s *supervised) connect() error {
 	var hooks []*hook
 	for _, h := range s.spec.Hooks() {

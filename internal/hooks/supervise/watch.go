@@ -64,7 +64,7 @@ func missesResource(running []*controller.Controller) bool {
 	})
 }
 
-// lackOf returns what a controller does not work at all without, a resource or a right; nil: they all work.
+// lackOf returns the missing resource or right without which a controller does not work at all; nil: all work.
 func lackOf(running []*controller.Controller) *health.Problem {
 	for _, c := range running {
 		var lack *health.Problem

@@ -15,11 +15,11 @@ const (
 	// MaxChildren is how many children an answer may have. The API server of a large cluster has some 100,000 objects
 	// of one kind.
 	MaxChildren = 10_000
-	// maxResync is the longest wait that an answer can ask for.
+	// maxResync is the longest wait an answer can ask for.
 	maxResync = 365 * 24 * time.Hour
 )
 
-// Answer is what sync or finalize has answered.
+// Answer is the answer of sync or finalize.
 type Answer struct {
 	// Status is nil where it is missing or null.
 	Status map[string]any
@@ -34,10 +34,10 @@ type Answer struct {
 	Warnings []string
 }
 
-// Options are what an answer is checked against.
+// Options are the facts to check an answer against.
 type Options struct {
 	Composite bool
-	// Finalizing says that the answer is that of finalize: with "finalized": true it needs no children.
+	// Finalizing says that finalize gave the answer, which needs no children with "finalized": true.
 	Finalizing bool
 	// Strict refuses unknown and repeated fields.
 	Strict    bool
@@ -46,7 +46,7 @@ type Options struct {
 	Kinds     []kube.Resource // of the declared children
 }
 
-// Decode reads an answer of sync or finalize and checks all of it. Its errors begin with the path of what is wrong.
+// Decode reads an answer of sync or finalize and checks all of it. An error begins with the path of the fault.
 func Decode(body []byte, o Options) (*Answer, error) {
 	object, err := decode(body, o.Strict)
 	if err != nil {

@@ -10,27 +10,27 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Child is a child that an answer declares.
+// Child is a child declared by an answer.
 type Child struct {
 	Kind   int // in Options.Kinds
 	Key    kube.Key
 	Labels kube.Labels
-	// Body is what is declared, in package patch's form of JSON, with the namespace filled in. It has neither a status
-	// nor what the server owns of the metadata, and no owner reference to the parent.
+	// Body is the declaration, in package patch's form of JSON, with the namespace filled in. Body has no status, no
+	// metadata owned by the server, and no owner reference to the parent.
 	Body map[string]any
 	// Path is where the child is in the answer: "children[3]".
 	Path string
 }
 
 var (
-	// serverOwned are fields of metadata that only the server writes. Hooks copy objects that they have observed.
+	// serverOwned are fields of metadata written by the server alone. Hooks copy observed objects.
 	serverOwned = []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields",
 		"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
-	// engineOwned are annotations that skiff and metacontroller write on children, for themselves.
+	// engineOwned are annotations written on children by skiff and metacontroller for their own use.
 	engineOwned = []string{apply.HashAnnotation, LastApplied}
 )
 
-// LastApplied is the annotation in which metacontroller keeps what it has written of a child.
+// LastApplied is the annotation in which metacontroller keeps the last written declaration of a child.
 const LastApplied = "metacontroller.k8s.io/last-applied-configuration"
 
 // children checks the list of children. list is its name.
@@ -64,7 +64,7 @@ func (o *Options) children(items []any, list string) ([]Child, error) {
 	return out, nil
 }
 
-// check checks a child, completes it, and drops what is not the hook's to declare.
+// check checks and completes a child, and drops fields which are not the hook's to declare.
 func (o *Options) check(c *Child) error {
 	dropNulls(c.Body)
 	kind, err := o.kindOf(c)
@@ -102,8 +102,8 @@ func (o *Options) check(c *Child) error {
 	return c.tags(meta, metaPath)
 }
 
-// dropNulls takes the members that are null out of all objects of a value: null means absent everywhere. A server
-// would store an empty text for one in a map of texts, and 0 for a limit.
+// dropNulls takes the null members out of all objects of a value: null means absent everywhere. For null a server
+// would store an empty text in a map of texts, and 0 as a limit.
 func dropNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -153,7 +153,7 @@ func (o *Options) kindOf(c *Child) (int, error) {
 	return i, nil
 }
 
-// PluralOf returns the name in URLs that a kind most likely has.
+// PluralOf returns the most likely name of a kind in URLs.
 func PluralOf(kind string) string {
 	s := strings.ToLower(kind)
 	switch {
@@ -168,7 +168,7 @@ func PluralOf(kind string) string {
 	return s + "s"
 }
 
-// rules returns the name of the field that declares kinds of children.
+// rules returns the name of the field in which a controller declares kinds of children.
 func (o *Options) rules() string {
 	if o.Composite {
 		return "spec.childResources"
@@ -233,7 +233,7 @@ func (o *Options) owners(meta map[string]any, path string) error {
 	return nil
 }
 
-// tags reads the labels, and drops annotations that are not the hook's.
+// tags reads the labels, and drops annotations which are not the hook's.
 func (c *Child) tags(meta map[string]any, path string) error {
 	all, err := objectOf(meta, path, "labels")
 	if err != nil {

@@ -23,21 +23,21 @@ const (
 type Rule struct {
 	spec.Type
 	Labels labels.Requirements // empty: all
-	// ByNamespace says that NamespaceLabels were given: they are about namespaced kinds only.
+	// ByNamespace says that NamespaceLabels were given, which select among namespaced kinds only.
 	ByNamespace     bool
 	NamespaceLabels labels.Requirements // of their namespace; empty: all
 	Namespace       string              // "": all
 	Names           []string            // sorted; empty: all
 }
 
-// CustomizeOptions are what an answer of customize is checked against.
+// CustomizeOptions are the facts to check an answer of customize against.
 type CustomizeOptions struct {
 	Version int
 	Strict  bool
 	Parent  kube.Key
 }
 
-// DecodeCustomize reads an answer of customize and checks all of it. Its errors begin with the path of what is wrong.
+// DecodeCustomize reads an answer of customize and checks all of it. An error begins with the path of the fault.
 func DecodeCustomize(body []byte, o CustomizeOptions) ([]Rule, error) {
 	object, err := decode(body, o.Strict)
 	if err != nil {
@@ -138,7 +138,7 @@ func (o *CustomizeOptions) complete(r *Rule, path string, byLabels bool) error {
 	return nil
 }
 
-// CheckScope refuses a rule that cannot be about its kind, which discovery has found.
+// CheckScope refuses a rule which cannot select objects of the discovered kind.
 func (r *Rule) CheckScope(found kube.Resource) error {
 	if r.ByNamespace && found.ClusterScoped {
 		return fmt.Errorf("related resource %s: namespaceSelector is for namespaced kinds, and %s is cluster-scoped",
@@ -147,7 +147,7 @@ func (r *Rule) CheckScope(found kube.Resource) error {
 	return nil
 }
 
-// Matches says whether a rule selects an object of its kind, given the labels of the object and of its namespace.
+// Matches says whether a rule selects an object of the rule's kind, given the labels of object and namespace.
 func (r *Rule) Matches(key kube.Key, object, namespace kube.Labels) bool {
 	if key.Namespace != "" && r.Namespace != "" && key.Namespace != r.Namespace {
 		return false

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// maxEvents is how many Events one answer may have: they are for people.
+	// maxEvents bounds the Events of an answer, which people read.
 	maxEvents = 10
-	// maxReason is what the API server takes.
+	// maxReason is the limit of the API server.
 	maxReason = 128
-	// maxMessage is what the API server takes.
+	// maxMessage is the limit of the API server.
 	maxMessage = 1 << 10
 )
 
-// Event is an Event that a hook asks for.
+// Event is an Event requested by a hook.
 type Event struct {
 	Type    string // Normal or Warning
 	Reason  string
 	Message string
-	Kind    string // of the child that it is about; "": it is about the parent
+	Kind    string // of the child concerned; "": the parent is concerned
 	Name    string
 }
 
-// eventsOf reads the events of an answer. Those that are wrong are named in warnings: a bad Event never fails a sync.
+// eventsOf reads the events of an answer. Warnings name the invalid events: a bad Event never fails a sync.
 func eventsOf(v any) (events []Event, warnings []string) {
 	if v == nil {
 		return nil, nil

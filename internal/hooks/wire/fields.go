@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// leastMemory is what an answer may take when it is decoded, however short it is: 1 MB of small objects in JSON.
+	// leastMemory is how much memory a decoded answer may take, however short: 1 MB of small objects in JSON.
 	leastMemory = 8 << 20
-	// memoryPerByte is how many times its JSON an answer may take when it is decoded. Deployments and ConfigMaps take
+	// memoryPerByte is how many times the size of the JSON a decoded answer may take. Deployments and ConfigMaps take
 	// eight times as much; empty objects, of which a hostile answer would be made, fifty times.
 	memoryPerByte = 16
 	// maxQuoted is how much of a value goes into an error.
 	maxQuoted = 100
 )
 
-// memoryOf is what an answer may take when it is decoded.
+// memoryOf returns how much memory a decoded answer may take.
 func memoryOf(body []byte) int { return max(leastMemory, memoryPerByte*len(body)) }
 
-// Memory returns about how much memory an answer takes when it is decoded. The error is that of decoding it.
+// Memory returns about how much memory a decoded answer takes, or the error of decoding.
 func Memory(body []byte) (int, error) { return patch.Measure(body, memoryOf(body), patch.MaxDepth) }
 
-// decode reads the one JSON object that an answer is.
+// decode reads an answer, which is a single JSON object.
 func decode(body []byte, strict bool) (map[string]any, error) {
 	v, duplicates, err := patch.DecodeWithin(body, memoryOf(body), patch.MaxDepth)
 	if err != nil {
@@ -44,7 +44,7 @@ func decode(body []byte, strict bool) (map[string]any, error) {
 	return object, nil
 }
 
-// typeName returns what JSON calls a value.
+// typeName returns the name of a value's type in JSON.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -61,7 +61,7 @@ func typeName(v any) string {
 	return "a number"
 }
 
-// quote returns a text from an answer as it may stand in an error.
+// quote returns a text from an answer, made fit for an error.
 func quote(s string) string { return `"` + kube.Printable(s, maxQuoted) + `"` }
 
 // typeError says that a field has a value of another type than want.
@@ -80,7 +80,7 @@ func known(object map[string]any, path string, names ...string) error {
 	return nil
 }
 
-// fieldOf returns a field of an object, and whether it is there and not null.
+// fieldOf returns a field of an object; false: missing or null.
 func fieldOf[T any](object map[string]any, path, name, want string) (value T, ok bool, err error) {
 	v := object[name]
 	if v == nil {

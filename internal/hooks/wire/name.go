@@ -8,7 +8,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// maxName is how long a name may be, and maxLabel one that is a part of a host name.
+// maxName is the longest name, and maxLabel the longest part of a host name.
 const (
 	maxName  = 253
 	maxLabel = 63
@@ -17,7 +17,7 @@ const (
 // pathNamed are kinds whose names are any segment of a path, such as system:node.
 var pathNamed = []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "IPAddress", "ClusterTrustBundle"}
 
-// checkName refuses a name that no object of a kind can have: the write would fail, after those before it were made.
+// checkName refuses a name which no object of a kind can have: the write would fail after earlier writes.
 func checkName(r kube.Resource, name, path string) error {
 	builtIn := !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
 	want := "small letters, digits, '-' and '.', at most 253 of them"
@@ -36,6 +36,6 @@ func checkName(r kube.Resource, name, path string) error {
 	return fmt.Errorf("%s: %s cannot be the name of a %s: want %s", path, quote(name), r.Kind, want)
 }
 
-// notInPath is a character that the name of an object cannot have: the server refuses slashes and percent signs, and
-// no name that someone typed has the rest.
+// notInPath is a character which no name of an object can have: the server refuses slashes and percent signs, and
+// no typed name has the rest.
 func notInPath(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '%' }

@@ -1,9 +1,9 @@
-// Package wire is what goes between skiff and a hook: requests are made of objects that are kept as bytes, and answers
+// Package wire has the messages between skiff and a hook: requests are made of objects kept as bytes, and answers
 // are read and checked.
 //
-// An answer comes from a program that others wrote: all of it is checked before any of it counts, an error names the
-// path of what is wrong, and memory, depth and the number of children are bounded. How a request gets to a hook is
-// package call; what is done about an answer is package reconcile. Pure functions on the caller's goroutine.
+// An answer comes from a foreign program: the whole answer is checked before any part counts, an error names the path
+// of the fault, and memory, depth and the number of children are bounded. Package call takes a request to a hook;
+// package reconcile carries an answer out. Pure functions on the caller's goroutine.
 package wire
 
 import (
@@ -11,7 +11,7 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Hook names what a hook is asked for.
+// Hook names the question to a hook.
 type Hook string
 
 // The hooks.
@@ -21,8 +21,8 @@ const (
 	Customize Hook = "customize"
 )
 
-// The versions of requests and answers. V1 under a namespaced parent knows only objects of its namespace, and names
-// them without it.
+// The versions of requests and answers. V1 under a namespaced parent knows only objects of the parent's namespace,
+// and names objects without the namespace.
 const (
 	V1 = 1
 	V2 = 2
@@ -34,13 +34,13 @@ type Item struct {
 	JSON kube.Raw // whole, with apiVersion and kind
 }
 
-// Group is the objects of one kind. A kind is there also where it has no objects.
+// Group is the objects of a kind, possibly none.
 type Group struct {
 	Resource kube.Resource
 	Items    []Item
 }
 
-// Request is what a hook gets.
+// Request is a request to a hook.
 type Request struct {
 	Controller kube.Raw // the whole object
 	Parent     kube.Raw // whole, with apiVersion and kind
@@ -50,8 +50,8 @@ type Request struct {
 	Finalizing bool
 }
 
-// Encode returns the request in the version for one hook. The bytes of the objects are copied, not read. composite
-// says that the controller is no DecoratorController.
+// Encode returns the request in the version for a hook. The bytes of the objects are copied, not read. composite says
+// that the controller is no DecoratorController.
 func (r *Request) Encode(composite bool, version int, hook Hook) []byte {
 	parent, children := `,"object":`, `,"attachments":`
 	if composite || hook == Customize {
@@ -71,7 +71,7 @@ func (r *Request) Encode(composite bool, version int, hook Hook) []byte {
 	return append(out, `,"finalizing":false}`...)
 }
 
-// frame is more than what is around the name of one kind or object in a request, or around all of them.
+// frame bounds the bytes around the name of a kind or object in a request, and around all of a request.
 const frame = 128
 
 // size returns about how long the request will be.
@@ -115,7 +115,7 @@ func (r *Request) appendGroups(out []byte, groups []Group, version int) []byte {
 // mapKey returns how a request names a kind: "Deployment.apps/v1".
 func mapKey(r kube.Resource) string { return r.Kind + "." + r.APIVersion() }
 
-// keyOf returns how a request names an object; false: it is not part of requests of this version.
+// keyOf returns the name of an object in a request; false: the object is no part of requests of the version.
 func (r *Request) keyOf(k kube.Key, version int) (string, bool) {
 	if version == V1 && r.ParentKey.Namespace != "" {
 		return k.Name, k.Namespace == r.ParentKey.Namespace

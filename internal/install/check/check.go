@@ -55,6 +55,7 @@ type Report struct {
 	User        string       `json:"user"`
 	Definitions []Definition `json:"definitions"`
 	Policies    []Policy     `json:"policies"`
+	Absent      []Absent     `json:"absent,omitempty"`    // found by the command, which knows how to ask
 	Selection   *Selection   `json:"selection,omitempty"` // of namespaces, with a selector
 	Scopes      []Scope      `json:"rights"`
 	// GrantsAll says that the server allows everything to everyone, so that it says nothing of rights.
@@ -62,6 +63,12 @@ type Report struct {
 	Manifest  string `json:"manifest"` // grants what is missing, as YAML; "" if nothing is
 	// Reader grants what this check would need to compare whole definitions, as YAML; "" if it could.
 	Reader string `json:"readerManifest,omitempty"`
+}
+
+// Absent is a namespace to work in that does not exist.
+type Absent struct {
+	Namespace string `json:"namespace"`
+	Detail    string `json:"detail"` // the next step
 }
 
 // TestedVersions is the range that Tested is about.

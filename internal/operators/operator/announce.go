@@ -10,10 +10,10 @@ import (
 	"skiff/internal/runtime/events"
 )
 
-// announcer records what happens to one custom resource, in Events and in the log.
+// announcer records actions and conditions of a custom resource, in Events and in the log.
 type announcer struct{ announce.Announcer }
 
-// news records what a new status says that the one before did not.
+// news records the conditions of a new status that the status before did not have.
 func (a announcer) news(ctx context.Context, f *findings, before, after []conditions.Condition) {
 	for _, n := range conditions.EventsOf(before, after) {
 		if n.Type == events.Normal {
@@ -22,7 +22,7 @@ func (a announcer) news(ctx context.Context, f *findings, before, after []condit
 		}
 		logr.FromContextOrDiscard(ctx).Info("degraded", "reason", n.Reason, "message", n.Note)
 		about := f.about
-		if f.problem == nil && len(f.seen) > 0 { // the first child itself says what is wrong
+		if f.problem == nil && len(f.seen) > 0 { // the problem is in the first child itself
 			about = &f.seen[0]
 		}
 		a.Event(n.Type, n.Reason, n.Note, about)

@@ -13,23 +13,23 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// Child is one object that should exist in the namespace of a custom resource.
+// Child is an object that should exist in the namespace of a custom resource.
 type Child struct {
 	Resource kube.Resource // of one of the Definition's Children
 	Name     string
-	// Body is a struct with json tags or a map: spec, or data, or what else the kind has but a status, and more
-	// labels and annotations in metadata. The rest of the metadata is added. Declare only what you mean to own.
+	// Body is a struct with json tags or a map: spec, data or any other field of the kind but status, and more labels
+	// and annotations in metadata. The rest of the metadata is added. Declare only fields that you mean to own.
 	Body any
-	// Create, if not nil, is what a POST sends in Body's place: Body and values that matter at the birth of the object
-	// alone, where the server would choose otherwise.
+	// Create, if not nil, is sent by a POST in Body's place: Body and values that matter only at the creation of the
+	// object, where the server would choose otherwise.
 	Create any
 	// Keep names fields of spec that keep their value when Body does not declare them any longer.
 	Keep []string
-	// MinReady is how long a child that is replaced has to have been ready before the next one is replaced.
+	// MinReady is how long a replaced child has to have been ready before the next child is replaced.
 	MinReady time.Duration
 }
 
-// declare returns children as the engine takes them.
+// declare returns children for the engine.
 func declare(owner apply.Owner, app string, children []Child) ([]apply.Child, error) {
 	out := make([]apply.Child, len(children))
 	for i := range children {
@@ -78,7 +78,7 @@ func copied(m map[string]any, more int) map[string]any {
 	return out
 }
 
-// plain returns a value as package patch has it: what is so already unchanged, all else by its json tags.
+// plain returns a value in the types of package patch: unchanged if possible, else by the json tags.
 func plain(v any) (any, error) {
 	if isPlain(v) {
 		return v, nil
@@ -137,7 +137,7 @@ func Selector(app, name string) string {
 	return instanceLabel + "=" + name + "," + nameLabel + "=" + app
 }
 
-// namePattern is that of a DNS label which begins with a letter, as the name of a Service must be.
+// namePattern matches a DNS label with a letter first, as the name of a Service must be.
 var namePattern = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
 // CheckName checks the name of a custom resource whose longest child is named NAME and suffix.

@@ -14,16 +14,16 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Object is a custom resource. Its Status embeds Common.
+// Object is a custom resource, whose Status embeds Common.
 type Object[Spec, Status any] struct {
 	kube.MetaOwn `json:"metadata"`
 	Spec         Spec   `json:"spec"`
 	Status       Status `json:"status"`
 
-	inputs []input // only in what Desired gets
+	inputs []input // only in the argument of Desired
 }
 
-// Input returns an object of a declared input in the namespace of o, nil if there is none of that name.
+// Input returns an object of a declared input in the namespace of o, nil if there is none of the name.
 func (o *Object[Spec, Status]) Input(r kube.Resource, name string) kube.Object {
 	for _, in := range o.inputs {
 		if in.resource == r && in.name == name {
@@ -52,14 +52,14 @@ func (o *Object[Spec, Status]) declared(inputs []input) kube.Object {
 	return out
 }
 
-// object is a pointer to an Object. What has it for a type parameter, as a mirror has, is compiled once for all kinds.
+// object is a pointer to an Object. Generic code over pointers, such as a mirror, is compiled once for all kinds.
 type object[Status any] interface {
 	kube.Object
 	meta() *kube.MetaOwn
 	spec() any
 	status() *Status
-	blank() kube.Object                  // a new one; the receiver may be nil
-	declared(inputs []input) kube.Object // a copy with nothing but its identity, its spec and the inputs
+	blank() kube.Object                  // a new object; the receiver may be nil
+	declared(inputs []input) kube.Object // a copy with nothing but identity, spec and inputs
 }
 
 func blank[T object[Status], Status any]() T {
@@ -67,7 +67,7 @@ func blank[T object[Status], Status any]() T {
 	return none.blank().(T)
 }
 
-// Common is what the status of every custom resource has. Status is written as a whole, and null removes: so there is
+// Common is part of the status of every custom resource. Status is written as a whole, and null removes: so there is
 // no omitempty.
 type Common struct {
 	ObservedGeneration int64                  `json:"observedGeneration"`
@@ -75,7 +75,7 @@ type Common struct {
 	Conditions         []conditions.Condition `json:"conditions"`
 }
 
-// CommonOf returns what set makes of the Common that was before.
+// CommonOf returns the Common before, updated from set.
 func CommonOf(before *Common, set *conditions.Set, generation int64, now time.Time) Common {
 	return Common{generation, set.State(), set.After(before.Conditions, generation, now)}
 }
@@ -88,42 +88,41 @@ type status[Status any] interface {
 	common() *Common
 }
 
-// Definition is an operator: all of it is data and pure functions. T is a pointer to its Object.
+// Definition is an operator, as data and pure functions. T is a pointer to the operator's Object.
 type Definition[T object[Status], Status any] struct {
 	Name     string // of the controller, and of the application in the labels of the children
 	Resource kube.Resource
-	// ShortNames are those of the resource, which people type in place of its plural.
+	// ShortNames are names of the resource to type in place of the plural.
 	ShortNames []string
 	Children   []Kind
-	Inputs     []Input[T]   // what Desired reads beside the custom resource
-	Extra      []kube.Right // beyond those that follow from all of the above
-	// Desired returns the children that should exist, the one that matters most first: Degraded is about that one, and
-	// without it there is no progress. The cr that it gets has an identity, a spec and the inputs; all else in it is
-	// zero, so that nothing else can change a child. An error names the field of the spec that is wrong.
+	Inputs     []Input[T]   // read by Desired beside the custom resource
+	Extra      []kube.Right // beyond the rights that follow from other fields
+	// Desired returns the children that should exist, the most important first: Degraded is about the first child, and
+	// without the first there is no progress. cr has an identity, a spec and the inputs; all else is zero, so that
+	// nothing else can change a child. An error names the wrong field of the spec.
 	Desired func(cr T) ([]Child, error)
-	// Create, if not nil, sets Child.Create of the children, of the whole cr.
+	// Create, if not nil, sets Child.Create of the children, from the whole cr.
 	Create func(cr T, children []Child)
-	// Observe returns the status that follows from what was seen, without what Common holds, and the conditions as far
-	// as the children themselves say. unready is the zero value where Waits is nil or waits for no pods.
+	// Observe returns the status that follows from seen, without Common, and the conditions as far as the children
+	// themselves say. unready is the zero value where Waits is nil or waits for no pods.
 	Observe func(cr T, seen Seen, unready health.Problem) (Status, conditions.Set)
-	// Waits, if not nil, returns the selector of the pods that a custom resource waits for, "" if it waits for none,
-	// and since when there was no progress. They are read when that takes long, to say why.
+	// Waits, if not nil, returns the selector of the pods that a custom resource waits for, "" if there are none, and
+	// since when there was no progress. After a long wait the pods are read, to say why.
 	Waits func(cr T, seen Seen, now time.Time) (selector string, since time.Time)
-	// Example is a custom resource as short as it can be written, in YAML.
+	// Example is a custom resource as short as possible, in YAML.
 	Example string
-	// Pods says that its pods are shown to those who look at a custom resource. They have its SelectorLabels, and its
-	// rights include to list pods.
+	// Pods shows the pods of a custom resource to users. The pods have the SelectorLabels, and the rights include to
+	// list pods.
 	Pods bool
-	// Finalizer, if not "", is on the custom resource as long as it has children that are replaced: they are removed
-	// in order.
+	// Finalizer, if not "", is on the custom resource as long as there are replaced children, to be removed in order.
 	Finalizer string
 	// Known, if not nil, returns the uids of the children that the status names (see apply.Owner).
 	Known func(cr T) map[kube.Key]string
-	// Problem, if not nil, returns the problem that lies in what came of a child, nil where the usual one will do.
+	// Problem, if not nil, returns the problem in the result of a child, nil where the usual problem will do.
 	Problem func(cr T, r apply.Result) *health.Problem
 }
 
-// Declare returns the children of a custom resource as the engine takes them.
+// Declare returns the children of a custom resource for the engine.
 func (d Definition[T, Status]) Declare(cr T, inputs ...input) ([]apply.Child, error) {
 	children, err := d.Desired(cr.declared(inputs).(T))
 	if err != nil {
@@ -135,8 +134,8 @@ func (d Definition[T, Status]) Declare(cr T, inputs ...input) ([]apply.Child, er
 	return declare(apply.OwnerOf(d.Resource, cr), d.Name, children)
 }
 
-// Marks returns the texts in the children of a custom resource that are computed from what is declared: of each child
-// the hash, and the values of its labels. Two forms of one custom resource have them in the same order.
+// Marks returns the texts computed from the declared children of a custom resource: the hash and the values of the
+// labels of each child. Two forms of a custom resource have the same order.
 func (d Definition[T, Status]) Marks(raw kube.Raw) (marks []string, err error) {
 	cr := blank[T]()
 	if err := kube.Unmarshal(raw, cr); err != nil {
@@ -162,7 +161,7 @@ func (d Definition[T, Status]) Marks(raw kube.Raw) (marks []string, err error) {
 	return marks, nil
 }
 
-// Rights are all that the operator needs; its client sends nothing else.
+// Rights are all rights that the operator needs; the client sends nothing else.
 func (d Definition[T, Status]) Rights() []kube.Right {
 	kind := d.Resource.Kind
 	rights := []kube.Right{{Resource: d.Resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"}}
@@ -195,17 +194,12 @@ type Kind struct {
 	connect  func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source)
 }
 
-// Owns is a kind of children that are changed in place. T is an *apply.Live with what the operator reads of the
-// status: for a type parameter that is a pointer one mirror is compiled for all kinds. It reads reads, if given, in
-// the body (see apply.Read).
-func Owns[T apply.LiveObject](r kube.Resource, reads ...func() any) Kind {
+// Owns is a kind of children that are changed in place. T is an *apply.Live with the fields that the operator reads of
+// the status: for pointers as type parameters, a single mirror is compiled for all kinds.
+func Owns[T apply.LiveObject](r kube.Resource) Kind {
 	return Kind{r, func(s controller.Setup, owner kube.Resource) (apply.Kind, controller.Source) {
 		m := controller.Mirror[T](s, r, apply.ManagedBySelector)
-		kind := apply.Of(m, apply.InPlace)
-		for _, read := range reads {
-			kind = kind.Reading(read)
-		}
-		return kind, controller.Owns(m, owner.Kind)
+		return apply.Of(m, apply.InPlace), controller.Owns(m, owner.Kind)
 	}}
 }
 
@@ -226,16 +220,16 @@ type Input[T kube.Object] struct {
 
 type getter func(k kube.Key) (kube.Object, error)
 
-// input is one object that was read; nil: there is none of that name.
+// input is an object that was read; nil: there is none of the name.
 type input struct {
 	resource kube.Resource
 	name     string
 	object   kube.Object
 }
 
-// Reads is an input: the objects of a resource that a custom resource names, in its namespace. P is a pointer to O,
-// with the fields that are read. A change of one runs the operator for each custom resource that names it. names is a
-// pure function of the spec.
+// Reads is an input: the objects of a resource that a custom resource names, in the same namespace. P is a pointer to
+// O, with the fields that are read. A change of an object runs the operator for each custom resource that names
+// the object. names is a pure function of the spec.
 func Reads[O any, T kube.Object, P interface {
 	*O
 	kube.Object
@@ -252,7 +246,7 @@ func Reads[O any, T kube.Object, P interface {
 		}
 		return get, controller.Watches(m, func(object P) (keys []kube.Key) {
 			of := object.ObjectMeta()
-			readers, _ := objects.ByIndex(index, of.Namespace, of.Name) // before the first list: all run after it
+			readers, _ := objects.ByIndex(index, of.Namespace, of.Name) // before the first list: all run afterwards
 			for _, cr := range readers {
 				keys = append(keys, cr.ObjectMeta().Key())
 			}

@@ -1,12 +1,12 @@
 // Package operator is the Reconcile that operators with children share. An operator is a [Definition]: which children
-// should exist for a custom resource, and what its status should say about those that were seen, both pure functions.
+// should exist for a custom resource, and which status follows from the children seen, both pure functions.
 //
-// Its job is what lies between the two: it reads the custom resource, adds to the children what all have in common
-// (child.go), has package apply make them so, turns what is in the way into conditions (problem.go), writes the
-// status, and has what was done recorded in Events (package announce). It has no rule about any kind of children, but
-// that their pod templates keep to a policy (template.go).
+// Reconcile does the rest: it reads the custom resource, adds name, labels and owner to the children (child.go), has
+// package apply write the children, turns problems into conditions (problem.go), writes the status, and has the
+// actions recorded in Events (package announce). Nothing here depends on the kind of a child, except for the policy
+// of pod templates (template.go).
 //
-// Place on the event path: it is Reconcile, and runs on the controller's workers. It starts no goroutine.
+// Place on the event path: Reconcile, on the controller's workers, without a goroutine of the package.
 package operator
 
 import (
@@ -29,11 +29,11 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// Seen is what came of the children, in the order in which they were declared, and then of those that are not declared
-// any more. Where the spec is not valid it is those that there are, in any order.
+// Seen holds the result for each child, in the order of the declaration, and then for the children not declared any
+// more. Where the spec is not valid, Seen holds the existing children, in any order.
 type Seen []apply.Result
 
-// Find returns a child as it was last seen, nil if it does not exist or belongs to another controller.
+// Find returns a child as last seen, nil if the child does not exist or belongs to another controller.
 func Find[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 	for i := range seen {
 		if seen[i].Resource == r && seen[i].Key.Name == name {
@@ -43,8 +43,8 @@ func Find[S any](seen Seen, r kube.Resource, name string) *apply.Live[S] {
 	return nil
 }
 
-// New returns the controller of an operator. It sends nothing before Run. A nil recorder means no Events; who made it
-// runs it.
+// New returns the controller of an operator, which sends nothing before Run. A nil recorder means no Events; the
+// caller runs the recorder.
 func New[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) *controller.Controller {
 	s.Client = s.Client.Limit(d.Rights())
@@ -54,7 +54,7 @@ func New[T object[Status], Status any, P status[Status]](s controller.Setup, rec
 	return c
 }
 
-// newReconciler returns a reconciler and what it has to be run for.
+// newReconciler returns a reconciler and the sources of the keys to reconcile.
 func newReconciler[T object[Status], Status any, P status[Status]](s controller.Setup, recorder *events.Recorder,
 	d Definition[T, Status]) (*reconciler[T, Status, P], []controller.Source) {
 	objects := controller.Mirror[T](s, d.Resource, "")
@@ -85,7 +85,7 @@ func newReconciler[T object[Status], Status any, P status[Status]](s controller.
 	return r, sources
 }
 
-// follow ties r to the controller that runs it.
+// follow ties r to its controller.
 func (r *reconciler[T, Status, P]) follow(c *controller.Controller) {
 	r.backlog = c.Backlog
 	r.found = c.Report
@@ -112,7 +112,7 @@ type reconciler[T object[Status], Status any, P status[Status]] struct {
 	found    func(key kube.Key, p *health.Problem) // Report of the controller
 }
 
-// Reconcile makes the children of a custom resource what it declares, and its status what was seen.
+// Reconcile makes the children of a custom resource as declared, and the status as seen.
 func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
 	cr, ok, err := r.objects.Get(ctx, key)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *reconciler[T, Status, P]) Reconcile(ctx context.Context, key kube.Key) 
 		r.report(ctx, cr, f, about)
 	}
 	err = f.err()
-	if f.wait > 0 && controller.IsTerminal(err) { // what is refused must not hold up the rest
+	if f.wait > 0 && controller.IsTerminal(err) { // a refused write must not hold up the rest
 		logr.FromContextOrDiscard(ctx).Info("refused", "error", err.Error())
 		return controller.After(f.wait), nil
 	}
@@ -166,8 +166,8 @@ func (r *reconciler[T, Status, P]) ownerOf(cr T) apply.Owner {
 	return owner
 }
 
-// converge makes the children as they are declared. Those of a paused custom resource it only compares. It returns the
-// custom resource as it is then.
+// converge makes the children as declared, or if the custom resource is paused only compares. The returned custom
+// resource may have a new finalizer.
 func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findings) T {
 	owner := r.ownerOf(cr)
 	inputs, err := r.read(cr)
@@ -202,7 +202,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 	}
 	hold := conditions.IsPaused(cr.meta().Annotations)
 	if r.Finalizer != "" && !hold {
-		// Before the first child, and confirmed: one that is deleted now still has its children removed in order.
+		// Before the first child, and confirmed: if deleted now, cr still has its children removed in order.
 		before := cr
 		if cr, err = r.objects.AddFinalizer(ctx, cr, r.Finalizer); err != nil {
 			cr, hold = before, true
@@ -217,7 +217,7 @@ func (r *reconciler[T, Status, P]) converge(ctx context.Context, cr T, f *findin
 	return cr
 }
 
-// declaration is all that children follow from, where that is more than the spec.
+// declaration is the source of the children, if inputs are read beside the spec.
 type declaration struct {
 	spec   any
 	inputs []input
@@ -238,7 +238,7 @@ func (r *reconciler[T, Status, P]) read(cr T) ([]input, error) {
 	return out, nil
 }
 
-// see takes in what came of the children.
+// see takes in the results of the children.
 func (r *reconciler[T, Status, P]) see(cr T, report *apply.Report, f *findings) {
 	f.seen = report.All()
 	if report.Err != nil {
@@ -253,8 +253,8 @@ func (r *reconciler[T, Status, P]) see(cr T, report *apply.Report, f *findings) 
 	}
 }
 
-// teardown removes the children that are replaced, one after the other, and then the finalizer. Neither a pause nor a
-// spec that is not valid keeps it from that.
+// teardown removes the replaced children, one after the other, and then the finalizer, in spite of a pause or an
+// invalid spec.
 func (r *reconciler[T, Status, P]) teardown(ctx context.Context, cr T, f *findings) {
 	var err error
 	// With --cascade=orphan the user wants to keep the children, which the garbage collector frees.
@@ -290,8 +290,8 @@ func (r *reconciler[T, Status, P]) held(ctx context.Context, cr T) (controller.O
 	return HeldOutcome(r.objects.Write(ctx, cr, *cr.status(), after))
 }
 
-// HeldOutcome returns the Outcome of a status that was written to an object that is being deleted. The object may be
-// gone by now, which is no error.
+// HeldOutcome returns the Outcome of a status write to an object being deleted. The object may be gone by now, which
+// is no error.
 func HeldOutcome(_ bool, err error) (controller.Outcome, error) {
 	switch {
 	case kube.IsNotFound(err) && errors.Is(err, apply.ErrConflict):
@@ -302,8 +302,8 @@ func HeldOutcome(_ bool, err error) (controller.Outcome, error) {
 	return controller.Done, err
 }
 
-// since is the transition time of conditions that change. An object that is being deleted gets the time of the
-// deletion: a status not held in memory would otherwise differ with each write, and never come to rest.
+// since is the transition time of conditions that change. An object being deleted gets the time of the deletion: a
+// status not held in memory would otherwise differ with each write, and never come to rest.
 func since[T object[Status], Status any](cr T) time.Time {
 	if cr.meta().Deleting() {
 		return cr.meta().DeletionTimestamp
@@ -311,7 +311,7 @@ func since[T object[Status], Status any](cr T) time.Time {
 	return time.Now()
 }
 
-// report writes the status that follows from what was found, and records what is new in it.
+// report writes the status that follows from the findings, and records the changes of conditions.
 func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings, about announcer) {
 	before := P(cr.status()).common()
 	unready, again := r.unready.of(ctx, cr.meta().Key(), func(now time.Time) (string, time.Time) {
@@ -342,5 +342,5 @@ func (r *reconciler[T, Status, P]) report(ctx context.Context, cr T, f *findings
 	}
 }
 
-// soon is the wait where the next event should bring what is missing, and this is only for the case that it does not.
+// soon is the wait where the next event should bring the missing state, in case the event does not come.
 const soon = time.Second

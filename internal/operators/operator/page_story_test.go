@@ -61,9 +61,8 @@ func TestAWholeLifeWithTheRequestsAndTheEventsOfEachStep(t *testing.T) {
 		w.WantReady("a")
 		w.Want("ready replicas", at(get(w, pages, "a"), "status", "readyReplicas"), 2)
 		for i, requests := range [][]string{{"GET deployments/a 200", "JSONPATCH deployments/a 200",
-			"APPLY deployments/a 200", "PATCH pages/a/status 200"}, {"GET deployments/a 200",
-			"APPLY deployments/a 200",
-			"PATCH pages/a/status 200"}} {
+			"APPLY deployments/a 200", "PATCH pages/a/status 200"},
+			{"APPLY deployments/a 200", "PATCH pages/a/status 200"}} {
 			w.Forget()
 			w.Patch(pages, "a", fmt.Sprintf(`{"spec":{"replicas":%d}}`, 5+i))
 			w.WantRequests(requests...)

@@ -12,13 +12,13 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Pod is a pod as it is read: what a controller decides by, and what tells a user why it is not ready.
+// Pod has the fields of a pod that a controller decides by, and that tell a user why the pod is not ready.
 type Pod struct {
 	kube.Meta `json:"metadata"`
 	Status    PodStatus `json:"status"`
 }
 
-// PodStatus is what is read of the status of a pod.
+// PodStatus has the fields that are read of the status of a pod.
 type PodStatus struct {
 	Phase                 string            `json:"phase"`
 	Reason                string            `json:"reason"` // Evicted, NodeLost ...
@@ -38,7 +38,7 @@ type PodCondition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// ContainerStatus is what is read of the status of a container.
+// ContainerStatus has the fields that are read of the status of a container.
 type ContainerStatus struct {
 	Name  string `json:"name"`
 	State struct {
@@ -78,8 +78,8 @@ func (p *Pod) Ready() (since time.Time, ok bool) {
 	return c.LastTransitionTime, c.Status == "True"
 }
 
-// Ended says how the pod's containers have stopped for good, and false if they have not: it failed, was evicted or
-// rejected by its node, or its template lets it complete.
+// Ended says how the pod's containers have stopped for good, and false if they have not: the pod failed, was evicted
+// or rejected by the node, or completed as the template allows.
 func (p *Pod) Ended() (how string, ok bool) {
 	if p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded" {
 		return "", false
@@ -100,7 +100,7 @@ func (t Terminated) describe(container string) string {
 	return fmt.Sprintf("container %s ended with exit code %d (%s)", container, t.ExitCode, cmp.Or(t.Reason, "Error"))
 }
 
-// Join makes "reason: message" of what there is of both.
+// Join makes "reason: message"; either may be empty.
 func Join(reason, message string) string {
 	if reason == "" || message == "" {
 		return reason + message
@@ -108,18 +108,18 @@ func Join(reason, message string) string {
 	return reason + ": " + message
 }
 
-// Patience is how long a pod may take to become ready before that is reported as a fault. A small server starts within
-// a second; pulling an image takes some ten; loading a snapshot of some gigabytes takes about a minute.
+// Patience is how long a pod may take to become ready before a fault is reported. A small server starts within a
+// second; pulling an image takes some ten; loading a snapshot of some gigabytes takes about a minute.
 const Patience = time.Minute
 
 // Reasons of pods that are not ready.
 const (
-	PodEnded    = "PodEnded"    // it has stopped for good
-	podNotReady = "PodNotReady" // it may just be slow
+	PodEnded    = "PodEnded"    // stopped for good
+	podNotReady = "PodNotReady" // perhaps just slow
 )
 
-// FaultOf says what is wrong with a pod that should be ready and is not: a reason and a text that stay the same as
-// long as the fault does. No reason: nothing yet; if it is still not ready after wait, that is a fault.
+// FaultOf returns the fault of a pod that should be ready and is not: a reason and a text that stay the same as long
+// as the fault does. No reason: no fault yet, but a fault if the pod is still not ready after wait.
 func FaultOf(p *Pod, now time.Time) (reason, message string, wait time.Duration) {
 	if how, ok := p.Ended(); ok {
 		return PodEnded, how, 0
@@ -148,12 +148,12 @@ func FaultOf(p *Pod, now time.Time) (reason, message string, wait time.Duration)
 	return podNotReady, cmp.Or(ready.Message, "it has not been ready for more than "+Patience.String()), 0
 }
 
-// reasonPattern is that of a condition's reason (meta/v1 Condition).
+// reasonPattern matches a condition's reason (meta/v1 Condition).
 var reasonPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]{0,62}[A-Za-z0-9_])?$`)
 })
 
-// word returns a reason that a kubelet gives as one that the API server takes in a condition.
+// word returns the reason if the API server takes the reason in a condition, else podNotReady.
 func word(reason string) string {
 	if reasonPattern().MatchString(reason) {
 		return reason

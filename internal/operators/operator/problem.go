@@ -12,24 +12,24 @@ import (
 	"skiff/internal/runtime/health"
 )
 
-// findings are what came of one round.
+// findings are the results of a reconcile.
 type findings struct {
 	kind    string // of the custom resource
 	seen    Seen
 	problem *health.Problem // the first and worst; nil: none
 	about   *apply.Result   // the child that problem, or failed, is about; nil: none
-	failed  error           // of the first child that failed; it becomes problem if there is no other
-	note    string          // something that could not be done as declared, and is all right; "": nothing
-	paused  *health.Problem // what differs and is left so because the custom resource is paused; nil: nothing
+	failed  error           // of a failed write; becomes problem if there is none
+	note    string          // a harmless deviation from the declaration; "": none
+	paused  *health.Problem // a difference left because the custom resource is paused; nil: none
 	wait    time.Duration
 	removed bool // the finalizer is off
-	stale   bool // what was seen is out of date already: do not write it down
+	stale   bool // seen is out of date already: write no status
 	errs    []error
 }
 
-// good says that children were written, as all of them are declared, and that there is nothing else to report. The
-// status can then wait for the children of other custom resources: a thousand that are created at once have them all
-// the earlier, and what the Deployment controller and the like do meanwhile makes one status of several.
+// good says whether children were written as declared, with nothing else to report. The status can then wait for the
+// children of other custom resources: if a thousand are created at once, all have children the earlier, and a single
+// status covers the work of the Deployment controller and the like meanwhile.
 func (f *findings) good() bool {
 	written := false
 	for i := range f.seen {
@@ -41,7 +41,7 @@ func (f *findings) good() bool {
 
 func (f *findings) err() error { return errors.Join(f.errs...) }
 
-// add takes in what came of one child. special replaces the usual problem if it is not nil.
+// add takes in the result of a child. special, if not nil, replaces the usual problem.
 func (f *findings) add(r *apply.Result, special *health.Problem) {
 	if r.Outcome == apply.Paused && f.paused == nil {
 		f.paused = r.Problem
@@ -66,8 +66,8 @@ func (f *findings) add(r *apply.Result, special *health.Problem) {
 	}
 }
 
-// failOwner takes in the failure of a write to the custom resource itself. That it has changed is none: its event
-// comes.
+// failOwner takes in the failure of a write to the custom resource itself. A conflict is no failure: the event of the
+// change comes.
 func (f *findings) failOwner(err error) {
 	if errors.Is(err, apply.ErrConflict) {
 		f.stale, f.wait = true, apply.Earlier(f.wait, soon)
@@ -76,7 +76,7 @@ func (f *findings) failOwner(err error) {
 	f.errs, f.failed = append(f.errs, err), err
 }
 
-// explain makes a problem of what failed. What is over in a moment is none, and not worth an Event.
+// explain makes a problem of a failure. A failure that is over in a moment is not worth a status or an Event.
 func (f *findings) explain(ctx context.Context) {
 	if f.failed == nil {
 		return
@@ -92,8 +92,8 @@ func (f *findings) explain(ctx context.Context) {
 	}
 }
 
-// problemOf returns the Problem in the outcome of a child of a custom resource of that kind, nil if there is none. The
-// Problem of the child itself names fields and objects; here is added what that means to the custom resource.
+// problemOf returns the Problem in the outcome of a child of a custom resource of the kind, nil if there is none. The
+// child's own Problem names fields and objects; problemOf adds the reason and the next step for the custom resource.
 func problemOf(kind string, r *apply.Result) *health.Problem {
 	p := r.Why()
 	switch r.Outcome {
@@ -117,10 +117,10 @@ func problemOf(kind string, r *apply.Result) *health.Problem {
 	return &p
 }
 
-// nodePortChanged is the reason of Degraded where all is well, but has changed.
+// nodePortChanged is the reason of Degraded=False where a node port could not be kept.
 const nodePortChanged = announce.NodePortChanged
 
-// mergeInto completes the conditions that follow from the children with what was in the way.
+// mergeInto adds the findings to the conditions that follow from the children.
 func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition, generation int64,
 	paused conditions.Condition) {
 	set.Paused = paused
@@ -129,7 +129,7 @@ func (f *findings) mergeInto(set *conditions.Set, before []conditions.Condition,
 	case f.note != "":
 		set.Degraded = conditions.New(conditions.Degraded, false, nodePortChanged, f.note)
 	case was.Reason == nodePortChanged && was.ObservedGeneration == generation:
-		set.Degraded = conditions.New(conditions.Degraded, false, was.Reason, was.Message) // it is still news
+		set.Degraded = conditions.New(conditions.Degraded, false, was.Reason, was.Message) // still news
 	}
 	if f.paused != nil {
 		p := *f.paused

@@ -12,7 +12,7 @@ import (
 	"skiff/internal/runtime/podpolicy"
 )
 
-// Decode returns a raw field of a spec as package patch has it, nil if it is not set.
+// Decode returns a raw field of a spec in the types of package patch, nil if not set.
 func Decode(field string, raw kube.Raw) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -24,8 +24,8 @@ func Decode(field string, raw kube.Raw) (any, error) {
 	return v, nil
 }
 
-// Overlay returns a pod template with what the user has in spec.template laid over it; schema says which lists are
-// merged, and by which key. The labels of the template that the selector needs cannot be changed.
+// Overlay returns a pod template with the user's spec.template laid over; schema says which lists are merged, and by
+// which key. The labels of the template, which the selector needs, cannot be changed.
 func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[string]any, error) {
 	v, err := Decode("spec.template", raw)
 	if err != nil || v == nil {
@@ -59,7 +59,7 @@ func Overlay(schema *patch.Node, template map[string]any, raw kube.Raw) (map[str
 	return merged, nil
 }
 
-// unnamed returns the path of the first item without the key by which the items of its list are merged, and that key.
+// unnamed returns the path of the first item without the key by which the items of the list are merged, and the key.
 func unnamed(schema *patch.Node, v any, path string) (at, key string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -85,7 +85,7 @@ func unnamed(schema *patch.Node, v any, path string) (at, key string) {
 	return "", ""
 }
 
-// existing says what an item without a name may have been meant to change.
+// existing says which item may have been meant by an item without a name.
 func existing(path string, template map[string]any) string {
 	spec, _ := template["spec"].(map[string]any)
 	containers, _ := spec["containers"].([]any)
@@ -104,8 +104,8 @@ func labelsOf(template map[string]any) map[string]any {
 	return labels
 }
 
-// checkTemplates says what in the pod templates of children the policy does not allow: with skiff's rights, users
-// could otherwise have pods that they may not create themselves.
+// checkTemplates returns an error if the policy does not allow the pod templates of children: with skiff's rights,
+// users could otherwise have pods that they may not create themselves.
 func checkTemplates(policy podpolicy.Policy, children []apply.Child) error {
 	for i := range children {
 		template := podTemplate(children[i].Body)
@@ -120,8 +120,7 @@ func checkTemplates(policy podpolicy.Policy, children []apply.Child) error {
 	return nil
 }
 
-// podTemplate returns the pod template of a child: a pod is its own, and workloads have it in their spec. nil: it has
-// none.
+// podTemplate returns the pod template in the spec of a workload, or a pod itself; nil: there is none.
 func podTemplate(body map[string]any) map[string]any {
 	if body["kind"] == "Pod" {
 		return body

@@ -17,26 +17,27 @@ import (
 var pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 
 const (
-	// quiet is how long there is no progress before the pods are read: an image that is there starts within seconds.
+	// quiet is how long there is no progress before the pods are read: an image on the node starts within seconds.
 	quiet = 30 * time.Second
-	// longestLook bounds the time between two reads of pods that do not become ready. It grows with the time that they
-	// have not: of a thousand custom resources whose image is missing, three are read in a second, and not thirty.
+	// longestLook bounds the time between two reads of pods that do not become ready, which grows with the time
+	// without progress: of a thousand custom resources whose image is missing, three are read in a second, and not
+	// thirty.
 	longestLook = 5 * time.Minute
-	// enough pods are read of one custom resource: what is wrong with the newest is wrong with them.
+	// enough pods are read of a custom resource: the fault of the newest pod is the fault of all.
 	enough = 100
-	// maxPod is how many bytes are kept of a pod: enough of them are 6 MiB, whatever their annotations and messages.
+	// maxPod is the size up to which a pod is read: enough pods are 6 MiB, whatever their annotations and messages.
 	maxPod = 64 << 10
 )
 
-// unready knows why the pods of custom resources are not ready that have waited for them for long.
+// unready knows why the pods of custom resources are not ready after a long wait.
 type unready struct {
 	client *kube.Client
 	looks  keyed.Map[look]
 }
 
-// look is what was read of the pods of one custom resource.
+// look is the result of a read of the pods of a custom resource.
 type look struct {
-	since, at time.Time // there is no progress; it was read
+	since, at time.Time // of the last progress; of the read
 	found     health.Problem
 }
 
@@ -83,16 +84,17 @@ func (u *unready) read(ctx context.Context, namespace, selector string, now time
 	return unreadyOf(list, now), nil
 }
 
-// list reads the pods of a selector, enough of them at most; more: there may be others.
-func (u *unready) list(ctx context.Context, namespace, selector string) (list []*Pod, more bool, err error) {
+// list reads the pods of a selector, at most enough; more: there may be more pods.
+func (u *unready) list(ctx context.Context, namespace, selector string) (list []*mountingPod, more bool, err error) {
 	read := 0
-	_, err = kube.List[*Pod](ctx, u.client, kube.Query{Resource: pods, Namespace: namespace, LabelSelector: selector},
+	q := kube.Query{Resource: pods, Namespace: namespace, LabelSelector: selector}
+	_, err = kube.List[*mountingPod](ctx, u.client, q,
 		kube.ListOptions{Limit: enough, MaxObject: maxPod, Each: func(obj kube.Object, _ kube.Part,
 			bad *kube.DecodeError) error {
-			if p, ok := obj.(*Pod); ok && bad == nil {
+			if p, ok := obj.(*mountingPod); ok && bad == nil {
 				list = append(list, p)
 			}
-			if read++; read == enough { // also those that are too large
+			if read++; read == enough { // also pods that are too large
 				return errEnough
 			}
 			return nil
@@ -101,6 +103,14 @@ func (u *unready) list(ctx context.Context, namespace, selector string) (list []
 		return nil, false, err
 	}
 	return list, err != nil, nil
+}
+
+// PodsWith returns a function that reads the pods of a namespace with some labels, a bounded number, for people.
+func PodsWith(c *kube.Client) func(ctx context.Context, namespace, selector string) (controller.Pods, error) {
+	u := unready{client: c.Limit([]kube.Right{{Resource: pods, Verbs: []string{"list"}}})}
+	return func(ctx context.Context, namespace, selector string) (controller.Pods, error) {
+		return u.shown(ctx, namespace, selector, time.Now())
+	}
 }
 
 // shown reads the pods of a selector, for people.
@@ -114,8 +124,8 @@ func (u *unready) shown(ctx context.Context, namespace, selector string, now tim
 				one.Of = owner.Kind + " " + owner.Name
 			}
 		}
-		if _, one.Ready = p.Ready(); !one.Ready && !one.Deleting {
-			one.Reason, one.Message, _ = FaultOf(p, now)
+		if _, one.Ready = p.pod().Ready(); !one.Ready && !one.Deleting {
+			one.Reason, one.Message = p.fault(now)
 		}
 		out.List = append(out.List, one)
 	}
@@ -124,16 +134,16 @@ func (u *unready) shown(ctx context.Context, namespace, selector string, now tim
 
 // unreadyOf returns why pods are not ready: the reason of the newest pod, a text that counts the pods with the same
 // reason, and the words of the scheduler or the kubelet. A pod that has only been slow may have no fault.
-func unreadyOf(pods []*Pod, now time.Time) health.Problem {
+func unreadyOf(pods []*mountingPod, now time.Time) health.Problem {
 	type fault struct{ reason, message string }
-	var newest *Pod
+	var newest *mountingPod
 	var what fault
 	alike := map[fault]int{}
 	for _, p := range pods {
-		if _, ready := p.Ready(); ready || p.Deleting() {
+		if _, ready := p.pod().Ready(); ready || p.Deleting() {
 			continue
 		}
-		reason, message, _ := FaultOf(p, now)
+		reason, message := p.fault(now)
 		if reason == "" {
 			continue
 		}
@@ -159,5 +169,5 @@ func unreadyOf(pods []*Pod, now time.Time) health.Problem {
 	return p
 }
 
-// unschedulable is the reason of the condition PodScheduled that the scheduler gives.
+// unschedulable is the scheduler's reason in the condition PodScheduled.
 const unschedulable = "Unschedulable"

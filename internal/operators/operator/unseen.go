@@ -11,15 +11,15 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Statuses are the apply.Statuses of a custom resource whose Status embeds Common. They also say in it that the object
-// is not worked on: a Ready from before would be believed. All else in the status stays as it was seen last.
+// Statuses are the apply.Statuses of a custom resource whose Status embeds Common. The status also says when an
+// object is not worked on: a Ready from before would be believed. All else in the status stays unchanged.
 type Statuses[T object[Status], Status any, P status[Status]] struct {
 	*apply.Statuses[T]
 	mirror *cache.Store[T]
-	drop   func(kube.Key) // what is remembered of an object that takes too much memory
+	drop   func(kube.Key) // forgets an object that takes too much memory
 }
 
-// NewStatuses returns the Statuses of a mirrored kind. drop forgets what the controller remembers of one object.
+// NewStatuses returns the Statuses of a mirrored kind. drop has the controller forget an object.
 func NewStatuses[T object[Status], Status any, P status[Status]](client *kube.Client, mirror *cache.Store[T],
 	drop func(kube.Key)) *Statuses[T, Status, P] {
 	return &Statuses[T, Status, P]{apply.NewStatuses(client, mirror, blank[T, Status]), mirror, drop}
@@ -30,7 +30,7 @@ func (s *Statuses[T, Status, P]) Source() controller.Source {
 	return controller.For(s.mirror).Unseen(s.unseen).Shed(s.shed)
 }
 
-// unseen says that the state of an object is not known, and why.
+// unseen writes why the state of an object is not known.
 func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why string) error {
 	cr, ok, err := s.Get(ctx, key)
 	if err != nil || !ok || cr.meta().Deleting() {
@@ -39,7 +39,7 @@ func (s *Statuses[T, Status, P]) unseen(ctx context.Context, key kube.Key, why s
 	return s.write(ctx, cr, conditions.NotWatched(cr.meta().Annotations, why))
 }
 
-// shed says that an object is not worked on, because it or what it depends on takes too much memory.
+// shed writes that an object is not worked on, because the object or a dependency takes too much memory.
 func (s *Statuses[T, Status, P]) shed(ctx context.Context, key kube.Key, reason, message string) error {
 	set := conditions.TooLarge(reason, message)
 	cr, ok, err := s.Get(ctx, key)

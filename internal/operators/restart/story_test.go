@@ -287,21 +287,26 @@ func TestATargetThatIsPausedOrUnavailableIsRestartedLater(t *testing.T) {
 	}
 }
 
-// Only a user ends a pause, and that may be never.
-func TestAPausedTargetHoldsBackNoOther(t *testing.T) {
-	for name, halt := range map[string][2]string{
-		targetPaused: {`{"spec":{"paused":true}}`, `{"spec":{"paused":false}}`},
+// Only a user ends a pause, or deletes the pods of a target with OnDelete, and that may be never.
+func TestATargetThatOnlyAUserRollsOutHoldsBackNoOther(t *testing.T) {
+	for reason, first := range map[string]struct{ kind, halt, release string }{
+		targetPaused: {"Deployment", `{"spec":{"paused":true}}`, `{"spec":{"paused":false}}`},
+		onDelete: {"DaemonSet", `{"spec":{"updateStrategy":{"type":"OnDelete"}}}`,
+			`{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(reason, func(t *testing.T) {
 			story(t, func(w *env) {
+				halted := targetKinds[first.kind]
+				w.Post(daemonSets, workloadBody("DaemonSet", "predixy", 1))
+				w.rolled(daemonSets, "predixy")
 				w.Post(statefulSets, workloadBody("StatefulSet", "third", 1))
 				w.rolled(statefulSets, "third")
-				w.trigger("rt", selectRedis+`,"debounce":"0s","cooldown":"10s","targets":[{"kind":"Deployment",`+
-					`"name":"predixy"},{"kind":"StatefulSet","name":"third"}]`)
-				w.Patch(deployments, "predixy", halt[0])
+				w.trigger("rt", selectRedis+`,"debounce":"0s","cooldown":"10s","targets":[{"kind":"`+first.kind+
+					`","name":"predixy"},{"kind":"StatefulSet","name":"third"}]`)
+				w.Patch(halted, "predixy", first.halt)
 				w.Pass(time.Minute)
 				var last string
-				for range 3 { // the round that waits for the paused target is no reason to miss what follows
+				for range 3 { // the round that waits for the first target is no reason to miss what follows
 					w.replace("redis-0")
 					w.Pass(2 * time.Minute)
 					at := w.restartedAt(statefulSets, "third")
@@ -312,12 +317,18 @@ func TestAPausedTargetHoldsBackNoOther(t *testing.T) {
 					w.rolled(statefulSets, "third")
 					w.Pass(time.Minute)
 				}
-				w.Want("the paused target", w.restartedAt(deployments, "predixy"), "")
-				w.WantCondition("rt", "Degraded", "True/"+name)
-				w.Patch(deployments, "predixy", halt[1])
+				w.Want("the first target", w.restartedAt(halted, "predixy"), "")
+				w.WantCondition("rt", "Degraded", "True/"+reason)
+				w.Patch(halted, "predixy", first.release)
+				if halted == daemonSets {
+					w.rolled(daemonSets, "predixy")
+				}
 				w.Pass(2 * time.Minute)
-				if w.restartedAt(deployments, "predixy") == "" {
-					t.Error("the paused target was not restarted when it went on")
+				if w.restartedAt(halted, "predixy") == "" {
+					t.Error("the first target was not restarted when it went on")
+				}
+				if halted == daemonSets {
+					w.rolled(daemonSets, "predixy")
 				}
 				w.Pass(2 * time.Minute)
 				w.WantCondition("rt", "Degraded", "False/AsExpected")

@@ -32,8 +32,8 @@ var definition = operator.Definition[*WebServer, Status]{
 	Name:     app,
 	Resource: resource, ShortNames: []string{"ws"},
 	Children: []operator.Kind{
-		operator.Owns[*apply.Live[deploymentStatus]](deployments, apply.Reads[deploymentBody]),
-		operator.Owns[*apply.Live[struct{}]](services, apply.Reads[serviceBody]),
+		operator.Owns[*apply.Live[deploymentStatus]](deployments),
+		operator.Owns[*apply.Live[struct{}]](services),
 	},
 	Desired: desired,
 	Create:  keepNodePort,

@@ -1,7 +1,7 @@
-// Package announce records what a reconcile did to the children of an object, in Events and in the log.
+// Package announce records a reconcile's actions on the children of an object, in Events and in the log.
 //
-// Its job is the words, the same for skiff's own operators and for hooks: one Event for all children to which the same
-// was done. What else there is to say about an object is the caller's. It runs inside Reconcile, on the worker's
+// The package has the words, the same for skiff's own operators and for hooks: an Event for all children with the same
+// action. Other news about an object are the caller's. The package runs inside Reconcile, on the worker's
 // goroutine.
 package announce
 
@@ -16,20 +16,20 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Announcer records what happens to one object.
+// Announcer records the actions on the children of an object.
 type Announcer struct {
 	Events   *events.Recorder // nil: only in the log
 	Resource kube.Resource
 	Object   kube.Object
 }
 
-// NodePortChanged is the reason of an Event about a Service that has another node port than before.
+// NodePortChanged is the reason of an Event about a Service with another node port than before.
 const NodePortChanged = "NodePortChanged"
 
-// action is what a controller was doing when something happened (events.k8s.io/v1 wants to know).
+// action is the action of a controller, a required field of events.k8s.io/v1.
 const action = "Reconcile"
 
-// Event records an Event about the object, and about a child unless that is nil.
+// Event records an Event about the object, and about a child unless the child is nil.
 func (a Announcer) Event(t events.Type, reason, note string, about *apply.Result) {
 	e := events.Event{Regarding: events.ObjectOf(a.Resource, a.Object), Type: t, Reason: reason, Action: action,
 		Note: note}
@@ -44,7 +44,7 @@ func (a Announcer) Event(t events.Type, reason, note string, about *apply.Result
 	a.Events.Record(e)
 }
 
-// verbs are the outcomes that make an Event, with the reason of the Event and how its note begins.
+// verbs are the outcomes with an Event, and the reason and the beginning of the note of each Event.
 var verbs = []struct {
 	outcome      apply.Outcome
 	reason, past string
@@ -58,8 +58,8 @@ var verbs = []struct {
 	{apply.Released, "Release", "released "},
 }
 
-// Actions records what was done, in one Event for all children that were created, one for all that were changed, and
-// so on: to a user that is one thing, and each Event costs as much as a child.
+// Actions records the actions, with an Event for all created children, an Event for all changed children, and so on: a
+// user sees a single action, and each Event costs as much as a child.
 func (a Announcer) Actions(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, v := range verbs {
@@ -89,7 +89,7 @@ func (a Announcer) Actions(ctx context.Context, all []apply.Result) {
 		case apply.Foreign, apply.Contested, apply.Waiting, apply.Conflict, apply.PortTaken, apply.NoNodePort:
 			log.Info(r.Outcome.String(), "child", r.Resource.Kind+" "+r.Key.String(), "message", r.Why().Note())
 		case apply.Created:
-			if r.Problem != nil { // links to the node port that could not be kept are dead
+			if r.Problem != nil { // links to the old node port are dead
 				log.Info("node port changed", "message", r.Why().Note())
 				a.Event(events.Warning, NodePortChanged, r.Why().Note(), r)
 			}
@@ -97,11 +97,11 @@ func (a Announcer) Actions(ctx context.Context, all []apply.Result) {
 	}
 }
 
-// replaced says that a child is of a kind that is replaced.
+// replaced says that a child is of a kind made from a template.
 func replaced(r *apply.Result) bool { return r.Declared != "" || r.Revision != "" }
 
-// replacements records what was done to children that are replaced: of all that were created in one Event, about the
-// last of them, so that the next Event of its kind is not counted as a repetition of this one.
+// replacements records the actions on children made from a template: all creations in an Event about the last child,
+// so that the next Event of the kind is not counted as a repetition.
 func (a Announcer) replacements(ctx context.Context, all []apply.Result) {
 	log := logr.FromContextOrDiscard(ctx)
 	var created []string
@@ -140,7 +140,7 @@ func (a Announcer) replacements(ctx context.Context, all []apply.Result) {
 	a.Event(events.Normal, "Create"+last.Resource.Kind, note, last)
 }
 
-// describe says which child something was done to, and why.
+// describe names a child, and the reason of the action.
 func describe(r *apply.Result) string {
 	what := r.Resource.Kind + " " + r.Key.Name
 	switch r.Outcome {

@@ -1,7 +1,9 @@
 package apply
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"skiff/internal/runtime/health"
@@ -95,52 +97,29 @@ func (c *child) result() Result {
 }
 
 // markSynced remembers live as in sync: by comparison, or because the server made live of our state, in whatever form.
-// Until a change, live need not be compared or sent again, and the body is dropped unless the kind needs one.
+// Until a change, live need not be compared or sent again.
 func (c *child) markSynced() {
 	if t := c.mem.wrong; t != nil { // with another state, no longer declared
 		t.refusal, t.scarce = Refusal{}, portWait{}
 	}
-	m, content := c.live.ObjectMeta(), contentOf(c.live)
-	if content != nil && content.light {
-		return
-	}
-	s := &c.mem.synced
+	s, m := &c.mem.synced, c.live.ObjectMeta()
 	if s.hash != c.want.hash || s.uid != m.UID || s.version != m.ResourceVersion {
-		*s = synced{hash: c.want.hash, uid: m.UID, whole: wholeFingerprint(c.live), version: m.ResourceVersion}
-		if content != nil {
-			s.content, s.read = fingerprint(c.want, c.live), c.kind.readOf(content)
+		*s = synced{hash: c.want.hash, uid: m.UID, version: m.ResourceVersion, whole: wholeFingerprint(c.live)}
+		if contentOf(c.live) != nil {
+			s.content = fingerprint(c.want, c.live)
 		}
 	}
 	s.minReady = c.want.minReady
-	if content == nil || c.kind.whole || s.read == nil && c.kind.reads != nil {
-		return // no body, or an unreadable body: Read returns the error
-	}
-	c.live = c.live.(object).withoutBody(s.read)
-}
-
-// unchanged marks a child found as declared.
-func (c *child) unchanged() {
-	before := c.live
-	c.markSynced()
-	switch {
-	case c.live == before:
-	case c.mem.written.object == before:
-		c.mem.written.object = c.live
-	default:
-		c.kind.mirror.swap(before, c.live)
-	}
 }
 
 // answered takes in the answer to a write that made the child as declared. Labels by which children of a template are
 // found, and which the server stored differently, are still to be restored.
 func (c *child) answered(answer kube.Object) {
 	c.see(answer)
-	newest := answer
 	if c.live != nil && (c.kind.template == nil || c.current() && len(c.missing(answer)) == 0) {
 		c.markSynced()
-		newest = c.live
 	}
-	c.mem.written.set(newest)
+	c.mem.written.set(answer)
 }
 
 // isSynced says whether live is known to be as declared.
@@ -152,7 +131,7 @@ func (c *child) isSynced() bool {
 	if c.isSame(c.live) {
 		return true
 	}
-	if content := contentOf(c.live); content == nil || content.light || s.content != fingerprint(c.want, c.live) {
+	if contentOf(c.live) == nil || s.content != fingerprint(c.want, c.live) {
 		return false
 	}
 	// Only labels or annotations set by other clients have changed.
@@ -163,17 +142,64 @@ func (c *child) isSynced() bool {
 // isSame says whether a live child has changed in nothing but the status since markSynced.
 func (c *child) isSame(live kube.Object) bool {
 	s, m := &c.mem.synced, live.ObjectMeta()
-	if s.uid != m.UID || s.version != m.ResourceVersion && (isLight(live) || s.whole != wholeFingerprint(live)) {
+	if s.uid != m.UID || s.version != m.ResourceVersion && s.whole != wholeFingerprint(live) {
 		return false
 	}
 	s.version = m.ResourceVersion
 	return true
 }
 
-// isLight says whether the body of a child was dropped.
-func isLight(live kube.Object) bool {
-	content := contentOf(live)
-	return content != nil && content.light
+// isForgotten says whether an undeclared child leaves nothing worth remembering.
+func (c *child) isForgotten() bool {
+	return c.outcome == Released || c.live == nil && c.err == nil && (c.mem.wrong == nil || c.mem.wrong.removed == "")
+}
+
+// current says whether the child is of the declared revision.
+func (c *child) current() bool { return c.stays() && c.vitals.made == c.want.hash }
+
+// available says whether the child has been ready for long enough; wait is the missing time of a ready child.
+func (c *child) available(now time.Time) (ok bool, wait time.Duration) {
+	if !c.stays() || !c.vitals.ready {
+		return false, 0
+	}
+	if c.want != nil {
+		wait = max(0, c.vitals.since.Add(c.want.minReady).Sub(now))
+	}
+	return wait == 0, wait
+}
+
+// missing returns the Selector's labels that are not as declared on an object.
+func (c *child) missing(object kube.Object) map[string]any {
+	keys := c.kind.template.selector
+	if c.options.ManagedBy != "" {
+		keys = append(slices.Clip(keys), ManagedByLabel)
+	}
+	var out map[string]any
+	for _, key := range keys {
+		if have, ok := object.ObjectMeta().Labels.Get(key); !ok || have != c.want.labels[key] {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[key] = c.want.labels[key]
+		}
+	}
+	return out
+}
+
+// describe adds the state of a child made from a template.
+func (c *child) describe(r *Result) {
+	now := time.Now()
+	available, missing := c.available(now)
+	r.Wait, r.Revision, r.WaitsMinReady = Earlier(r.Wait, missing), c.vitals.made, missing > 0
+	if c.want == nil {
+		if c.uncached {
+			r.Wait = cmp.Or(r.Wait, recheck) // the end comes as an event
+		}
+		return
+	}
+	if r.Declared = c.want.hash; c.mem.wrong != nil && !available && !c.deleting {
+		r.Ending, r.Pause = c.mem.wrong.crash.ending(c.want.hash, now)
+	}
 }
 
 func uidOf(object kube.Object) string { return object.ObjectMeta().UID }

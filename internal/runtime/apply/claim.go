@@ -8,8 +8,9 @@ import (
 )
 
 // Adopt makes the orphans, objects of one kind without a controller, children of an owner, whatever their content, and
-// returns the new children. An object changed or gone meanwhile is left out. Nothing is adopted for an owner that is
-// gone or being deleted, by the server's word.
+// returns the new children. Where an orphan is changed or gone meanwhile the error is ErrConflict: a decision made
+// without the orphan would be wrong. Nothing is adopted for an owner that is gone or being deleted, by the server's
+// word.
 func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphans []kube.Object) (
 	adopted []kube.Object, err error) {
 	a := e.application(owner, false)
@@ -24,19 +25,22 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, r kube.Resource, orphan
 		m := orphan.ObjectMeta()
 		err = c.patch(ctx, map[string]any{"uid": m.UID, "resourceVersion": m.ResourceVersion,
 			"ownerReferences": append(referencesBut(m, ""), owner.Reference())})
-		if err != nil {
+		switch {
+		case err != nil:
 			return adopted, fmt.Errorf("adopt %s: %w", c, err)
-		}
-		if c.live != nil {
+		case c.live != nil:
 			a.remember(c)
 			adopted = append(adopted, c.live)
+		case c.wait > 0: // see patch
+			return adopted, fmt.Errorf("adopt %s: %w", c, ErrConflict)
 		}
 	}
 	return adopted, nil
 }
 
-// Release takes the owner's reference off a child, leaving an object without a controller. A change or deletion
-// meanwhile is no error.
+// Release takes the owner's reference off a child, leaving an object without a controller. Where the child is changed
+// or gone meanwhile the error is ErrConflict: the object may still be a child, and an Apply would delete the object or
+// restore the labels.
 func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live kube.Object) error {
 	a := e.application(owner, false)
 	c, err := a.named(r, live.ObjectMeta().Key())
@@ -46,6 +50,9 @@ func (e *Engine) Release(ctx context.Context, owner Owner, r kube.Resource, live
 	c.live = live
 	if err := c.release(ctx, "its labels do not fit any more"); err != nil {
 		return fmt.Errorf("release %s: %w", c, err)
+	}
+	if c.outcome != Released {
+		return fmt.Errorf("release %s: %w", c, ErrConflict)
 	}
 	a.remember(c) // the cache may show a child for a moment
 	return nil
@@ -88,30 +95,23 @@ func (e *Engine) Known(owner Owner, r kube.Resource, key kube.Key) kube.Object {
 	return c.live
 }
 
-// Fits says whether a child is as declared, as far as known without a request.
-func (e *Engine) Fits(owner Owner, want Child) bool {
+// Fits says whether a copy of a child is as declared, as far as known without a request.
+func (e *Engine) Fits(owner Owner, want Child, live kube.Object) bool {
 	a := e.application(owner, true)
 	n, d, err := a.declare(&want)
 	if err != nil {
 		return false
 	}
 	c, err := a.named(n.kind.resource, n.key)
-	if err != nil || !c.lookAgain() || !c.stays() {
+	if err != nil {
+		return false
+	}
+	if c.see(live); !c.stays() {
 		return false
 	}
 	if c.want = d; c.isSynced() {
 		return true
 	}
-	differences, err := c.compare()
+	differences, err := c.compare(c.live)
 	return err == nil && differences.none()
-}
-
-// lookAgain observes the child without a request; false: a request is needed.
-func (c *child) lookAgain() bool {
-	live, ask, err := c.known()
-	if err != nil || ask {
-		return false
-	}
-	c.see(live)
-	return true
 }

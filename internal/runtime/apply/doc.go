@@ -8,14 +8,15 @@
 //
 // # How a call goes
 //
-// [Engine.Apply] makes a [child] of each declared child, and of each other child of the owner. It observes them once:
-// from the cache, from the answer to the last write, from the server where neither says. Then the [Strategy] of each
-// kind plans steps about all children of the kind, and the engine has the steps taken: independent children side by
-// side, children of one template in growing batches up to a failure, and removals of undeclared children when all else
-// is in place.
+// [Engine.Apply] makes a [child] of each declared child, and of each other child of the owner. The children are
+// observed: in the cache, in the answer to the last write, on the server where neither says (observe.go). Then the
+// [Strategy] of each kind decides on the next steps about all children of the kind (decide.go), and the engine takes
+// the steps (do.go): independent children side by side, children of one template in growing batches up to a failure,
+// and removals of undeclared children when all else is in place.
 //
-// A strategy decides; it has no other way to find, create, adopt, release or delete a child, and no memory. A strategy
-// that deletes instead of changing, or changes one child after the other, plans other steps (see recreate_test.go).
+// A decision sends nothing: a [step] is a value, made from the observed children and from the engine's memory. Some
+// steps ask the server before the write, and end otherwise: a child is gone with its owner, a dry run shows that no
+// child has to be recreated, an object does not fit to be adopted, a POST meets an object and asks the strategy again.
 //
 // # How a child is written
 //
@@ -38,6 +39,12 @@
 // never used twice because POST only creates; DELETE names the uid of the observed child, and never hits another
 // object. A child that ends again and again is replaced as a kubelet restarts a container: at once, then after 10 s,
 // doubling to 5 min. See [plan] and [crashLoop].
+//
+// # Children outside the cache
+//
+// A child that takes too much memory, or is in such a namespace, exists and is not held by the cache
+// (cache.NotServed). Only a change of the owner makes such a child smaller, so the change must reach the child: by one
+// apply per generation of the owner, or with Options.Unheld compared with a copy read from the server.
 //
 // # Stale caches
 //

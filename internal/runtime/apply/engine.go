@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/keyed"
 	"skiff/internal/runtime/kube"
 )
@@ -56,8 +57,11 @@ const Manager = "skiff"
 // Own are the Options of skiff's own operators.
 func Own() Options { return Options{Manager: Manager, ManagedBy: ManagedBy} }
 
-// keeper is the field manager of a field which is no longer declared and must keep its value (Child.Keep).
-func (o Options) keeper() string { return o.Manager + "-handover" }
+// Handover is the suffix of the field manager of fields which are no longer declared and must keep their value
+// (Child.Keep).
+const Handover = "-handover"
+
+func (o Options) keeper() string { return o.Manager + Handover }
 
 // owns says whether an object is a child of this engine and of the owner with the uid.
 func (o Options) owns(uid string, live kube.Object) bool {
@@ -80,7 +84,8 @@ type owned struct {
 	accepted map[*Kind]string
 
 	// syncedFor is the Spec of the owner when the last Apply left exactly the declared children, all in sync; nil
-	// otherwise. As long as the spec and the children stay the same, there is nothing to do: see InSync.
+	// otherwise. As long as the spec and the children stay the same, there is nothing to do: see InSync. Teardown
+	// keeps no Spec: the cache may not hold the owner.
 	syncedFor any
 
 	// tried is the generation of the owner whose declaration was applied to the children outside the cache; 0: none.
@@ -154,15 +159,6 @@ func (e *Engine) Owned(ctx context.Context, owner Owner) (children []Result, err
 	return children, r.Err
 }
 
-// knownForeign says whether a foreign object had the child's name at the last read, and the cache does not disagree.
-func (c *child) knownForeign() bool {
-	if c.mem.wrong == nil || c.mem.wrong.foreign == nil {
-		return false
-	}
-	live, ask, err := c.known()
-	return live == nil && !ask && err == nil
-}
-
 // Teardown removes the children of an owner that is being deleted, of all kinds made from a template, the last child
 // first, and the next when the last is gone. No children in the answer: all are gone. The garbage collector removes
 // the children of the other kinds.
@@ -191,7 +187,7 @@ func (a *application) run(ctx context.Context, want []Child) Report {
 	}
 	a.mem.tried = a.triedFor(all)
 	a.mem.syncedFor = nil
-	if valid(func(c *child) bool {
+	if !a.teardown && valid(func(c *child) bool {
 		return c.want == nil && c.live == nil && c.isForgotten() || c.want != nil && c.asDeclared() && c.isSynced()
 	}) {
 		a.mem.syncedFor = a.owner.Spec
@@ -239,7 +235,7 @@ func (e *Engine) InSync(owner Owner) (Report, bool) {
 				return Report{}, false
 			}
 		}
-		c.unchanged()
+		c.markSynced()
 		r.Children[i] = c.result()
 	}
 	others := -len(o.children)
@@ -273,4 +269,22 @@ func (e *Engine) kindOf(apiVersion, kind string) *Kind {
 		}
 	}
 	return nil
+}
+
+// triedFor returns the generation of the owner applied to the children outside the cache; 0: all are held, or a child
+// could not be written.
+func (a *application) triedFor(all []*child) int64 {
+	generation := int64(0)
+	for _, c := range all {
+		switch {
+		case a.paused:
+			return a.mem.tried
+		case c.want == nil || c.kind.template != nil:
+		case c.uncached:
+			generation = a.owner.Generation
+		case cache.Unheld(c.err) != nil:
+			return 0
+		}
+	}
+	return generation
 }

@@ -139,6 +139,19 @@ func TestASettledOwnerNeedsNoPodsToBeDeclaredUntilOneChanges(t *testing.T) {
 	})
 }
 
+// A namespace over its memory budget may have more owners than fit; each is read from the server to be deleted.
+func TestTheSpecOfAnOwnerBeingDeletedIsNotKept(t *testing.T) {
+	onPods(t, func(b *bench) {
+		b.owner.Spec = &struct{ Template string }{"large"}
+		if left, err := b.engine.Teardown(b.Context(), b.owner); len(left) > 0 || err != nil {
+			t.Fatalf("left %v, %v, want nothing", left, err)
+		}
+		if kept := b.engine.remembered(b.owner).syncedFor; kept != nil {
+			t.Errorf("%v is kept", kept)
+		}
+	})
+}
+
 // A webhook may store other labels than a POST has: a child that is not found by them is not as declared.
 func TestAPodThatIsStoredWithoutALabelThatItIsFoundByIsNotSettled(t *testing.T) {
 	for labels, want := range map[string]bool{"app=a,rev=1": true, "rev=1": false, "app=a": false} {

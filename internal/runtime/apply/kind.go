@@ -24,12 +24,8 @@ type Content struct {
 	// An answer and a watch event have both fields, an item of a list has neither.
 	APIVersion kube.Skipped `json:"apiVersion"`
 	Kind       kube.Skipped `json:"kind"`
-	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. A child in
-	// sync is kept without Body: see Read.
+	// Body holds all other members as one JSON object: spec, or data, or rules ...; nil if there are none. See Read.
 	Body kube.Raw `json:",embed"`
-
-	light bool // Body was dropped
-	read  any  // of Body, by Kind.Reading
 }
 
 func (c *Content) content() *Content { return c }
@@ -38,7 +34,6 @@ func (c *Content) content() *Content { return c }
 type object interface {
 	kube.Object
 	content() *Content
-	withoutBody(read any) kube.Object
 	blank() kube.Object
 	statusJSON() []byte
 }
@@ -57,13 +52,6 @@ type LiveObject interface{ object }
 
 // blank returns a new *Live[S].
 func (l *Live[S]) blank() kube.Object { return new(Live[S]) }
-
-// withoutBody returns a copy with a tenth of the memory.
-func (l *Live[S]) withoutBody(read any) kube.Object {
-	light := *l
-	light.Body, light.light, light.read = nil, true, read
-	return &light
-}
 
 // Shown returns the conditions in a status kept as JSON; none for other statuses, or where the conditions do not
 // follow the API conventions.
@@ -87,13 +75,9 @@ func As[S any](live kube.Object) *Live[S] {
 	return l
 }
 
-// Read returns the fields of a child's body declared by R, the struct given to the Kind (see Kind.Reading). The engine
-// keeps the R when the body is dropped.
+// Read returns the fields of a child's body declared by R, a struct.
 func Read[R any](live kube.Object) (R, error) {
 	c := live.(object).content()
-	if read, ok := c.read.(*R); ok {
-		return *read, nil
-	}
 	var read R
 	if len(c.Body) == 0 {
 		return read, nil
@@ -110,9 +94,7 @@ type Kind struct {
 	apiVersion string
 	schema     *patch.Node // nil for a custom resource
 	mirror     mirror
-	reads      func() any // nil: nothing
 	strategy   Strategy
-	whole      bool       // children keep their body
 	scarce     *nodePorts // of Services, because a cluster can run out of node ports; nil: of other kinds
 	template   *template  // of kinds made by Replace, with children from one template; nil: of other kinds
 }
@@ -131,34 +113,6 @@ func kindOf[T kube.Object](m *cache.Store[T], blank func() kube.Object, strategy
 		mirror: mirrorOf[T]{m, blank}, strategy: strategy}
 }
 
-// Reading has the engine keep the fields of a child's body declared by a struct, for Read; to must return a pointer to
-// a new struct.
-func (k Kind) Reading(to func() any) Kind {
-	k.reads = to
-	return k
-}
-
-// Whole has the engine keep children with their bodies, for a caller that passes the children on.
-func (k Kind) Whole() Kind {
-	k.whole = true
-	return k
-}
-
-// Reads makes the argument of Reading for a struct R.
-func Reads[R any]() any { return new(R) }
-
-// readOf returns the kept part of a child's body; nil: nothing is kept, or the body does not decode.
-func (k *Kind) readOf(c *Content) any {
-	if k.reads == nil {
-		return nil
-	}
-	read := k.reads()
-	if len(c.Body) > 0 && kube.Unmarshal(c.Body, read) != nil {
-		return nil
-	}
-	return read
-}
-
 // mirror is a Store of any type.
 type mirror interface {
 	get(k kube.Key) (kube.Object, bool, error)
@@ -166,7 +120,6 @@ type mirror interface {
 	owned(namespace, uid string) ([]kube.Object, error) // objects not held come with metadata alone
 	countOwned(namespace, uid string) (int, error)
 	reached(namespace, rv string, written time.Time) bool
-	swap(old, same kube.Object) bool
 	empty() kube.Object // to decode an answer into
 }
 
@@ -208,6 +161,59 @@ func (m mirrorOf[T]) reached(namespace, rv string, written time.Time) bool {
 	return m.store.Reached(namespace, rv, written)
 }
 
-func (m mirrorOf[T]) swap(old, same kube.Object) bool { return m.store.Swap(old.(T), same.(T)) }
-
 func (m mirrorOf[T]) empty() kube.Object { return m.blank() }
+
+// ReplaceOptions say how children of a kind are replaced that are made from one template and cannot be changed, such
+// as pods. All of it is data and pure functions.
+type ReplaceOptions[T kube.Object] struct {
+	New func() T // a child to read into
+	// Revision is the key of the label that identifies a child's template. Every child declares a value. A child with
+	// another value is replaced.
+	Revision string
+	// Selector are the keys of the labels by which the children are found. Lost labels are restored, and an object
+	// without an owner is adopted only with the declared values.
+	Selector []string
+	// Ready says whether a child is ready, and since when.
+	Ready func(T) (since time.Time, ok bool)
+	// Ended says how a child ended, and false if the child has not ended.
+	Ended func(T) (how string, ended bool)
+}
+
+// Replace returns a kind whose children, held by a mirror, are replaced: missing children are created, and a child of
+// another revision is deleted and created again, the last declared first.
+func Replace[T kube.Object](m *cache.Store[T], o ReplaceOptions[T]) Kind {
+	kind := kindOf(m, func() kube.Object { return o.New() }, replace{})
+	kind.template = &template{
+		revision: o.Revision,
+		selector: o.Selector,
+		ready:    func(object kube.Object) (time.Time, bool) { return o.Ready(object.(T)) },
+		ended:    func(object kube.Object) (string, bool) { return o.Ended(object.(T)) },
+	}
+	return kind
+}
+
+// template describes the children made from one template; see ReplaceOptions.
+type template struct {
+	revision string
+	selector []string
+	ready    func(kube.Object) (time.Time, bool)
+	ended    func(kube.Object) (string, bool)
+}
+
+// vitals are the state of a child made from a template.
+type vitals struct {
+	made    string // the revision of the child's template
+	ended   bool   // how says how
+	how     string
+	ready   bool // since then
+	since   time.Time
+	replace time.Time // earliest replacement of an ended child
+}
+
+func (t *template) vitalsOf(live kube.Object) vitals {
+	var h vitals
+	h.made, _ = live.ObjectMeta().Labels.Get(t.revision)
+	h.how, h.ended = t.ended(live)
+	h.since, h.ready = t.ready(live)
+	return h
+}

@@ -138,8 +138,7 @@ type synced struct {
 	uid      string
 	content  uint64 // of the live child; the version would change with each status
 	whole    uint64 // content with all labels and annotations, ours or not
-	version  string // of the live child, for a copy without a body
-	read     any    // the parts of the live child's body in Kind.Reading
+	version  string // of the live child: the same version needs no fingerprint
 	minReady time.Duration
 }
 
@@ -296,4 +295,59 @@ func (r *Refusal) Note(of string, err error) {
 // child yet).
 func requestOf(hash string, content uint64) string {
 	return hash + " " + strconv.FormatUint(content, 16)
+}
+
+// crashLoop paces the replacement of a child that ends again and again, as a kubelet paces the restarts of a
+// container. The zero value is a child that has not ended.
+type crashLoop struct {
+	revision string        // of the child; another revision begins anew
+	uid      string        // of the last ended child
+	how      string        // the child ended
+	pause    time.Duration // before its replacement
+	until    time.Time     // the end of the pause
+	replaced time.Time     // when the successor was first seen; zero: not yet
+}
+
+// The figures of a kubelet's CrashLoopBackOff. A child that ends at once is replaced some 300 times a day.
+var crashes = backoff.Backoff{Min: 10 * time.Second, Max: 5 * time.Minute}
+
+const goodFor = 10 * time.Minute // without an end: all is forgotten
+
+// note counts the end of a child once.
+func (c *crashLoop) note(uid, revision, how string, now time.Time) {
+	if c.uid == uid {
+		return
+	}
+	pause := time.Duration(0)
+	if c.active(revision, now) {
+		pause = crashes.Next(c.pause)
+	}
+	*c = crashLoop{revision: revision, uid: uid, how: how, pause: pause, until: now.Add(pause)}
+}
+
+// follow notes the uid of the present child.
+func (c *crashLoop) follow(uid string, now time.Time) {
+	if c.uid != "" && c.uid != uid && c.replaced.IsZero() {
+		c.replaced = now
+	}
+}
+
+// active says whether a child of the revision has ended, and the successor has not been good for long enough since.
+func (c *crashLoop) active(revision string, now time.Time) bool {
+	return c.uid != "" && c.revision == revision && (c.replaced.IsZero() || now.Sub(c.replaced) < goodFor)
+}
+
+// ending describes the state of a child that has ended more than once; "" otherwise.
+func (c *crashLoop) ending(revision string, now time.Time) (how string, pause time.Duration) {
+	if c.pause == 0 || !c.active(revision, now) {
+		return "", 0
+	}
+	return c.how, c.pause
+}
+
+// remove remembers a child as being deleted or gone.
+func (m *memory) remove(uid string, gone bool) {
+	t := m.trouble()
+	t.removed, t.gone, t.asked = uid, gone, time.Now()
+	m.seen = ""
 }

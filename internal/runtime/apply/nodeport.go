@@ -106,6 +106,9 @@ func (x *nodePorts) refused(ctx context.Context, c *child, err error) (met bool,
 	}
 	if c.live == nil && c.want.create != nil {
 		c.want.create = nil
+		if x.holds(c) {
+			return false, nil
+		}
 		met, err = c.create(ctx)
 		if c.outcome == Created {
 			c.problem = &health.Problem{Subject: c.String(), Quoted: cause,
@@ -142,7 +145,7 @@ func (x *nodePorts) allocated(c *child) {
 
 // allocatesNodePort says whether the server has to find a node port for a Service that does not exist.
 func allocatesNodePort(c *child) bool {
-	if c.live != nil {
+	if c.live != nil || c.other != nil { // also of no owner: it has its port
 		return false
 	}
 	spec, _ := c.want.initial()["spec"].(map[string]any)

@@ -144,7 +144,7 @@ func (c *child) look() (ask bool) {
 		return true
 	}
 	c.see(live)
-	return c.want != nil && c.stays() && isLight(c.live) && !c.isSynced() // to be compared with another state
+	return false
 }
 
 // known returns the newest copy of the child known without a request, nil if there is none; ask says that the copy is
@@ -196,12 +196,9 @@ func (c *child) ask(ctx context.Context) error {
 	}
 	c.see(live)
 	if c.live != nil {
-		cached, ok, _ := c.kind.mirror.get(c.key) // the next look meets the error
+		_, ok, _ := c.kind.mirror.get(c.key) // the next look meets the error
 		if c.unheld == nil && (c.mem.wrong != nil || !ok) {
 			c.mem.trouble().hidden = !ok
-		}
-		if ok && isLight(cached) && c.kind.mirror.swap(cached, c.live) { // held whole until as declared
-			c.mem.written.clear()
 		}
 	}
 	return nil
@@ -234,6 +231,25 @@ func (c *child) see(live kube.Object) {
 	if c.kind.template != nil {
 		c.vitals = c.kind.template.vitalsOf(live)
 	}
+}
+
+// lookAgain observes the child without a request; false: a request is needed.
+func (c *child) lookAgain() bool {
+	live, ask, err := c.known()
+	if err != nil || ask {
+		return false
+	}
+	c.see(live)
+	return true
+}
+
+// knownForeign says whether a foreign object had the child's name at the last read, and the cache does not disagree.
+func (c *child) knownForeign() bool {
+	if c.mem.wrong == nil || c.mem.wrong.foreign == nil {
+		return false
+	}
+	live, ask, err := c.known()
+	return live == nil && !ask && err == nil
 }
 
 func (a *application) ours(live kube.Object) bool { return a.options.owns(a.owner.UID, live) }
@@ -274,4 +290,103 @@ func (c *child) get(ctx context.Context) (kube.Object, error) {
 	}
 	c.managed = m
 	return live, nil
+}
+
+// maxUnheld bounds how many children of an owner are read from the server because the cache does not hold them: each
+// costs a request per Apply.
+const maxUnheld = 100
+
+// lookUncached observes a child outside the cache: whether it exists, and is being deleted. No more is needed to
+// remove the child. True: the server has to be asked.
+func (c *child) lookUncached(shed error) (ask bool) {
+	if c.options.Unheld != nil {
+		if head, ok := c.kind.mirror.head(c.key); ok && !c.ours(head) {
+			c.see(head)
+			return false
+		}
+		c.unheld = shed
+		return true
+	}
+	c.uncached, c.err = true, shed
+	if c.kind.template == nil {
+		c.outcome = Failed
+	} else if c.stub != nil {
+		c.see(c.stub)
+	}
+	return false
+}
+
+// admitUnheld asks for the memory of the children to be read because they are too large for the cache, and returns the
+// part of ask that can be read.
+func (a *application) admitUnheld(ctx context.Context, ask []*child) []*child {
+	var bytes int64
+	n := 0
+	for _, c := range ask {
+		if c.unheld != nil {
+			bytes += cache.Unheld(c.unheld).Size
+			n++
+		}
+	}
+	if n == 0 {
+		return ask
+	}
+	err := a.options.Unheld(ctx, bytes)
+	if n > maxUnheld {
+		err = fmt.Errorf("%d children of %s %s are too large to be held in memory, and %d are read at most", n,
+			a.owner.Resource.Kind, a.owner.Key(), maxUnheld)
+	}
+	if err == nil {
+		return ask
+	}
+	return slices.DeleteFunc(ask, func(c *child) bool {
+		switch {
+		case c.unheld == nil:
+			return false
+		case c.overBudget() && n > maxUnheld:
+			c.err = c.unheld
+		default:
+			c.err = fmt.Errorf("read %s, which is not held in memory: %w", c, err)
+		}
+		return true
+	})
+}
+
+// overBudget says whether the namespace of an unheld child takes too much memory: nothing is created there.
+func (c *child) overBudget() bool {
+	shed := cache.Unheld(c.unheld)
+	return shed != nil && shed.Reason == cache.OverBudget
+}
+
+// lostUncached returns the children of an owner under deletion that are named by the status and unknown to the cache:
+// they may have lost our label. They are looked for when all other children are gone.
+func lostUncached(all []*child) []*child {
+	var lost []*child
+	for _, c := range all {
+		switch {
+		case !c.teardown || c.live != nil:
+			return nil
+		case c.uncached && c.isKnown():
+			lost = append(lost, c)
+		}
+	}
+	return lost
+}
+
+// pace decides when an ended declared child may be replaced.
+func (c *child) pace(now time.Time) {
+	if c.kind.template == nil || c.want == nil || !c.stays() {
+		return
+	}
+	if c.mem.wrong != nil {
+		c.mem.wrong.crash.follow(uidOf(c.live), now)
+	}
+	if !c.vitals.ended || !c.current() {
+		return // an older revision is replaced at once: the new revision is not known to end
+	}
+	crash := &c.mem.trouble().crash
+	crash.note(uidOf(c.live), c.want.hash, c.vitals.how, now)
+	c.vitals.replace = crash.until
+	if wait := crash.until.Sub(now); wait > 0 {
+		c.requeue(wait)
+	}
 }

@@ -3,8 +3,10 @@ package apply
 import (
 	"context"
 	"testing"
+	"time"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // An engine with another field manager, whose children have no label of ours and may have more owners, as a
@@ -64,6 +66,26 @@ func TestAFieldIsHandedOverToTheManagerOfTheEngine(t *testing.T) {
 		if len(managers) != 2 || !managers["metacontroller"] || !managers["metacontroller-handover"] {
 			t.Errorf("field managers %v", managers)
 		}
+	})
+}
+
+// A step is weighed when its turn comes: the second Service of an owner does not ask for the port that the first has
+// just been refused, and is made in the run in which the first finds the shortage over.
+func TestServicesInOrderShareAShortageOfNodePorts(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.restart(Options{Manager: "metacontroller", InOrder: true})
+		service := func(name string) Child {
+			return Child{Body: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{
+				"name": name, "namespace": "default", "ownerReferences": []any{b.owner.Reference()}},
+				"spec": map[string]any{"type": "NodePort", "ports": []any{map[string]any{"port": int64(80)}}}}}
+		}
+		end := b.api.Inject(apiserver.Fault{Verb: "create", Resource: "services", Reply: &apiserver.Reply{
+			Code: 500, Reason: "InternalError",
+			Message: "Internal error occurred: failed to allocate a nodePort: range is full"}})
+		b.want("at the begin of a shortage", b.apply(service("a"), service("b")), "no node port no node port POST")
+		end()
+		time.Sleep(recheck)
+		b.want("at its end", b.apply(service("a"), service("b")), "created created POST POST")
 	})
 }
 

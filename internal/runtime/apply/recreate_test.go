@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,6 +52,21 @@ func TestAStrategyThatDeletesWhatDiffersIsTwoFunctions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A POST that meets a hidden child of the owner goes on as for a child in the cache, not with an apply in place.
+func TestAChildMetByAPOSTIsRecreated(t *testing.T) {
+	on(t, Recreate, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		uid := b.at(deploymentsV1, "web", "metadata", "uid")
+		b.patch(deploymentsV1, "web", `{"metadata":{"labels":{"`+ManagedByLabel+`":null}}}`)
+		b.restart(Own())
+		b.want("met", b.apply(b.deployment(2)), "replaced POST GET PATCH PATCH DELETE")
+		b.want("gone", b.apply(b.deployment(2)), "created GET POST")
+		if b.at(deploymentsV1, "web", "metadata", "uid") == uid {
+			t.Error("the same object was changed in place")
+		}
+	})
 }
 
 // two are two declared Deployments.
@@ -106,11 +122,22 @@ func TestAnObjectIsAdoptedAndReleasedByItsCaller(t *testing.T) {
 		if err != nil || len(owned) != 1 {
 			t.Errorf("owned %v, %v", owned, err)
 		}
-		if err := b.engine.Release(context.Background(), b.owner, configMapsV1, owned[0].Live); err != nil {
+		b.patch(configMapsV1, "orphan", `{"data":{"a":"2"}}`)
+		err = b.engine.Release(context.Background(), b.owner, configMapsV1, owned[0].Live)
+		if !errors.Is(err, ErrConflict) || get().ObjectMeta().ControllerUID() != b.owner.UID {
+			t.Errorf("released by an old copy, %v", err)
+		}
+		if err := b.engine.Release(context.Background(), b.owner, configMapsV1, get()); err != nil {
 			t.Error(err)
 		}
 		if uid := get().ObjectMeta().ControllerUID(); uid != "" {
 			t.Errorf("still a child of %s", uid)
+		}
+		old := get()
+		b.patch(configMapsV1, "orphan", `{"data":{"a":"3"}}`)
+		adopted, err = b.engine.Adopt(context.Background(), b.owner, configMapsV1, []kube.Object{old})
+		if !errors.Is(err, ErrConflict) || len(adopted) != 0 {
+			t.Errorf("adopted %v by an old copy, %v", adopted, err)
 		}
 		gone := b.owner
 		gone.UID = "another"

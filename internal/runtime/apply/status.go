@@ -193,8 +193,8 @@ func differing(before, after reflect.Value, into map[string]kube.Raw) error {
 	return nil
 }
 
-// ErrConflict says that a custom resource has changed since the read, or is gone. The event is on the way; should the
-// watch be dead, Get returns the changed resource all the same, because the next write would meet the same conflict.
+// ErrConflict says that an object has changed since the read, or is gone. The event is on the way; should the watch be
+// dead, Statuses.Get returns a changed owner all the same, because the next write would meet the same conflict.
 var ErrConflict = errors.New("it has changed since it was read")
 
 // conflict adds ErrConflict to a conflict or a missing object, and returns any other error unchanged.

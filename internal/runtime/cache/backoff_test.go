@@ -268,7 +268,7 @@ func TestWaitingForAKindDoesNotLengthenLaterPauses(t *testing.T) {
 		s := newServer(t).on(streamedList, status(404, "NotFound"))
 		startMirror(t, s, Options{})
 		wait(10 * time.Minute)
-		s.on(streamedList, frames(thenCut, endMark("20"))).on(watching, frames(thenHold))
+		s.on(streamedList, frames(thenCut, endMark("20"))).on(probing, list("20")).on(watching, frames(thenHold))
 		wait(maxMissing + minBackoff)
 		if d := s.last(watching).at.Sub(s.last(streamedList).at); d > minBackoff {
 			t.Errorf("paused %v after the first failure of a new kind, want at most %v", d, minBackoff)

@@ -175,29 +175,6 @@ func TestAnIndexThatIsDeclaredUnderLoadHasNoGap(t *testing.T) {
 	}
 }
 
-func TestSwapTakesALighterCopyOfTheSameVersionOnly(t *testing.T) {
-	s, sc := filled()
-	s.Index("n", byN)
-	heavy := numbered("a", "x", 3, 7)
-	s.bring(sc, heavy, "3")
-	if s.Swap(heavy, numbered("a", "x", 4, 0)) {
-		t.Error("another version was taken")
-	}
-	light := numbered("a", "x", 3, 0)
-	if !s.Swap(heavy, light) {
-		t.Error("the lighter copy was not taken")
-	}
-	if s.Swap(heavy, numbered("a", "x", 3, 1)) {
-		t.Error("a copy was taken in the place of one that is not there any more")
-	}
-	if got, _, err := s.Get(light.Key()); got != light || err != nil {
-		t.Errorf("mirror holds %v, %v", got, err)
-	}
-	if got, _ := s.ByIndex("n", "a", "0"); len(got) != 1 || got[0] != light {
-		t.Errorf("index has %v", got)
-	}
-}
-
 func TestANewVersionOfAPodKeepsWhatHasNotChanged(t *testing.T) {
 	s, sc := filled()
 	first, second, third := makePod("s", "a", 1, "rs"), makePod("s", "a", 2, "rs"), makePod("s", "a", 3, "new")

@@ -187,7 +187,7 @@ func (r *Reflector[T]) install(s state[T], l *listing[T]) (state[T], error) {
 		r.watchMassDelete(changes, had)
 	})
 	r.store.relieve()
-	s.rv, s.unset, s.probed = c.rv, false, time.Now()
+	s.rv, s.unset, s.probed, s.lost = c.rv, false, time.Now(), false
 	s.cuts, s.refusals, s.missing, s.err = 0, 0, 0, nil
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,32 @@ func TestARewoundHistoryIsNoticedWhenTheWatchIsOpenedAnew(t *testing.T) {
 			t.Error("a write in the new history counts as seen because the lost one had its version")
 		}
 	})
+}
+
+// Rules: WCH-48
+func TestAHistoryRewoundWithinAMinuteOfAListIsNoticed(t *testing.T) {
+	gone := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for name, later := range map[string]struct {
+		end, after      string
+		probes, watches []reply
+	}{
+		"the watch ends":           {thenEnd, "7s", []reply{list("1002")}, []reply{frames(thenHold)}},
+		"the watch breaks at once": {thenCut, "1s", []reply{list("1002")}, []reply{frames(thenHold)}},
+		"the server is lost once more after the probe": {thenEnd, "7s", []reply{list("1200"), list("1002")},
+			[]reply{gone, gone, frames(thenHold)}}, // net/http asks once more itself
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t).
+					on(streamedList, frames(later.end, added("a", "1100", 1), endMark("1200"), "pause "+later.after),
+						frames(thenHold, added("b", "1001", 1), endMark("1002"))).
+					on(probing, later.probes...).on(watching, later.watches...)
+				m := startMirror(t, s, Options{})
+				wait(50 * time.Second)
+				m.wantContent("b=1")
+			})
+		})
+	}
 }
 
 // Rules: WCH-48

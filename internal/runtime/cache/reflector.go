@@ -48,8 +48,11 @@ type state[T kube.Object] struct {
 	// unset makes the next list ask for the state of now instead of "not older than rv", because the server could not
 	// serve rv: too old, or not reached by the server yet.
 	unset bool
-	// probed is when the server was last asked whether rv is of the present history: see probe.
+	// probed is when the server was last asked whether rv is of its present history, by a list or a probe; see probe.
 	probed time.Time
+	// lost says that a watch or the server was lost since probed: the server may be another by now, or restored from a
+	// backup.
+	lost bool
 
 	watch *watch[T] // in streaming; else nil
 
@@ -203,9 +206,13 @@ func closeStream[T kube.Object](s state[T]) state[T] {
 }
 
 const (
-	// minProbe is the least time between two probes of a scope. A watch in steady state is opened anew every 5 to 10
-	// minutes, each time with a probe; a watch with many breaks adds one request a minute.
+	// minProbe is the least time between two probes of a scope while the server answers. A watch in steady state is
+	// opened anew every 5 to 10 minutes, each time with a probe; watches that end again and again add one request a
+	// minute.
 	minProbe = time.Minute
+	// soonLost is the least time from a probe to the clean end of a watch that leads to another probe before minProbe:
+	// a server that ends each watch after a second or two is asked often enough.
+	soonLost = 5 * time.Second
 	// probeTimeout bounds a probe: the read of one object, for which the watch waits.
 	probeTimeout = 10 * time.Second
 )
@@ -219,14 +226,14 @@ const (
 // A restore breaks all watches, so a probe before each watch is soon enough, and a steady state sends nothing but
 // watches. (A probe cannot notice a counter that went back and has passed our version again before.)
 func (r *Reflector[T]) probe(ctx context.Context, s state[T]) (next state[T], rewound bool, err error) {
-	if time.Since(s.probed) < minProbe {
+	if !s.lost && time.Since(s.probed) < minProbe {
 		return s, false, nil
 	}
 	rv, err := r.presentVersion(ctx)
 	if err != nil && offline(err) {
 		return s, false, err // no answer: still unknown
 	}
-	s.probed = time.Now()
+	s.probed, s.lost = time.Now(), false
 	if err != nil { // not allowed, or busy: a watch is worth trying all the same
 		r.log.V(1).Info("cannot probe the server's resource version", "reason", err.Error())
 		return s, false, err
@@ -263,7 +270,7 @@ func (r *Reflector[T]) outdated(ctx context.Context, s state[T]) state[T] {
 	r.store.count(r.scope, func(n *Counters) { n.Outdated++ })
 	s, rewound, err := r.probe(ctx, s)
 	if err != nil {
-		s.probed = time.Now() // the stream works; ask again later
+		s.probed, s.lost = time.Now(), false // the stream works; ask again later
 	}
 	if !rewound {
 		return s
@@ -296,7 +303,7 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 // failSilent is fail after a request without any answer.
 func (r *Reflector[T]) failSilent(s state[T], err error, next phase) state[T] {
 	s = r.fail(s, err, next)
-	s.silent = true
+	s.silent, s.lost = true, true
 	return s
 }
 

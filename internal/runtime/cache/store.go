@@ -645,21 +645,6 @@ func (s *Store[T]) Keys(namespace string) []kube.Key {
 	return out
 }
 
-// Swap puts lighter in the place of old, if the mirror still holds old: the same version of the same object, without
-// the parts no reader needs any more. The result says whether old was replaced. No handler is notified, and the next
-// event brings a whole object again.
-func (s *Store[T]) Swap(old, lighter T) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := old.ObjectMeta().Key()
-	f := s.formLocked(k)
-	if !f.held || any(f.obj) != any(old) || !sameVersion(old, lighter) {
-		return false
-	}
-	s.exchangeLocked(s.objects.entry(k), lighter)
-	return true
-}
-
 // lookup is Get for the Reflector, which also looks before the scope is synced.
 func (s *Store[T]) lookup(k kube.Key) (T, bool) {
 	s.mu.RLock()

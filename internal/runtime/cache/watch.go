@@ -164,6 +164,9 @@ func (r *Reflector[T]) streamEnded(s state[T], err error) state[T] {
 		s.failures, s.missing = 0, 0
 	}
 	s = closeStream(s)
+	if s.failures == 0 { // else the watch before ended early, too
+		s.lost = s.lost || err != io.EOF || time.Since(s.probed) >= soonLost
+	}
 	reason := endReason(err, age)
 	r.store.count(r.scope, func(n *Counters) { n.Reconnects[reason]++ })
 	if reason == "short" {

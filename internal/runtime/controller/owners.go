@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -38,14 +39,19 @@ type Shows struct {
 	Short    []string                     // the short names of the resource
 	// Example is an object in YAML, as short as possible; "": derived from the resource.
 	Example string
-	// Pods reads the pods of an object, a bounded number; nil: there are no pods, or no right to read them.
+	// Pods reads the pods of an object, a bounded number; nil, or ErrNoPods: the object is not shown with pods.
 	Pods func(ctx context.Context, owner kube.Object) (Pods, error)
 }
+
+// ErrNoPods says that an object has nothing that makes pods.
+var ErrNoPods = errors.New("no pods are known of the object")
 
 // Pods are the pods of an object, at the time of the read.
 type Pods struct {
 	List []Pod
 	More bool // there are others, which were not read
+	// Withheld says that skiff has no right to read pods, and needs none to work: no pods are shown.
+	Withheld bool
 }
 
 // Pod is how a pod is.

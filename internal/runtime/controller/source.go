@@ -72,9 +72,14 @@ func (s Source) Unseen(f func(ctx context.Context, key kube.Key, why string) err
 // a status write of this process.
 func For[T kube.Object](s *cache.Store[T]) Source {
 	return forSource(s, func(c *Controller, was, is T) bool {
-		k := is.ObjectMeta().Key()
-		return c.streaks.Get(k).failures > 0 && onlyStatus(kube.HeadOf(was), kube.HeadOf(is)) && c.streaks.passOver(k)
+		return c.streaks.Get(is.ObjectMeta().Key()).failures > 0 && passesOver(c, was, is)
 	})
+}
+
+// passesOver says that an update of an object that fails changed nothing but the status, and notes the update for the
+// time when the object does not fail any more.
+func passesOver[T kube.Object](c *Controller, was, is T) bool {
+	return onlyStatus(kube.HeadOf(was), kube.HeadOf(is)) && c.streaks.passOver(is.ObjectMeta().Key())
 }
 
 // onlyStatus says that an update changed nothing but the status. A kind without generations does not tell.
@@ -84,10 +89,13 @@ func onlyStatus(was, is *kube.MetaAnnotated) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && slices.Equal(was.OwnerReferences, is.OwnerReferences)
 }
 
-// ForBut is For without runs for the updates for which ignores is true. A change of the status runs the controller
-// also while the key fails.
+// ForBut is For without runs for the updates for which ignores is true. A key whose hook fails waits for its next try
+// as one of For does; any other failure leaves the controller to run for a change of the status, which a hook gets.
 func ForBut[T kube.Object](s *cache.Store[T], ignores func(was, is T) bool) Source {
-	return forSource(s, func(_ *Controller, was, is T) bool { return ignores(was, is) })
+	return forSource(s, func(c *Controller, was, is T) bool {
+		return ignores(was, is) ||
+			c.streaks.Get(is.ObjectMeta().Key()).reason == HookFailed && passesOver(c, was, is)
+	})
 }
 
 func forSource[T kube.Object](s *cache.Store[T], ignores func(c *Controller, was, is T) bool) Source {

@@ -395,7 +395,9 @@ func (c *Controller) Pods(ctx context.Context, k kube.Key) (pods Pods, known boo
 	if owner == nil {
 		return Pods{}, false, nil
 	}
-	pods, err = c.shows.Pods(ctx, owner)
+	if pods, err = c.shows.Pods(ctx, owner); errors.Is(err, ErrNoPods) {
+		return Pods{}, false, nil
+	}
 	return pods, true, err
 }
 

@@ -5,6 +5,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,14 @@ func (r apiResource) is(name string) bool {
 		slices.Contains(r.ShortNames, name)
 }
 
+// names returns the names that a mistyped one is compared with, none of a subresource.
+func (r apiResource) names() []string {
+	if strings.Contains(r.Name, "/") {
+		return nil
+	}
+	return []string{r.Name, r.SingularName}
+}
+
 // ServerVersion asks a server for its version.
 func ServerVersion(ctx context.Context, c *kube.Client) (string, error) {
 	body, err := c.Raw(ctx, http.MethodGet, "/version", nil)
@@ -65,14 +74,25 @@ var versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 // no other group.
 func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error) {
 	want, group, qualified := strings.Cut(strings.ToLower(name), ".")
+	var names []string // of the resources looked at
+	find := func(group, version string) (Resource, bool, error) {
+		all, err := served(ctx, c, group, version)
+		for _, a := range all {
+			names = append(names, a.names()...)
+		}
+		if err != nil {
+			return Resource{}, false, err
+		}
+		return pick(all, group, version, want)
+	}
 	if version, of, ok := strings.Cut(group, "."); ok && versionName.MatchString(version) {
-		if r, found, err := Find(ctx, c, of, version, want); found || err != nil {
+		if r, found, err := find(of, version); found || err != nil {
 			return r, err
 		}
 	}
 	var broken []error
 	if !qualified {
-		r, found, err := Find(ctx, c, "", "v1", want)
+		r, found, err := find("", "v1")
 		if found || err != nil {
 			return r, err // every server has the core group: an error here is an error for all groups
 		}
@@ -92,7 +112,7 @@ func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error)
 		if qualified && g.Name != group {
 			continue
 		}
-		r, found, err := Find(ctx, c, g.Name, g.PreferredVersion.Version, want)
+		r, found, err := find(g.Name, g.PreferredVersion.Version)
 		if found && err == nil {
 			return r, nil
 		}
@@ -103,24 +123,41 @@ func Resolve(ctx context.Context, c *kube.Client, name string) (Resource, error)
 			broken = append(broken, err)
 		}
 	}
-	if len(broken) > 0 {
-		return Resource{}, fmt.Errorf("find resource %q: no API group that answered has it: %w",
-			name, errors.Join(broken...))
+	after := ""
+	if qualified {
+		after = "." + group
 	}
-	return Resource{}, fmt.Errorf("the server has no resource %q: see `kubectl api-resources`",
-		name)
+	near := nearest.Ask(want, names, "", after)
+	if len(broken) > 0 {
+		return Resource{}, fmt.Errorf("find resource %q: %sno API group that answered has it: %w", name,
+			strings.TrimPrefix(near+" ", " "), errors.Join(broken...))
+	}
+	return Resource{}, fmt.Errorf("the server has no resource %q: %s", name,
+		cmp.Or(near, "see `kubectl api-resources`"))
 }
 
 // Find looks for a resource in one group version, which need not exist. An error with found set is about the resource
 // itself.
 func Find(ctx context.Context, c *kube.Client, group, version, want string) (r Resource, found bool, err error) {
-	r = Resource{Resource: kube.Resource{Group: group, Version: version}}
-	all, err := resources(ctx, c, group, version)
-	if kube.IsNotFound(err) && group != "" {
-		return Resource{}, false, nil // of the core group, a 404 says that this is no API server
-	} else if err != nil {
+	all, err := served(ctx, c, group, version)
+	if err != nil {
 		return Resource{}, false, err
 	}
+	return pick(all, group, version, want)
+}
+
+// served is resources for a group version that need not exist. The core group exists on each API server.
+func served(ctx context.Context, c *kube.Client, group, version string) ([]apiResource, error) {
+	all, err := resources(ctx, c, group, version)
+	if kube.IsNotFound(err) && group != "" {
+		return nil, nil
+	}
+	return all, err
+}
+
+// pick returns the resource with a name of all that a group version has.
+func pick(all []apiResource, group, version, want string) (r Resource, found bool, err error) {
+	r = Resource{Resource: kube.Resource{Group: group, Version: version}}
 	for _, a := range all {
 		if strings.Contains(a.Name, "/") || !a.is(want) { // a slash: a subresource
 			continue
@@ -138,15 +175,27 @@ func Find(ctx context.Context, c *kube.Client, group, version, want string) (r R
 
 // NearestKind returns the kind of a group version that a mistyped one is like, "" if there is none.
 func NearestKind(ctx context.Context, c *kube.Client, group, version, kind string) string {
+	return nearestOf(ctx, c, group, version, kind, func(r apiResource) string { return r.Kind })
+}
+
+// NearestPlural is NearestKind for the plural of a resource.
+func NearestPlural(ctx context.Context, c *kube.Client, group, version, plural string) string {
+	return nearestOf(ctx, c, group, version, plural, func(r apiResource) string { return r.Name })
+}
+
+func nearestOf(ctx context.Context, c *kube.Client, group, version, word string,
+	name func(apiResource) string) string {
 	all, err := resources(ctx, c, group, version)
 	if err != nil {
 		return ""
 	}
-	var kinds []string
+	var names []string
 	for _, r := range all {
-		kinds = append(kinds, r.Kind)
+		if !strings.Contains(r.Name, "/") { // a slash: a subresource
+			names = append(names, name(r))
+		}
 	}
-	return nearest.Of(kind, kinds)
+	return nearest.Of(word, names)
 }
 
 // resources reads what a group version has.

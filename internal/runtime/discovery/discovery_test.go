@@ -75,6 +75,10 @@ func TestResourcesAreFoundByAnyOfTheirNames(t *testing.T) {
 		"cs":           "cannot be listed and watched",
 		"nothing":      "the extension server is down",
 		"x.skiff.dev":  "kubectl api-resources",
+
+		"podz":               "did you mean pods?",
+		"webservr.skiff.dev": "did you mean webserver.skiff.dev?",
+		"deploymnts.v1.apps": "did you mean deployments.v1.apps?",
 	} {
 		if _, err := discovery.Resolve(t.Context(), c, name); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("%s: error %v, want %q", name, err, say)
@@ -96,6 +100,17 @@ func TestAResourceSaysWhetherItHasAStatusSubresource(t *testing.T) {
 	plains, found, err := discovery.Find(t.Context(), c, "example.com", "v1", "plains")
 	if !found || err != nil || plains.Status || !plains.ClusterScoped {
 		t.Errorf("%+v, %v, %v", plains, found, err)
+	}
+}
+
+// Rules: HK-94
+func TestAResourceThatIsNotServedIsNamedWithTheOneThatIsLikeIt(t *testing.T) {
+	c := serve(t, map[string]string{"/apis/example.com/v1": `{"resources":[{"name":"sites","singularName":"site",
+		"kind":"Site","verbs":["list","watch"]},{"name":"sites/status","kind":"Site"}]}`})
+	for plural, want := range map[string]string{"sitez": "sites", "other": ""} {
+		if got := discovery.NearestPlural(t.Context(), c, "example.com", "v1", plural); got != want {
+			t.Errorf("%s: got %q, want %q", plural, got, want)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
+
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -188,6 +190,35 @@ func TestAProbeThatNeverEndsItsHeaderIsHungUpOn(t *testing.T) {
 			t.Errorf("hung up on after %s: %v", took, err)
 		}
 		dripping.Wait()
+	})
+}
+
+func TestALineOfTheHTTPServerItselfGoesToTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := newPipeListener(), make(chan string, 1)
+		m := New(Options{Log: funcr.New(func(_, args string) {
+			if strings.Contains(args, "superfluous") {
+				lines <- args
+			}
+		}, funcr.Options{Verbosity: 1})})
+		m.listen = func(string, string) (net.Listener, error) { return l, nil }
+		twice := func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			w.WriteHeader(http.StatusOK)
+		}
+		p, err := m.open(served{what: Probes, address: "pipe", handler: http.HandlerFunc(twice)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newProber(t, l).get("/healthz")
+		synctest.Wait()
+		select {
+		case line := <-lines:
+			expectText(t, "the line", line, `"HTTP server"`, `"problem"="http: superfluous response.WriteHeader call`)
+		default:
+			t.Error("the line is not in the log")
+		}
+		p.close()
 	})
 }
 

@@ -194,6 +194,28 @@ func TestAnObjectThatAFailingHookHasNotBeenAskedAboutIsUnknown(t *testing.T) {
 	})
 }
 
+// Rules: LP-09
+func TestTheErrorOfAHookIsQuotedToReadersWithTheTokenAlone(t *testing.T) {
+	hooks := func() []Hook {
+		return []Hook{{Controller: "thing", Hook: "sync", Errors: 1, LastError: "wrong answer",
+			LastErrorAt: time.Now(), Failing: true, Quoted: "SyntaxError: canary\x1b[2J (hook.py:8)"}}
+	}
+	token := func() (string, error) { return "hush", nil }
+	password := func(r *http.Request) { r.SetBasicAuth("me", "hush") }
+	for name, o := range map[string]Options{"none": {}, "a token": {Token: token}, "open": {Open: true}} {
+		o.Hooks = hooks
+		within(t, o, fails, func(w *world) {
+			for _, path := range []string{"/debug/queue", "/debug/queue?format=json"} {
+				body, quoted := w.get(path, password).Body.String(), name != "none"
+				if strings.Contains(body, "SyntaxError: canary") != quoted ||
+					strings.Contains(body, "wrong answer") == quoted || strings.Contains(body, "\x1b") {
+					t.Errorf("%s of a page with %s: %s", path, name, body)
+				}
+			}
+		})
+	}
+}
+
 // Rules: LP-09, LP-16
 func TestHooksAreShownAsControllersAreThoseThatFailFirst(t *testing.T) {
 	hooks := []Hook{{Controller: "thing", Hook: "sync", Calls: 7, P50: 2, P99: 64},

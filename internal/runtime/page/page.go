@@ -229,11 +229,12 @@ type Hook struct {
 	Errors      uint64    `json:"errors"`
 	P50         float64   `json:"p50Ms"`
 	P99         float64   `json:"p99Ms"`
-	LastError   string    `json:"lastError,omitempty"` // its kind
+	LastError   string    `json:"lastError,omitempty"` // its kind; for readers with the right, Quoted
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	Failing     bool      `json:"failing,omitempty"` // its last call failed
 	Parked      bool      `json:"parked,omitempty"`  // fails for all, and gets a call at a time
 	FailsIn     []string  `json:"failsIn,omitempty"` // the namespaces with a failing hook; "": of parents without a namespace
+	Quoted      string    `json:"-"`                 // the last error in the words of the hook
 }
 
 // maxHooks bounds an answer.
@@ -249,6 +250,9 @@ func (p *Page) hooks() []Hook {
 	})
 	for i := range all {
 		all[i].Controller = kube.Printable(all[i].Controller, maxText)
+		if all[i].Quoted != "" && p.open() {
+			all[i].LastError = kube.Printable(all[i].Quoted, maxText)
+		}
 	}
 	return all[:min(len(all), maxHooks)]
 }

@@ -394,6 +394,33 @@ func TestRunsThatWroteOnlyAStatusAreFoldedAndWritesAreSaidInWords(t *testing.T) 
 	})
 }
 
+// Rules: LP-14
+func TestARefusalThatASecondRequestMadeGoodIsNotRedAndOneWithoutAKindHasItsCodeAlone(t *testing.T) {
+	within(t, Options{}, fails, func(w *world) {
+		w.create("web", nil)
+		time.Sleep(time.Second)
+		refused := history.Write{Verb: "create", Object: "configmaps default/child", Code: 400}
+		again := refused
+		again.Code = 201
+		run := history.Run{Kind: "ConfigMap", Namespace: "default", Name: "web", Causes: []string{"x"},
+			Began: time.Now(), Ended: time.Now(), Writes: []history.Write{refused, again}}
+		w.log.Add(run)
+		body := w.get("/debug/timeline").Body.String()
+		if !strings.Contains(body, "create ConfigMap child 400, sent again<br>created ConfigMap child<") {
+			t.Errorf("a refusal that was made good: %s", body)
+		}
+		run.Writes = []history.Write{refused}
+		run.Error = &history.Error{Reason: "BadRequest", Code: 400}
+		w.log.Add(run)
+		body = w.get("/debug/timeline").Body.String()
+		for _, want := range []string{`✖ BadRequest</span> (400)<`, `create ConfigMap child <span class="bad">✖ 400<`} {
+			if strings.Count(body, want) != 1 {
+				t.Errorf("%q is not there once: %s", want, body)
+			}
+		}
+	})
+}
+
 // Rules: LP-13
 func TestADryRunIsShownAsOneAndAsNoWriteOfTheChild(t *testing.T) {
 	var w *world

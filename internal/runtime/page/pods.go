@@ -46,10 +46,16 @@ type Pod struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
+// podRead is what was read of the pods of an object.
+type podRead struct {
+	at   time.Time
+	pods *Pods // nil: skiff has no right to read them
+}
+
 // podReads are what was read of pods lately.
 type podReads struct {
 	mu   sync.Mutex // guards kept, and is held while pods are read: one list at a time
-	kept map[string]*Pods
+	kept map[string]podRead
 }
 
 // pods returns the pods of an object; nil: none are known of it.
@@ -61,8 +67,8 @@ func (p *Page) pods(ctx context.Context, o Owner) *Pods {
 	p.podReads.mu.Lock()
 	defer p.podReads.mu.Unlock()
 	at := o.Controller + " " + o.path()
-	if kept := p.podReads.kept[at]; kept != nil && time.Since(kept.Read) < podsAge {
-		return kept
+	if kept, ok := p.podReads.kept[at]; ok && time.Since(kept.at) < podsAge {
+		return kept.pods
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), podsTimeout) // the answer is for other tabs, too
 	defer stop()
@@ -71,11 +77,14 @@ func (p *Page) pods(ctx context.Context, o Owner) *Pods {
 		return nil
 	}
 	if p.podReads.kept == nil || len(p.podReads.kept) >= maxPodReads {
-		p.podReads.kept = map[string]*Pods{}
+		p.podReads.kept = map[string]podRead{}
 	}
-	out := p.podsOf(read, err)
-	p.podReads.kept[at] = out
-	return out
+	kept := podRead{at: time.Now()}
+	if !read.Withheld {
+		kept.pods = p.podsOf(read, err)
+	}
+	p.podReads.kept[at] = kept
+	return kept.pods
 }
 
 // podsOf is the part of pods that a reader may see. Messages of others about pods may repeat the object.

@@ -3,7 +3,6 @@ package patch
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Covered reports whether live already has everything in desired, so that no write is needed. If not, path names the
@@ -62,28 +61,6 @@ func (c *comparison) differs(at *Path, note string) {
 	c.count++
 }
 
-// Path is the place of a value in an object: below up, in the named field, or without a name, in the item with the key
-// or index. Nil is the object itself.
-type Path struct {
-	up    *Path
-	field string
-	key   map[string]any
-	index int
-}
-
-// String writes a path as the API server does: spec.containers[name="a"].image.
-func (p *Path) String() string {
-	switch {
-	case p == nil:
-		return ""
-	case p.key != nil:
-		return p.up.String() + Short(KeyString(p.key))
-	case p.field == "":
-		return fmt.Sprintf("%s[%d]", p.up.String(), p.index)
-	}
-	return Join(p.up.String(), Short(p.field))
-}
-
 func (c *comparison) compare(n *Node, desired, live any, at *Path) {
 	if IsEmpty(desired) && IsEmpty(live) {
 		return
@@ -128,12 +105,12 @@ func (c *comparison) compareObjects(n *Node, desired, live map[string]any, at *P
 		if c.done() {
 			return
 		}
-		c.compare(n.Field(name), desired[name], live[name], &Path{up: at, field: name})
+		c.compare(n.Field(name), desired[name], live[name], at.below(name))
 	}
 	if n.IsAtomicObject() && !n.Struct {
 		for _, name := range sortedKeys(live) {
 			if _, ok := desired[name]; !ok && !c.done() {
-				c.differs(&Path{up: at, field: name}, "")
+				c.differs(at.below(name), "")
 			}
 		}
 	}
@@ -156,7 +133,7 @@ func (c *comparison) compareLists(n *Node, desired, live []any, at *Path) {
 		if c.done() {
 			return
 		}
-		c.compare(n.Item(), desired[i], live[i], &Path{up: at, index: i})
+		c.compare(n.Item(), desired[i], live[i], at.item(nil, "", i))
 	}
 }
 
@@ -191,10 +168,10 @@ func (c *comparison) compareKeyed(n *Node, desired, live []any, at *Path) {
 		}
 		key := n.ItemKey(item)
 		if key == nil {
-			c.differs(&Path{up: at, index: i}, "")
+			c.differs(at.item(nil, "", i), "")
 			continue
 		}
-		here := &Path{up: at, key: key}
+		here := at.item(key, "", 0)
 		found := find(key)
 		switch {
 		case found < 0:
@@ -234,19 +211,6 @@ func finder(n *Node, desired, live []any) func(key map[string]any) int {
 		}
 		return -1
 	}
-}
-
-// KeyString writes the key of an item as the API server does in paths: [containerPort=80,protocol="TCP"].
-func KeyString(key map[string]any) string {
-	parts := make([]string, 0, len(key))
-	for _, k := range sortedKeys(key) {
-		if s, ok := key[k].(string); ok {
-			parts = append(parts, fmt.Sprintf("%s=%q", k, s))
-		} else {
-			parts = append(parts, fmt.Sprintf("%s=%v", k, key[k]))
-		}
-	}
-	return "[" + strings.Join(parts, ",") + "]"
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -76,10 +76,10 @@ func (s FieldSet) at(p *Path) (below FieldSet, ok bool) {
 	switch {
 	case !ok || p.up != nil && len(above) == 0:
 		return above, ok
-	case p.key != nil:
+	case p.isItem:
 		return above.Item(p.key)
 	}
-	return above.Field(p.field)
+	return above.Field(p.name)
 }
 
 // Unite adds the fields of another FieldSet.

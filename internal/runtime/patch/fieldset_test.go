@@ -12,14 +12,14 @@ func TestAFieldSetOwnsPlaces(t *testing.T) {
 	}
 	field := func(up *Path, names ...string) *Path {
 		for _, name := range names {
-			up = &Path{up: up, field: name}
+			up = up.below(name)
 		}
 		return up
 	}
 	containers := field(nil, "spec", "template", "spec", "containers")
-	web := &Path{up: containers, key: map[string]any{"name": "web"}}
+	web := containers.item(map[string]any{"name": "web"}, "web", 0)
 	port := func(n int64) *Path {
-		return &Path{up: field(web, "ports"), key: map[string]any{"containerPort": n, "protocol": "TCP"}}
+		return field(web, "ports").item(map[string]any{"containerPort": n, "protocol": "TCP"}, "", 0)
 	}
 	for _, c := range []struct {
 		at   *Path
@@ -37,8 +37,8 @@ func TestAFieldSetOwnsPlaces(t *testing.T) {
 		{web, true},
 		{field(web, "image"), true},
 		{field(web, "command"), false},
-		{&Path{up: field(web, "image"), index: 1}, true},
-		{&Path{up: containers, key: map[string]any{"name": "sidecar"}}, false},
+		{field(web, "image").item(nil, "", 1), true},
+		{containers.item(map[string]any{"name": "sidecar"}, "sidecar", 0), false},
 		{port(80), true},
 		{port(8080), false},
 	} {

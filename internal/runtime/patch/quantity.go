@@ -195,6 +195,13 @@ func CanonicalQuantity(v any) (text string, ok bool) {
 	return q.String(), true
 }
 
+// storedAlike says whether the API server stores two quantities as the same text.
+func storedAlike(a, b any) bool {
+	text, ok := CanonicalQuantity(a)
+	other, too := CanonicalQuantity(b)
+	return ok && too && text == other
+}
+
 // Cmp compares by value: -1, 0 or 1 as q is less than, equal to or greater than other.
 func (q Quantity) Cmp(other Quantity) int { return q.rat.Cmp(&other.rat) }
 

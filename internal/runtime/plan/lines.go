@@ -168,7 +168,7 @@ func (b *builder) written(l *Line, c *child) *Line {
 		case l.Op == "":
 			l.Op, before = Change, w.Before
 		}
-		if w.Verb == "create" || w.Verb == "apply" && !strings.HasSuffix(w.Manager, handover) {
+		if w.Verb == "create" || w.Verb == "apply" && !strings.HasSuffix(w.Manager, apply.Handover) {
 			f.declared, _ = decoded(w.Body)
 		}
 		after = w.After
@@ -189,9 +189,6 @@ func (b *builder) written(l *Line, c *child) *Line {
 	}
 	return l
 }
-
-// handover is the suffix of the field manager to which package apply hands fields over.
-const handover = "-handover"
 
 func (b *builder) isOwner(c *child) bool {
 	return idOf(c.resource, c.key) == idOf(b.resource, b.owner.key)
@@ -225,4 +222,17 @@ func (b *builder) local(ctx context.Context, l *Line, c *child) {
 	f := fields{builder: b, line: l, child: c, declared: c.body}
 	want, _ := overlay(f.schema(), have, c.body).(map[string]any)
 	f.differ(have, want, managersOf(live))
+}
+
+// annotation returns an annotation of an object, "" if missing.
+func annotation(object kube.Raw, name string) string {
+	var o struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if len(object) == 0 || kube.Unmarshal(object, &o) != nil {
+		return ""
+	}
+	return o.Metadata.Annotations[name]
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 	"skiff/internal/runtime/process"
 )
 
@@ -33,16 +34,12 @@ const lastApplied = "last-applied-configuration"
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // shown returns the printable form of a value, and whether a part is hidden.
-func shown(r kube.Resource, at *place, v any) (any, bool) {
+func shown(r kube.Resource, at *patch.Path, v any) (any, bool) {
 	m := mask{kind: r.Kind}
 	if r.Group != "" {
 		m.kind = ""
 	}
-	item := ""
-	if at != nil && at.up != nil && at.up.item != nil {
-		item = at.up.name
-	}
-	return m.value(at.names(), item, v), m.hides
+	return m.value(at.Names(), at.Item().Name(), v), m.hides
 }
 
 // mask hides the secrets in a value and below, by one set of rules for all kinds.

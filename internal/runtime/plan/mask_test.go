@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // canary is in each value of testdata/secrets.json that must not be shown.
@@ -25,13 +26,13 @@ func printed(t testing.TB, object map[string]any) string {
 		r.Group = ""
 	}
 	var out strings.Builder
-	for _, c := range changesOf(nil, nil, comparable(object, false)) {
-		v, _ := shown(r, c.at, c.after)
+	for _, c := range patch.Changes(nil, nil, comparable(object, false)) {
+		v, _ := shown(r, c.At, c.After)
 		text, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&out, "%s: %s\n", c.at, text)
+		fmt.Fprintf(&out, "%s: %s\n", c.At.Brief(), text)
 	}
 	whole, _ := shown(r, nil, object) // as where a value cannot be taken apart
 	text, err := json.Marshal(whole)
@@ -87,6 +88,7 @@ func TestWhatIsNoSecretIsShown(t *testing.T) {
 		`{"spec":{"volumes":[{"name":"v","secret":{"secretName":"s","items":[{"key":"tls.key","path":"k"}]}}]}}`,
 		`{"spec":{"env":[{"name":"LOG_LEVEL","value":"debug"},{"name":"A","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}}]}}`,
 		`{"spec":{"args":["-p","8080","-port=80","-v","--listen=:80"],"command":["sh","-c","echo hello"]}}`,
+		`{"spec":{"key":"a","KEY":"b","labelKey":"c","affinity":[{"topologyKey":"d"}],"env":{"LOG_LEVEL":"e","KEYBOARD":"f"}}}`,
 		`{"metadata":{"annotations":{"prometheus.io/port":"8080"},"labels":{"app":"token-service"}}}`,
 	} {
 		var object map[string]any

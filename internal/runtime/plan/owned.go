@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -72,30 +73,10 @@ func field(name string) func(patch.FieldSet) (patch.FieldSet, bool) {
 	return func(s patch.FieldSet) (patch.FieldSet, bool) { return s.Field(name) }
 }
 
-// setsAt returns the sets of fields below a place. An atomic value is owned as a whole: the set is empty.
-func setsAt(sets []patch.FieldSet, at *place) []patch.FieldSet {
-	if at == nil {
-		return sets
-	}
-	step := field(at.name)
-	if at.item != nil {
-		step = func(s patch.FieldSet) (patch.FieldSet, bool) { return s.Item(at.key()) }
-	}
-	var out []patch.FieldSet
-	for _, above := range setsAt(sets, at.up) {
-		if at.up != nil && len(above) == 0 {
-			out = append(out, above)
-		}
-		out = append(out, setsBelow([]patch.FieldSet{above}, step)...)
-	}
-	return out
-}
-
 // taken returns the manager of a value, other than ours and our handover managers.
-func taken(managers []entry, ours []string, at *place) string {
+func taken(managers []entry, ours []string, at *patch.Path) string {
 	for _, e := range managers {
-		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, handover)) &&
-			len(setsAt([]patch.FieldSet{e.fields}, at)) > 0 {
+		if !slices.Contains(ours, strings.TrimSuffix(e.Manager, apply.Handover)) && e.fields.Owns(at) {
 			return e.Manager
 		}
 	}

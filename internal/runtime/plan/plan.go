@@ -2,7 +2,7 @@
 //
 // The package is a client and no second engine: [Planner.Client] sends every write with dryRun=All and has the write
 // recorded, so that controllers, engine and hooks run as always, once for each object. Lines (lines.go) are made of
-// the recorded writes and of package apply's reports about the children: the fields that differ (diff.go), their
+// the recorded writes and of package apply's reports about the children: the fields that differ (fields.go), their
 // managers (owned.go), and the pods that roll (roll.go), without secrets (mask.go). Where a server gives no dry run,
 // the sent object, laid over the existing object, stands for the answer (answer.go). Owners that do not exist yet can
 // be proposed (propose.go).

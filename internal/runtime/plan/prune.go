@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
 )
@@ -17,7 +18,7 @@ import (
 func (p *Planner) instead(w *kube.Write) (kube.Raw, bool) {
 	before, err := decoded(w.Before)
 	sent, errSent := decoded(w.Body)
-	if before == nil || err != nil || errSent != nil || strings.HasSuffix(w.Manager, handover) {
+	if before == nil || err != nil || errSent != nil || strings.HasSuffix(w.Manager, apply.Handover) {
 		return nil, false
 	}
 	managers := managersOf(w.Before)
@@ -42,7 +43,7 @@ func (p *Planner) handedOver(w *kube.Write) (sets []patch.FieldSet) {
 	defer p.mu.Unlock()
 	for i := range p.writes {
 		h := &p.writes[i]
-		if h.Manager != w.Manager+handover || idOf(h.Resource, h.Key) != idOf(w.Resource, w.Key) {
+		if h.Manager != w.Manager+apply.Handover || idOf(h.Resource, h.Key) != idOf(w.Resource, w.Key) {
 			continue
 		}
 		if body, err := decoded(h.Body); err == nil {

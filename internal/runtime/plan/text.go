@@ -3,7 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"skiff/internal/runtime/health"
@@ -131,8 +130,6 @@ func value(v any) string {
 	}
 	return kube.Printable(string(text), maxValue)
 }
-
-func quoted(text string) string { return strconv.Quote(text) }
 
 func paint(text, code string, color bool) string {
 	if !color {

@@ -17,6 +17,7 @@ func TestALineOfAProgramHasNoTokensInIt(t *testing.T) {
 		"no such host: oidc-1.eks.eu-west-1.amazonaws.example",
 		"open /home/user1/.kube/cache/gke_gcloud_auth_plugin_cache: no",
 		"cluster my-long-name-of-a-cluster-3-in-eu-west-1 does not answer",
+		"wrote 3 of ppw=4 blocks",
 	} {
 		if got := process.Redact(same, nil); got != same {
 			t.Errorf("%s became %s", same, got)
@@ -29,6 +30,8 @@ func TestALineOfAProgramHasNoTokensInIt(t *testing.T) {
 		`{"token":"s3cr3t","code":401}`:           `{"token":"[redacted]","code":401}`,
 		`{"password": "horse", "code": 401}`:      `{"password": "[redacted]", "code": 401}`,
 		"password=hunter two":                     "password=[redacted] two",
+		"connect with pw=horse and port=3":        "connect with pw=[redacted] and port=3",
+		"gpg --passphrase horse --sign x":         "gpg --passphrase [redacted] --sign x",
 		"https://me:hunter2@proxy.example:8080/x": "https://me:[redacted]@proxy.example:8080/x",
 		"key AKIAIOSFODNN7EXAMPLE of the account": "key [redacted] of the account",
 		"join with abcdef.0123456789abcdef now":   "join with abcdef.[redacted] now",

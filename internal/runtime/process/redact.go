@@ -23,7 +23,9 @@ var (
 	// secretName is the name of a flag, a variable or an annotation whose value is a secret.
 	secretName = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|cookie|authorization|` +
 		`(api|access|private)[-_.]?key|(^|[-_.])(pw|pwd|pat|jwt|dsn|salt|creds|auth|key)([-_.]|\d*$)|pass[-_.\d]*$|` +
-		`pass[-_.]|auth$`)
+		`pass[-_.]|auth$|(?-i:_KEYS\d*$)`)
+	// variable is a name in capitals, which is that of a variable wherever it stands, as in env: {SIGNING_KEY: x}.
+	variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 	// secretField is secretName for the fields of any object, which more often have such words in them.
 	secretField = regexp.MustCompile(`(?i)^(.*[-_.])?(pass|passwd|password|passphrase|pwd|secret|token|credentials?|` +
 		`creds|jwt|cookie|authorization|(api|access|private)[-_]?key)$|` +
@@ -55,7 +57,9 @@ func IsSecret(name, value string) bool {
 func IsSecretName(name string) bool { return secretName.MatchString(name) }
 
 // IsSecretField says of the name of a field of any object that a text in it is a secret.
-func IsSecretField(name string) bool { return secretField.MatchString(name) }
+func IsSecretField(name string) bool {
+	return secretField.MatchString(name) || name != "KEY" && variable.MatchString(name) && IsSecretName(name)
+}
 
 // Redact replaces in a line that a program has printed what looks like a token, and the secrets that the program was
 // given, of which longer ones come first. It rather takes too much: the line is there to say what is wrong.

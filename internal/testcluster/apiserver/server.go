@@ -63,7 +63,8 @@ type Options struct {
 	// say has issued them, "" that of a usual cluster; it is also the audience of tokens for this server.
 	TokenKey crypto.Signer
 	Issuer   string
-	// CRDDelay is the time from the creation of a CRD until it is served; 0 means immediately after the POST.
+	// CRDDelay is the least time from the creation of a CRD until it is served; 0: as soon as the names are accepted,
+	// which a controller does after the answer to the POST.
 	CRDDelay time.Duration
 	// Limits are those of the servers of ListenTLS.
 	Limits Limits

@@ -26,7 +26,7 @@ var badFlags = map[string][2]string{
 	"--data":   {"DIR/words", "--data DIR/words: it is a file: choose a directory, which may be new"},
 	"--crds":   {"DIR/none", "--crds: stat DIR/none: no such file or directory"},
 	"--faults": {"DIR/none", "--faults: DIR/none: open DIR/none: no such file or directory"},
-	"--load":   {"DIR/words", "--load: read DIR/words: line 1: yaml: unmarshal errors:"},
+	"--load":   {"DIR/words", "--load: DIR/words:1: is no Kubernetes object: want apiVersion, kind and metadata"},
 	"--feature-gates": {"A=true", "--feature-gates: feature gate A: v1.36 has no such gate (AllAlpha and AllBeta: " +
 		"name the gates)"},
 	"--kubernetes-version": {"1.20", `--kubernetes-version: "1.20" is no version that this server can be; it can be ` +

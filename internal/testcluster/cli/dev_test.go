@@ -149,6 +149,13 @@ func TestDevRefusesAddressesAndFilesThatItCannotUse(t *testing.T) {
 		"--kubeconfig-out", "not a directory")
 }
 
+func TestDevNamesItsFlagForWhatOthersCallOtherwise(t *testing.T) {
+	for flag, say := range map[string]string{"--port": "see --listen 127.0.0.1:PORT", "--persist": "see --data DIR",
+		"--kubeconfig": "see --kubeconfig-out FILE"} {
+		skiffDev(t, flag, "x").Want(t, cli.ExitUsage, "unknown flag: "+flag, say)
+	}
+}
+
 func TestTheHelpOfSkiffDevShowsItsFlagsInGroups(t *testing.T) {
 	help, title, groups := skiffDev(t, "--help").Stdout, "", map[string]string{}
 	_, flags, _ := strings.Cut(help, "\nFlags:\n")

@@ -135,11 +135,14 @@ func parseManifests(file string, text []byte) ([]manifest, error) {
 			return nil, notYAML(file, err)
 		}
 		timestampsAreStrings(&doc)
+		if root := doc.Content[0]; root.Kind != yaml.MappingNode && root.ShortTag() != "!!null" {
+			return nil, noObject(file, root)
+		}
 		var object map[string]any
 		if err := doc.Decode(&object); err != nil {
-			return nil, fmt.Errorf("read %s: line %d: %w", file, doc.Line, err)
+			return nil, notYAML(file, err)
 		}
-		found, err := flatten(file, object, &doc)
+		found, err := flatten(file, object, doc.Content[0])
 		if err != nil {
 			return nil, err
 		}
@@ -153,11 +156,18 @@ const maxYAMLError = 300
 // notYAML says where a file is not what it should be.
 func notYAML(file string, err error) error {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	text = strings.TrimPrefix(text, "unmarshal errors:\n  ")
 	if n, _ := fmt.Sscanf(text, "line %d:", &line); n == 1 {
 		_, text, _ = strings.Cut(text, ": ")
 		return fmt.Errorf("%s:%d: is not YAML: %s", file, line, kube.Printable(text, maxYAMLError))
 	}
 	return fmt.Errorf("%s: is not YAML: %s", file, kube.Printable(text, maxYAMLError))
+}
+
+// noObject says where a file has something else than an object.
+func noObject(file string, n *yaml.Node) error {
+	place := cli.Place{File: file, Node: n}.At("")
+	return fmt.Errorf("%s: is no Kubernetes object: want apiVersion, kind and metadata", place)
 }
 
 // timestampsAreStrings keeps a date without quotes as it is written. JSON has no other form of it.
@@ -178,7 +188,7 @@ func flatten(file string, object map[string]any, node *yaml.Node) ([]manifest, e
 	m := manifest{file, object, node}
 	kind, _ := object["kind"].(string)
 	if version, _ := object["apiVersion"].(string); kind == "" || version == "" {
-		return nil, fmt.Errorf("%s: the object has no apiVersion or no kind", m)
+		return nil, noObject(file, node)
 	}
 	items, isList := object["items"].([]any)
 	if !isList || !strings.HasSuffix(kind, "List") {

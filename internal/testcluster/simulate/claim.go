@@ -20,7 +20,7 @@ func indexOrphans[T kube.Object](mirror *cache.Store[T]) {
 	})
 }
 
-// adopters has a child without a controller be looked at by all that select it.
+// adopters has all workloads that select a child without a controller look at the child.
 func adopters[C kube.Object](children *cache.Store[C], mirror *cache.Store[*workload]) controller.Source {
 	return controller.Watches(children, func(child C) (keys []kube.Key) {
 		m := child.ObjectMeta()
@@ -40,8 +40,8 @@ func adopters[C kube.Object](children *cache.Store[C], mirror *cache.Store[*work
 	})
 }
 
-// claim returns the children that a workload controls. It releases those that the workload does not select any more,
-// and adopts those without a controller that it selects, if they may be adopted and the workload is not about to go.
+// claim returns the children that a workload controls, releases children not selected any more, and adopts selected
+// children without a controller, if adoptable and the workload is not about to go.
 func claim[C kube.Object](ctx context.Context, c *controllerOf[*workload], owner *workload, children *cache.Store[C],
 	r kube.Resource, adoptable func(C) bool) ([]C, error) {
 	owned, err := children.ByOwner(owner.Namespace, owner.UID)

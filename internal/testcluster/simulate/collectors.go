@@ -16,13 +16,13 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// collectors runs a garbage collector for the resources that the server serves, and replaces it when CRDs are added or
-// removed.
+// collectors runs a garbage collector for the resources of the server, and replaces the collector when CRDs are added
+// or removed.
 type collectors struct {
 	*shared
 	record  recordFunc
 	crds    *cache.Store[*anyObject]
-	changed chan struct{} // buffers one signal: the CRDs have changed
+	changed chan struct{} // buffers a signal: the CRDs have changed
 	paused  atomic.Bool
 
 	mu      sync.Mutex             // guards current
@@ -79,11 +79,11 @@ func (c *collectors) Run(ctx context.Context) error {
 	return nil
 }
 
-// discoveryRetry is the time between attempts to read the discovery documents of a server that has just started.
+// discoveryRetry is the time between attempts to read the discovery documents of a server just started.
 const discoveryRetry = time.Second
 
-// others waits until the server serves other resources than these. It returns false if ctx is done before that: that
-// of Run, or that of the current collector.
+// others waits until the server serves other resources than before, and returns false if ctx is done first: the
+// context of Run, or of the current collector.
 func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.Resource, bool) {
 	for {
 		now, err := c.discover(ctx)
@@ -104,14 +104,14 @@ func (c *collectors) others(ctx context.Context, these []kube.Resource) ([]kube.
 	}
 }
 
-// discover returns the resources that can be collected, each in the version that the server prefers.
+// discover returns the resources that can be collected, each in the server's preferred version.
 func (s *shared) discover(ctx context.Context) ([]kube.Resource, error) {
 	if s.Collected != nil {
 		return s.Collected, nil
 	}
 	var groups struct {
 		Groups []struct {
-			Versions []struct{ GroupVersion string } // the preferred one first
+			Versions []struct{ GroupVersion string } // the preferred version first
 		}
 	}
 	if err := s.get(ctx, "/apis", &groups); err != nil {
@@ -127,7 +127,7 @@ func (s *shared) discover(ctx context.Context) ([]kube.Resource, error) {
 	for _, v := range versions {
 		served, err := s.collectable(ctx, v)
 		if kube.IsNotFound(err) {
-			continue // its CRD has been deleted just now; the event of that is on its way
+			continue // the CRD has been deleted just now; the event is on the way
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (s *shared) discover(ctx context.Context) ([]kube.Resource, error) {
 	return out, nil
 }
 
-// collectable returns the resources of one group version that can be listed, watched and deleted, except Events: there
+// collectable returns the resources of a group version that can be listed, watched and deleted, except Events: there
 // are many, and they neither own objects nor are owned.
 func (s *shared) collectable(ctx context.Context, apiVersion string) ([]kube.Resource, error) {
 	var list struct {
@@ -175,7 +175,7 @@ func groupVersion(apiVersion string) (group, version string) {
 	return "", apiVersion
 }
 
-// get reads what is no object.
+// get reads a JSON document of the server, such as discovery.
 func (s *shared) get(ctx context.Context, path string, into any) error {
 	b, err := s.client.Raw(ctx, "GET", path, nil)
 	if err != nil {

@@ -61,7 +61,7 @@ func (c *cronJobs) sync(ctx context.Context, cj *workload) (again time.Duration,
 	return again, c.writeStatus(ctx, cj, true, cj.Status, status)
 }
 
-// followJobs updates what the status says about the jobs, and deletes finished ones beyond the limits.
+// followJobs updates the jobs in the status, and deletes finished jobs beyond the limits.
 func (c *cronJobs) followJobs(ctx context.Context, cj *workload, s *cronStatus) error {
 	jobs, err := c.jobs.ByOwner(cj.Namespace, cj.UID)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *workload, s *cronStatus) 
 		if exists[ref["uid"]] {
 			continue
 		}
-		var job anyObject // the mirror may not have it yet
+		var job anyObject // the mirror may not have the job yet
 		err := c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 		if kube.IsNotFound(err) {
 			s.Active = slices.DeleteFunc(s.Active, func(r object) bool { return r["name"] == name })
@@ -120,8 +120,7 @@ func (c *cronJobs) followJobs(ctx context.Context, cj *workload, s *cronStatus) 
 	return nil
 }
 
-// keepSchedule starts the Job of the last time of the schedule, if that is due, and returns how long the next one is
-// away.
+// keepSchedule starts the Job of the last time of the schedule, if due, and returns the wait until the next time.
 func (c *cronJobs) keepSchedule(ctx context.Context, cj *workload, s *cronStatus) (time.Duration, error) {
 	schedule, err := cron.Parse(cj.Spec.Schedule)
 	if err != nil {
@@ -160,8 +159,8 @@ func (c *cronJobs) keepSchedule(ctx context.Context, cj *workload, s *cronStatus
 	return max(next.Sub(now), 0) + 100*time.Millisecond, nil // the real controller leaves room for clocks that differ
 }
 
-// start creates the Job of a time, as far as the policy allows. Its name is made of that time, so that there is only
-// one.
+// start creates the Job of a time, as far as the policy allows. The time is part of the name, so that there is only a
+// single Job.
 func (c *cronJobs) start(ctx context.Context, cj *workload, s *cronStatus, due time.Time) error {
 	name := fmt.Sprintf("%s-%d", cj.Name, due.Unix()/60)
 	switch {
@@ -198,7 +197,7 @@ func (c *cronJobs) start(ctx context.Context, cj *workload, s *cronStatus, due t
 		"metadata": object{"name": name, "labels": template.Metadata.Labels, "annotations": annotations,
 			"ownerReferences": []any{controllerRef(cronJobResource, &cj.Meta)}}}, &job)
 	exists := kube.IsAlreadyExists(err)
-	if exists { // it was started before, and the mirror has an old status; or another user made it
+	if exists { // started before, and the mirror has an old status; or made by another user
 		err = c.client.Get(ctx, jobResource, kube.Key{Namespace: cj.Namespace, Name: name}, &job)
 	}
 	if err != nil {

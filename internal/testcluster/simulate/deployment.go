@@ -37,9 +37,8 @@ func newDeployments(s *shared) runner {
 		adopters(d.sets, d.mirror))
 }
 
-// sync takes at most one step of a rollout and writes the status. It decides by its mirrors alone. Each write carries
-// the resourceVersion that the decision was based on, so that a decision by an outdated mirror fails with a conflict
-// and is retried.
+// sync takes at most one step of a rollout, decided by the mirrors alone, and writes the status. A write carries the
+// resourceVersion of the decision, so that a decision by an outdated mirror fails with a conflict and is retried.
 func (c *deployments) sync(ctx context.Context, d *workload) (time.Duration, error) {
 	sets, err := claim(ctx, &c.controllerOf, d, c.sets, replicaSetResource, lives)
 	if err != nil {
@@ -99,7 +98,7 @@ func (c *deployments) advance(ctx context.Context, d *workload, hash string, new
 	return nil
 }
 
-// split returns the replica set of the current template among those of d, and the others, oldest first.
+// split returns the replica set of the current template among the sets of d, and the old sets, oldest first.
 func split(d *workload, sets []*workload, hash string) (newest *replicaSet, old []*replicaSet, err error) {
 	for _, w := range sets {
 		rs := &replicaSet{workload: w}
@@ -120,8 +119,8 @@ func split(d *workload, sets []*workload, hash string) (newest *replicaSet, old 
 	return newest, old, nil
 }
 
-// madeFrom says whether a replica set was made from the template that has this hash. Its label says so, unless the
-// controller of another cluster has made it: that has other hashes.
+// madeFrom says whether a replica set was made from the template with the hash. The label tells, unless the controller
+// of another cluster, with other hashes, has made the set.
 func (rs *replicaSet) madeFrom(hash string) (bool, error) {
 	if label, _ := rs.Labels.Get(hashLabel); label == hash {
 		return true, nil
@@ -137,7 +136,7 @@ func (rs *replicaSet) madeFrom(hash string) (bool, error) {
 const nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 
 // templateHash returns a hash of a pod template in the alphabet of generated names. Equal templates have equal hashes,
-// also in a ReplicaSet or a ControllerRevision, which have it with more.
+// also in a ReplicaSet or a ControllerRevision, whose templates have more fields.
 func templateHash(template kube.Raw) (string, error) {
 	var v object
 	if err := json.Unmarshal(template, &v); err != nil {
@@ -201,8 +200,8 @@ func (c *deployments) createSet(ctx context.Context, d *workload, hash string, r
 		"template": template}})
 }
 
-// adjustNewest updates the fields that the newest replica set takes from its Deployment, and the revision number:
-// after `kubectl rollout undo` an old replica set becomes the newest again and gets a new one.
+// adjustNewest updates the fields that the newest replica set takes from the Deployment, and the revision number:
+// after `kubectl rollout undo` an old replica set becomes the newest again and gets a new number.
 func (c *deployments) adjustNewest(ctx context.Context, d *workload, newest *replicaSet, next int64) error {
 	number := max(revision(newest), next)
 	text := strconv.FormatInt(number, 10)

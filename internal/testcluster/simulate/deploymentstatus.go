@@ -19,7 +19,7 @@ const (
 	paused       = "DeploymentPaused"
 )
 
-// deploymentStatus is the part of a Deployment's status that the next one follows from.
+// deploymentStatus is the part of a Deployment's status that the next status follows from.
 type deploymentStatus struct {
 	replicaSetStatus
 	UpdatedReplicas int `json:"updatedReplicas"`
@@ -45,7 +45,7 @@ func statusOf(d *workload, was deploymentStatus, newest *replicaSet, old []*repl
 	}
 	list := []any{availability(d, was, s), progress(d, was, newest, s)}
 	for _, rs := range sets {
-		if c := rs.Status.Conditions.of(replicaFailure); c != nil && len(list) == 2 { // the first that fails
+		if c := rs.Status.Conditions.of(replicaFailure); c != nil && len(list) == 2 { // the first failure
 			list = append(list, was.Conditions.updated(replicaFailure, c["status"], c["reason"], c["message"]))
 		}
 	}
@@ -69,8 +69,8 @@ func availability(d *workload, was, s deploymentStatus) object {
 		"Deployment does not have minimum availability.")
 }
 
-// progress returns the condition Progressing. Its message names the newest replica set: by that a later call knows
-// whether the old condition is about this rollout.
+// progress returns the condition Progressing. The message names the newest replica set, so that a later call knows
+// whether the old condition is about the same rollout.
 func progress(d *workload, was deploymentStatus, newest *replicaSet, s deploymentStatus) object {
 	old, name := was.Conditions.of(progressing), ""
 	if newest != nil {
@@ -90,7 +90,7 @@ func progress(d *workload, was deploymentStatus, newest *replicaSet, s deploymen
 	case !strings.Contains(about, name):
 		reason, message = setCreated, "Created new replica set "+name
 	case old["reason"] == setAvailable:
-		return old // the rollout is complete; Available reports pods that failed since
+		return old // the rollout is complete; Available reports later failures of pods
 	case s.moved(was):
 		next := was.Conditions.updated(progressing, status, reason, message)
 		next["lastUpdateTime"] = wireTime(time.Now())
@@ -103,14 +103,14 @@ func progress(d *workload, was deploymentStatus, newest *replicaSet, s deploymen
 	return was.Conditions.updated(progressing, status, reason, message)
 }
 
-// untilTimeout returns how long a rollout with this condition Progressing may go on without progress.
+// untilTimeout returns how long a rollout with the condition Progressing may go on without progress.
 func untilTimeout(d *workload, c object) time.Duration {
 	return time.Until(timeOf(c["lastUpdateTime"])) +
 		time.Duration(valueOr(d.Spec.ProgressDeadlineSeconds, defaultProgressDeadline))*time.Second
 }
 
-// deadline requeues a rollout without progress for the time at which it exceeds its deadline, because no event will
-// trigger that reconcile.
+// deadline requeues a rollout without progress for the time of the deadline, because no event will trigger the
+// reconcile.
 func deadline(d *workload, was deploymentStatus) time.Duration {
 	c := was.Conditions.of(progressing)
 	if c == nil || d.Spec.Paused || c["reason"] == setAvailable || c["reason"] == timedOut {

@@ -16,7 +16,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// service is the part of a Service that its endpoints are made from.
+// service is the part of a Service that endpoints are made from.
 type service struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
@@ -50,17 +50,17 @@ type published struct {
 const (
 	serviceLabel  = "kubernetes.io/service-name"
 	headlessLabel = "service.kubernetes.io/headless"
-	// labels of what the real controllers write
+	// labels of objects of the real controllers
 	slicesManager, sliceController        = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 	endpointsManager, endpointsController = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 	triggerTime                           = "endpoints.kubernetes.io/last-change-trigger-time"
 	overCapacity                          = "endpoints.kubernetes.io/over-capacity"
 	zoneLabel                             = "topology.kubernetes.io/zone"
-	sliceSize                             = 100  // endpoints in one slice at most
-	capacity                              = 1000 // addresses in one Endpoints at most
+	sliceSize                             = 100  // endpoints in a slice at most
+	capacity                              = 1000 // addresses in an Endpoints at most
 )
 
-// endpoints is the controller of both Endpoints and EndpointSlices. One key is one Service.
+// endpoints is the controller of both Endpoints and EndpointSlices. A key is a Service.
 type endpoints struct {
 	controllerOf[*service]
 	pods    *cache.Store[*setPod]
@@ -68,7 +68,7 @@ type endpoints struct {
 	whole   *cache.Store[*published] // Endpoints
 	slices  *cache.Store[*published]
 	skipped recordFunc
-	known   sync.Map // keys of Services that exist: their Endpoints are deleted with them, also those of users
+	known   sync.Map // keys of existing Services: the Endpoints are deleted with the Service, also Endpoints of users
 }
 
 func newEndpoints(s *shared) runner {
@@ -83,14 +83,14 @@ func newEndpoints(s *shared) runner {
 		controller.Owns(c.slices, serviceResource.Kind), controller.Owns(c.slices, endpointsResource.Kind))
 }
 
-// backend is what the endpoints of pods with the same ports have in common.
+// backend has the endpoints of pods with the same ports.
 type backend struct {
 	ports                []any
 	ready, waiting, each []any // addresses of Endpoints, and endpoints of slices
 }
 
-// backends groups the pods of a Service on nodes by their ports, and returns when one of them became ready last. A new
-// pod comes last, so that it changes one slice only.
+// backends groups the pods of a Service on nodes by ports, and returns when the last pod became ready. A new pod comes
+// last, to change a single slice.
 func (s *service) backends(pods []*setPod, nodeOf func(*setPod) *node) (backends map[string]*backend,
 	since time.Time) {
 	slices.SortFunc(pods, func(a, b *setPod) int {
@@ -123,7 +123,7 @@ func (c *endpoints) sync(ctx context.Context, s *service) (time.Duration, error)
 		return 0, c.publishAPI(ctx)
 	case s.Deleting() || s.Spec.Type == "ExternalName":
 		return 0, nil
-	case len(s.Spec.Selector) == 0: // its Endpoints are written by users
+	case len(s.Spec.Selector) == 0: // the Endpoints are written by users
 		return 0, c.mirrorSubsets(ctx, k, false)
 	}
 	if err := c.publish(ctx, s); err != nil {
@@ -132,7 +132,7 @@ func (c *endpoints) sync(ctx context.Context, s *service) (time.Duration, error)
 	return 0, c.mirrorSubsets(ctx, k, true)
 }
 
-// removeWhole deletes the Endpoints of a Service that is gone, even those that the mirror does not have yet. The
+// removeWhole deletes the Endpoints of a Service that is gone, even if the mirror does not have the Endpoints yet. The
 // garbage collector deletes the slices.
 func (c *endpoints) removeWhole(ctx context.Context, k kube.Key) error {
 	if _, was := c.known.Load(k); !was {
@@ -155,7 +155,7 @@ func (c *endpoints) publish(ctx context.Context, s *service) error {
 	backends, since := s.backends(pods, func(p *setPod) *node {
 		n, ok, err := c.nodes.Get(kube.Key{Name: p.Spec.NodeName})
 		if !ok || err != nil {
-			return nil // its event may come later
+			return nil // the event may come later
 		}
 		return n
 	})
@@ -202,8 +202,8 @@ func (c *endpoints) publish(ctx context.Context, s *service) error {
 // apiService is the Service of the API server, which writes its own endpoints on a real cluster.
 var apiService = kube.Key{Namespace: "default", Name: "kubernetes"}
 
-// publishAPI creates the endpoints of the API server, with an address that is only for documentation (RFC 5737):
-// loopback addresses are not allowed there.
+// publishAPI creates the endpoints of the API server, with an address for documentation (RFC 5737): loopback addresses
+// are not allowed there.
 func (c *endpoints) publishAPI(ctx context.Context) error {
 	const address = "192.0.2.250"
 	ports := []any{object{"name": "https", "port": int64(6443), "protocol": "TCP"}}
@@ -240,7 +240,7 @@ func (s *service) portsOf(p *setPod) []any {
 	return out
 }
 
-// add adds a pod on a node; nil is one that does not exist, and slices have no endpoints there.
+// add adds a pod on a node; nil: there is no such node, and slices have no endpoints there.
 func (b *backend) add(s *service, p *setPod, on *node) {
 	ref := object{"kind": podResource.Kind, "namespace": p.Namespace, "name": p.Name, "uid": p.UID}
 	common := object{"targetRef": ref, "nodeName": p.Spec.NodeName}

@@ -13,8 +13,8 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// truncate leaves as many addresses as an Endpoints may have: first those that are ready, and of each backend its
-// share. It reports whether there were more.
+// truncate leaves as many addresses as an Endpoints may have, first ready addresses, with a share for each backend,
+// and reports whether there were more.
 func truncate(backends []*backend) bool {
 	total := func(list func(*backend) *[]any) (n int) {
 		for _, b := range backends {
@@ -40,8 +40,8 @@ func truncate(backends []*backend) bool {
 	return over
 }
 
-// keepSlices makes the slices that an owner has: those of parts, and of this manager no others. Their names follow
-// from the owner, their IP family, which cannot change, and their number, so that none is created twice.
+// keepSlices makes the slices of an owner: the slices of parts, and no other slices of the manager. The names follow
+// from the owner, the IP family, which cannot change, and the number, so that no slice is created twice.
 func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube.Meta, manager string,
 	parts []object, meta func() object) error {
 	names := map[string]bool{}
@@ -67,7 +67,7 @@ func (c *endpoints) keepSlices(ctx context.Context, r kube.Resource, owner *kube
 	return err
 }
 
-// ensure creates an object, or changes what differs in it.
+// ensure creates an object, or changes the fields that differ.
 func (c *endpoints) ensure(ctx context.Context, r kube.Resource, mirror *cache.Store[*published], k kube.Key,
 	body object) error {
 	e, ok, err := mirror.Get(k)
@@ -124,14 +124,14 @@ type subsetAddress struct {
 	TargetRef object `json:"targetRef"`
 }
 
-// The labels of what is not mirrored, and of what was.
+// Labels of Endpoints not to be mirrored, and of mirrored slices.
 const (
 	skipMirror      = "endpointslice.kubernetes.io/skip-mirror"
 	mirroringMarker = "endpointslicemirroring-controller.k8s.io"
 )
 
-// mirrorSubsets makes slices of the Endpoints that others write for a Service without a selector; with one (selected)
-// it deletes those that were made.
+// mirrorSubsets makes slices of the Endpoints that users write for a Service without a selector, and with a selector
+// (selected) deletes such slices.
 func (c *endpoints) mirrorSubsets(ctx context.Context, k kube.Key, selected bool) error {
 	e, ok, err := c.whole.Get(k)
 	if err != nil || !ok { // the garbage collector deletes the slices
@@ -151,7 +151,7 @@ func (c *endpoints) mirrorSubsets(ctx context.Context, k kube.Key, selected bool
 	})
 }
 
-// mirrored returns the slices that say what an Endpoints says: one for each set of ports and IP family.
+// mirrored returns the slices of an Endpoints: a slice for each set of ports and IP family.
 func (c *endpoints) mirrored(e *published) ([]object, error) {
 	var subsets []subset
 	if err := readStatus(endpointsResource, e, e.Subsets, &subsets); err != nil {

@@ -14,24 +14,24 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// collector deletes objects whose owners are gone. After each change it examines all objects, so that what it
-// missed is found the next time.
+// collector deletes objects whose owners are gone. After each change all objects are examined, so that a missed object
+// is found the next time.
 type collector struct {
 	*collectors
 	resources []kube.Resource
-	mirrors   []*cache.Store[*anyObject] // one per resource
-	reported  map[[2]string]bool         // uids of dependents and of owners that are in another namespace
+	mirrors   []*cache.Store[*anyObject] // of resources, in the same order
+	reported  map[[2]string]bool         // uids of dependents and of owners in another namespace
 	last      time.Time                  // end of the last sweep without an error
 }
 
-// sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, so this is
-// a tenth of a core while they are created. The real collector is not faster.
+// sweepEvery is the shortest interval between two sweeps. Sweeping ten thousand objects takes about 10 ms, a tenth of
+// a core while objects are created. The real collector is not faster.
 const sweepEvery = 100 * time.Millisecond
 
 // sweep is the only key of the collector.
 var sweep = kube.Key{Name: "all-objects"}
 
-// whilePaused is how often a paused collector checks whether it is resumed.
+// whilePaused is how often a paused collector checks for the end of the pause.
 const whilePaused = time.Second
 
 func newCollector(c *collectors, resources []kube.Resource) *controller.Controller {
@@ -77,7 +77,7 @@ func (c *collector) reconcile(ctx context.Context, _ kube.Key) (controller.Outco
 	return controller.Done, nil
 }
 
-// collect processes one object: as a dependent, or as an owner that is being deleted.
+// collect processes an object: as a dependent, or as an owner being deleted.
 func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 	switch {
 	case v.Deleting() && v.has(orphan):
@@ -93,8 +93,8 @@ func (c *collector) collect(ctx context.Context, g *graph, v vertex) error {
 	return c.collectDependent(ctx, g, v)
 }
 
-// collectDependent deletes a dependent without remaining owners, and removes references to deleted owners if others
-// remain.
+// collectDependent deletes a dependent without remaining owners, and removes references to deleted owners if some
+// owners remain.
 func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) error {
 	var solid []kube.OwnerReference
 	waiting := false
@@ -138,8 +138,8 @@ func (c *collector) collectDependent(ctx context.Context, g *graph, v vertex) er
 		kube.DeleteOptions{UID: v.UID, ResourceVersion: v.ResourceVersion, Propagation: policy})
 }
 
-// unblock has v no longer block the deletion of its owners, of which one waits for v and v for it: such a circle would
-// never end. It returns whether that is so already.
+// unblock has v no longer block the deletion of the owners: if an owner and v wait for each other, neither is ever
+// deleted. done: v blocks no owner already.
 func (c *collector) unblock(ctx context.Context, v vertex) (done bool, err error) {
 	refs := slices.Clone(v.OwnerReferences)
 	for i := range refs {
@@ -161,8 +161,8 @@ func (c *collector) reportNamespace(g *graph, v vertex, ref kube.OwnerReference)
 	}
 }
 
-// exists asks the server for an owner that is in no mirror, because it may be newer than they are. An owner of an
-// unknown kind counts as existing: the collector would not see its deletion, or the kind may be installed later.
+// exists asks the server for an owner that is in no mirror, because the mirrors may be older. An owner of an unknown
+// kind counts as existing: the collector would not see the deletion, or the kind may be installed later.
 func (c *collector) exists(ctx context.Context, v vertex, ref kube.OwnerReference) (bool, error) {
 	if c.Copied.Owners[ref.UID] {
 		return true, nil
@@ -214,7 +214,7 @@ type vertex struct {
 	resource kube.Resource
 }
 
-// graph has the ownership among all objects, as the mirrors show it at one moment.
+// graph has the ownership among all objects in the mirrors at one moment.
 type graph struct {
 	all        []vertex
 	byUID      map[string]vertex
@@ -242,7 +242,7 @@ func (g *graph) owner(v vertex, ref kube.OwnerReference) (vertex, bool) {
 	return o, true
 }
 
-// blocking returns the dependents of v that block its foreground deletion.
+// blocking returns the dependents that block the foreground deletion of v.
 func (g *graph) blocking(v vertex) []vertex {
 	return slices.DeleteFunc(slices.Clone(g.dependents[v.UID]), func(d vertex) bool {
 		return !slices.ContainsFunc(d.OwnerReferences, func(ref kube.OwnerReference) bool {

@@ -14,7 +14,7 @@ import (
 // indexKey is the annotation and label of an indexed Job's pods.
 const indexKey = "batch.kubernetes.io/job-completion-index"
 
-// jobStatus is the part of a Job's status that its controller goes by.
+// jobStatus is the part of a Job's status that the controller goes by.
 type jobStatus struct {
 	StartTime      string     `json:"startTime"`
 	CompletionTime string     `json:"completionTime"`
@@ -23,7 +23,7 @@ type jobStatus struct {
 	Conditions     conditions `json:"conditions"`
 }
 
-// tally is what has become of the pods of a Job. Indexes are "" unless the Job is indexed.
+// tally counts the pods of a Job by state. Indexes are "" unless the Job is indexed.
 type tally struct {
 	active                   []*setPod
 	done, running            map[string]bool // indexes
@@ -52,7 +52,7 @@ func count(pods []*setPod, was jobStatus, indexed bool) tally {
 	return t
 }
 
-// planJob runs pods until enough of them have succeeded, or too many have failed.
+// planJob runs pods until enough have succeeded, or too many have failed.
 func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 	var was jobStatus
 	p.err = readStatus(jobResource, w, w.Status, &was)
@@ -88,7 +88,7 @@ func planJob(w *workload, pods []*setPod, in facts) (p plan) {
 	return p
 }
 
-// outcome returns the condition that ends the Job, with its reason and message; "" while it goes on.
+// outcome returns the condition that ends the Job, with reason and message; "" while the Job goes on.
 func (t tally) outcome(w *workload) (end, reason, why string) {
 	complete := t.succeeded > 0 && len(t.active) == 0
 	if w.Spec.Completions != nil {
@@ -106,7 +106,7 @@ func (t tally) outcome(w *workload) (end, reason, why string) {
 	return "", "", ""
 }
 
-// successRule is a rule of the policy by which an indexed Job has succeeded before all of its indexes have.
+// successRule is a rule of the policy by which an indexed Job has succeeded before all indexes have.
 type successRule struct {
 	SucceededIndexes *string `json:"succeededIndexes"` // such as "0,2-4"; nil: any
 	SucceededCount   *int    `json:"succeededCount"`   // nil: all of those
@@ -125,7 +125,7 @@ func (t tally) meets(rule successRule) bool {
 			from, err1 := strconv.Atoi(first)
 			to, err2 := strconv.Atoi(last)
 			if err1 != nil || err2 != nil {
-				return false // never: the API server refuses it
+				return false // never: the API server refuses such a rule
 			}
 			want += to - from + 1
 			for index := range t.done {
@@ -138,14 +138,14 @@ func (t tally) meets(rule successRule) bool {
 	return done >= valueOr(rule.SucceededCount, want)
 }
 
-// runJob starts as many pods as may run and are still needed, and stops those that are too many.
+// runJob starts as many pods as may run and are still needed, and stops surplus pods.
 func (p *plan) runJob(w *workload, t tally) {
 	most := valueOr(w.Spec.Parallelism, 1)
 	switch {
 	case w.Spec.Completions != nil:
 		most = min(most, *w.Spec.Completions-t.succeeded)
 	case t.succeeded > 0:
-		most = min(most, len(t.active)) // one has found the work queue empty, so that no more are started
+		most = min(most, len(t.active)) // a pod has found the work queue empty: no more are started
 	}
 	indexed := w.Spec.CompletionMode == "Indexed"
 	for i := 0; len(t.active)+len(p.create) < most && p.room(w) > 0; i++ {
@@ -161,7 +161,7 @@ func (p *plan) runJob(w *workload, t tally) {
 	p.remove = t.active[min(len(t.active), max(most, 0)):]
 }
 
-// finish sets the conditions of a Job that is complete or has failed, and the Event about it.
+// finish sets the conditions of a Job that is complete, failed, suspended or resumed, and the Event.
 func (p *plan) finish(w *workload, was jobStatus, now time.Time, end, reason, why string) {
 	p.status = object{}
 	set := func(status, reason, message string, kinds ...string) {
@@ -190,7 +190,7 @@ func (p *plan) finish(w *workload, was jobStatus, now time.Time, end, reason, wh
 	}
 }
 
-// expire deletes a Job that has ended when its time to live is over.
+// expire deletes an ended Job when the time to live is over.
 func (p *plan) expire(w *workload, was jobStatus, now time.Time) {
 	if w.Spec.TTLSecondsAfterFinished == nil {
 		return

@@ -16,10 +16,10 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// RestartsAnnotation on a pod restarts its containers until they have restarted that many times in total.
+// RestartsAnnotation on a pod is how many times in total the containers restart.
 const RestartsAnnotation = "simulate.skiff.dev/restarts"
 
-// BrokenTag is an image tag that cannot be pulled: a container with such an image stays in ImagePullBackOff.
+// BrokenTag is a tag of images that cannot be pulled: a container with such an image stays in ImagePullBackOff.
 const BrokenTag = "broken"
 
 // kubeletPod is the part of a Pod that the kubelet reads.
@@ -39,7 +39,7 @@ type podMeta struct {
 	DeletionGracePeriodSeconds int64 `json:"deletionGracePeriodSeconds"`
 }
 
-// ended says whether the containers of a pod have ended for good: what it asked for is free again.
+// ended says whether the containers of a pod have ended for good: the requested resources are free again.
 func (p *kubeletPod) ended() bool {
 	var status struct {
 		Phase string `json:"phase"`
@@ -57,15 +57,15 @@ type podContainer struct {
 	} `json:"resources"`
 }
 
-// kubelet is the scheduler and the kubelets of all nodes: it binds each pod to a node, and starts, restarts and stops
-// its containers. No container runs: it writes the statuses that a kubelet would write, at the times when it would.
+// kubelet is the scheduler and the kubelets of all nodes: each pod is bound to a node, and the containers started,
+// restarted and stopped. No container runs: only the statuses of a kubelet are written, at the same times.
 type kubelet struct {
 	controllerOf[*kubeletPod]
 	nodes     *cache.Store[*node]
 	scheduled recordFunc // records Events of the scheduler
-	evicting  recordFunc // and of the controller that evicts pods from nodes with taints
+	evicting  recordFunc // and of the controller for the eviction of pods from nodes with taints
 
-	mu     sync.Mutex           // guards what follows
+	mu     sync.Mutex           // guards the rest
 	boxes  map[kube.Key]sandbox // the state that a container runtime would have
 	lastIP netip.Addr
 
@@ -78,17 +78,17 @@ type kubelet struct {
 type sandbox struct {
 	uid       string
 	ip        string
-	created   time.Time // when the pod was first seen on its node
-	restarts  int       // of each of its containers
+	created   time.Time // when the pod was first seen on the node
+	restarts  int       // of each container
 	restarted time.Time // when the last restart began
 	ready     time.Time // when the containers are up, maybe in the future
-	ended     bool      // its containers have ended, and were not stopped
+	ended     bool      // the containers have ended, and were not stopped
 	stopped   time.Time // when they have stopped, maybe in the future; zero before the pod is deleted
-	tainted   time.Time // since when its node has taints that it tolerates for a time
+	tainted   time.Time // since when the node has taints that the pod tolerates for a time
 }
 
-// beforePodIPs is the address before that of the first pod. The range is large enough that a process
-// never gives an address twice, and it does not contain the cluster IPs of Services (10.96.0.0/12).
+// beforePodIPs is the address before the first pod's. The range is large enough for a process never to give an address
+// twice, and does not contain the cluster IPs of Services (10.96.0.0/12).
 var (
 	beforePodIPs = podIPs.Addr()
 	podIPs       = netip.MustParsePrefix("10.128.0.0/9")
@@ -125,7 +125,7 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	now := time.Now()
 	switch phase := status["phase"]; {
 	case p.Deleting() && p.Spec.NodeName == "":
-		return 0, nil // no kubelet has the pod: the API server deletes it by itself
+		return 0, nil // no kubelet has the pod: the API server deletes the pod
 	case p.Deleting():
 		return c.stop(ctx, p, status, now)
 	case phase == "Succeeded" || phase == "Failed": // final, also if a user has set it
@@ -147,14 +147,14 @@ func (c *kubelet) sync(ctx context.Context, p *kubeletPod) (time.Duration, error
 	return again, err
 }
 
-// ExitAnnotation on a pod ends its containers with that exit code, a moment after they have started. Those of the pods
-// of Jobs end without it, with 0.
+// ExitAnnotation on a pod is the exit code of the containers, which end a moment after the start. In the pods of Jobs
+// the containers end without the annotation, too, with 0.
 const ExitAnnotation = "simulate.skiff.dev/exit-code"
 
-// terminatedCode is the exit code of a process that SIGTERM has ended.
+// terminatedCode is the exit code of a process ended by SIGTERM.
 const terminatedCode = 143
 
-// exitCode returns the code that the containers of a pod end with, false if they run on.
+// exitCode returns the exit code of the containers of a pod, false if they run on.
 func (p *kubeletPod) exitCode() (code int64, ends bool) {
 	if p.Deleting() {
 		return terminatedCode, true
@@ -165,8 +165,8 @@ func (p *kubeletPod) exitCode() (code int64, ends bool) {
 	return code, ok && err == nil || owner.Kind == jobResource.Kind
 }
 
-// stop deletes a pod that is terminating once its containers have had time to stop. Where finalizers keep the pod, its
-// status says that they have.
+// stop deletes a terminating pod once the containers have had time to stop. Where finalizers keep the pod, the status
+// says that the containers have stopped.
 func (c *kubelet) stop(ctx context.Context, p *kubeletPod, status object, now time.Time) (time.Duration, error) {
 	box := c.stopping(p, now)
 	if wait := box.stopped.Sub(now); wait > 0 {
@@ -185,7 +185,7 @@ func (c *kubelet) stop(ctx context.Context, p *kubeletPod, status object, now ti
 	return 0, c.client.Delete(ctx, podResource, p.Key(), kube.DeleteOptions{UID: p.UID, GracePeriodSeconds: &none})
 }
 
-// stopping returns the state of a pod on its node with the time when its containers have stopped. The pod itself has
+// stopping returns the state of a pod on the node with the time when the containers have stopped. The pod itself has
 // only the deadline, in whole seconds.
 func (c *kubelet) stopping(p *kubeletPod, now time.Time) sandbox {
 	c.mu.Lock()
@@ -196,7 +196,7 @@ func (c *kubelet) stopping(p *kubeletPod, now time.Time) sandbox {
 	case c.Copied.Pods[p.UID]:
 		box = sandbox{uid: p.UID}
 	default:
-		return sandbox{stopped: now} // it was never on a node
+		return sandbox{stopped: now} // never on a node
 	}
 	if box.stopped.IsZero() {
 		box.stopped = now.Add(min(c.PodStopDelay, time.Duration(p.DeletionGracePeriodSeconds)*time.Second))
@@ -205,7 +205,7 @@ func (c *kubelet) stopping(p *kubeletPod, now time.Time) sandbox {
 	return box
 }
 
-// run updates the status of a pod, and requeues it for the time when its containers are up.
+// run updates the status of a pod, and requeues the pod for the time when the containers are up.
 func (c *kubelet) run(ctx context.Context, p *kubeletPod, status object,
 	now time.Time) (time.Duration, error) {
 	box, err := c.sandboxOf(p, now)
@@ -230,7 +230,7 @@ func (c *kubelet) run(ctx context.Context, p *kubeletPod, status object,
 	return max(wait, 0), nil
 }
 
-// sandboxOf returns the state of a pod on its node, updated for the time that has passed.
+// sandboxOf returns the state of a pod on the node, updated for the passed time.
 func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	text, set := p.Annotations.Get(RestartsAnnotation)
 	restarts, err := strconv.Atoi(text) // 0 without the annotation
@@ -258,7 +258,7 @@ func (c *kubelet) sandboxOf(p *kubeletPod, now time.Time) (sandbox, error) {
 	return box, nil
 }
 
-// skipIP keeps the address of a pod, which may be of an earlier process, from being given to another one.
+// skipIP keeps the address of a pod, which may be of an earlier process, from being given to another pod.
 func (c *kubelet) skipIP(p *kubeletPod) {
 	var s ranStatus
 	if readStatus(podResource, p, p.Status, &s) != nil {

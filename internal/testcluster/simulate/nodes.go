@@ -56,8 +56,8 @@ func nodeStatus(ip, name, version string) object {
 	}
 }
 
-// A kubelet renews its Lease, by which the cluster sees that it works, and says now and then that its status is the
-// same.
+// A kubelet renews a Lease, as a sign of life to the cluster, and now and then the heartbeats in the status of the
+// node.
 const (
 	leaseRenewal = 10 * time.Second
 	heartbeat    = 5 * time.Minute
@@ -98,10 +98,10 @@ func (h *heartbeats) sync(ctx context.Context, n *node) (time.Duration, error) {
 	return leaseRenewal, err
 }
 
-// nodeIP returns the address of a node: its index in the list, in a network for documentation (RFC 5737).
+// nodeIP returns the address of a node: the index in the list, in a network for documentation (RFC 5737).
 func (s *shared) nodeIP(name string) string {
 	if i := slices.Index(s.Nodes, name); i >= 0 {
 		return fmt.Sprintf("192.0.2.%d", i+1)
 	}
-	return "192.0.2.254" // a node that the user has created
+	return "192.0.2.254" // a node of the user
 }

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// workload is the part of a ReplicaSet, Deployment, Job or another of them that its controller reads; each kind has
-// some of the fields.
+// workload is the part of a ReplicaSet, Deployment, Job or the like that the controllers read; each kind has some of
+// the fields.
 type workload struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               workloadSpec `json:"spec"`
@@ -73,7 +73,7 @@ type strategy struct {
 	} `json:"rollingUpdate"`
 }
 
-// podSelector is the selector of a workload. That of a ReplicationController is a map of labels.
+// podSelector is the selector of a workload, for a ReplicationController a map of labels.
 type podSelector struct {
 	labels.Selector
 	text kube.Raw
@@ -88,14 +88,14 @@ func (s *podSelector) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &s.Selector)
 }
 
-// workloadKind is what is different between the controllers of pods: all else is done by workloads.
+// workloadKind has the differences between the controllers of pods: all else is done by workloads.
 type workloadKind struct {
 	part       Part
 	of         kube.Resource
-	source     string // of its Events
-	revisioned bool   // it keeps its templates as ControllerRevisions
-	onNodes    bool   // it looks at nodes
-	// says what has to be done; it changes nothing
+	source     string // of the Events
+	revisioned bool   // keeps templates as ControllerRevisions
+	onNodes    bool   // looks at nodes
+	// plan decides, and changes nothing
 	plan func(w *workload, pods []*setPod, in facts) plan
 }
 
@@ -107,17 +107,17 @@ var workloadKinds = []workloadKind{
 	{Jobs, jobResource, "job-controller", false, false, planJob},
 }
 
-// facts are what a plan is made from, besides the workload and its pods.
+// facts are the input of a plan, besides the workload and the pods.
 type facts struct {
 	now       time.Time
 	nodes     []*node
-	update    string              // what the label of the pods of the present template says of their revision
+	update    string              // the label of the revision of the present template on pods
 	templates map[string]kube.Raw // by such labels
 }
 
-// plan is what has to be done now.
+// plan is the work to be done now.
 type plan struct {
-	claims []object // that the pods need
+	claims []object // of the pods
 	create []object // pods
 	remove []*setPod
 	status object
@@ -139,7 +139,7 @@ const (
 	indexLabel    = "apps.kubernetes.io/pod-index"
 )
 
-// podTemplate is a template as it is copied to pods.
+// podTemplate is a template as copied to pods.
 type podTemplate struct {
 	Metadata struct {
 		Labels      map[string]string `json:"labels"`
@@ -156,11 +156,11 @@ func (p *plan) template(text kube.Raw) (t podTemplate) {
 	return t
 }
 
-// A workload may ask for billions of pods, and a plan is held in memory until it is carried out. The events of the
-// pods that it creates lead to the next plan.
+// A workload may ask for billions of pods, and a plan is held in memory until carried out. The events of the created
+// pods lead to the next plan.
 const (
 	burst      = 500      // pods that a plan creates at most, as in the real controllers
-	burstBytes = 16 << 20 // of their templates; decoded they take about eight times as much
+	burstBytes = 16 << 20 // of the templates; decoded they take about eight times as much
 )
 
 // room returns how many more pods the plan may create.
@@ -168,7 +168,7 @@ func (p *plan) room(w *workload) int {
 	return min(burst, max(1, burstBytes/max(1, len(w.Spec.Template)))) - len(p.create)
 }
 
-// pod plans a pod made from a template, with a generated name, and returns its metadata and spec.
+// pod plans a pod made from a template, with a generated name, and returns the metadata and the spec.
 func (p *plan) pod(w *workload, text kube.Raw) (meta, spec object) {
 	t := p.template(text)
 	m := t.Metadata
@@ -178,7 +178,7 @@ func (p *plan) pod(w *workload, text kube.Raw) (meta, spec object) {
 	return member(body, "metadata"), member(body, "spec")
 }
 
-// planReplicaSet keeps the number of pods, and counts those that are about to go.
+// planReplicaSet keeps the number of pods, and counts the terminating pods.
 func planReplicaSet(w *workload, pods []*setPod, in facts) plan {
 	leaving := 0
 	for _, p := range pods {

@@ -33,7 +33,7 @@ type setPod struct {
 
 // portedContainer is the part of a container that Services refer to.
 type portedContainer struct {
-	RestartPolicy string `json:"restartPolicy"` // of an init container; "Always" makes it a sidecar
+	RestartPolicy string `json:"restartPolicy"` // of an init container; "Always" for a sidecar
 	Ports         []struct {
 		Name          string `json:"name"`
 		Protocol      string `json:"protocol"`
@@ -41,7 +41,7 @@ type portedContainer struct {
 	} `json:"ports"`
 }
 
-// port returns the number of a named port, 0 if no container has it.
+// port returns the number of a named port, 0 if no container has the port.
 func (p *setPod) port(name, protocol string) int {
 	for i, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
 		for _, port := range c.Ports {
@@ -60,7 +60,7 @@ type podCondition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// active reports whether the pod counts as a replica: it runs or will run.
+// active reports whether the pod counts as a replica: runs or will run.
 func (p *setPod) active() bool { return !p.Deleting() && !p.ended() }
 
 func (p *setPod) ended() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
@@ -77,8 +77,8 @@ func (p *setPod) readySince() (time.Time, bool) {
 
 func (p *setPod) ready() bool { _, ok := p.readySince(); return ok }
 
-// readiness counts the ready pods and those that have been ready for minSeconds, and returns when the next one will
-// be.
+// readiness counts the ready pods and the pods that have been ready for minSeconds, and returns when the next pod will
+// have been.
 func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available int, again time.Duration) {
 	for _, p := range pods {
 		since, ok := p.readySince()
@@ -96,7 +96,7 @@ func readiness(pods []*setPod, minSeconds int, now time.Time) (ready, available 
 	return ready, available, again
 }
 
-// include reports whether an object with these labels has the wanted ones.
+// include reports whether labels include the wanted labels.
 func include(labels kube.Labels, wanted map[string]string) bool {
 	for key, want := range wanted {
 		if have, ok := labels.Get(key); !ok || have != want {
@@ -106,13 +106,13 @@ func include(labels kube.Labels, wanted map[string]string) bool {
 	return true
 }
 
-// matches reports whether the selector of w selects labels. An empty one selects nothing.
+// matches reports whether the selector of w selects labels. An empty selector selects nothing.
 func (w *workload) matches(labels kube.Labels) bool {
 	terms := w.Spec.Selector.Requirements()
 	return len(terms) > 0 && terms.Match(labels)
 }
 
-// selecting returns a function that returns the objects of a mirror that select a pod.
+// selecting returns a function from a pod to the objects of a mirror that select the pod.
 func selecting[T interface {
 	kube.Object
 	selects(*setPod) bool
@@ -131,8 +131,8 @@ func selecting[T interface {
 	}
 }
 
-// leastWorth orders pods for deletion: first those without a node, then those that are not ready, then the newer ones.
-// The order depends only on the pods, so that a reconcile before the events of the deletions chooses the same pods.
+// leastWorth orders pods for deletion: first pods without a node, then pods not ready, then the newer pods. The order
+// depends only on the pods, so that a reconcile before the events of the deletions chooses the same pods.
 func leastWorth(a, b *setPod) int {
 	rank := func(p *setPod) int {
 		switch {

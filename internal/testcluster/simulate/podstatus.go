@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// podStatus returns the status that a kubelet reports for a pod, from the pod, its state on the node and the time.
+// podStatus returns the status that a kubelet reports for a pod, from the pod, the state on the node and the time.
 func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) object {
 	up, pulled := !box.ready.After(now), true
 	containers := make([]any, len(p.Spec.Containers))
@@ -23,7 +23,7 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) object 
 		phase = "Succeeded"
 	case box.ended:
 		phase = "Failed"
-	case pulled && (up || box.restarts > 0): // a pod stays Running while its containers restart
+	case pulled && (up || box.restarts > 0): // a pod stays Running while containers restart
 		phase = "Running"
 	}
 	status := object{
@@ -46,7 +46,7 @@ func podStatus(p *kubeletPod, box sandbox, nodeIP string, now time.Time) object 
 
 func broken(image string) bool { return strings.HasSuffix(image, ":"+BrokenTag) || invalidImage(image) }
 
-// imageReference matches what a container runtime takes for an image: host, path, tag and digest.
+// imageReference matches the name of an image for a container runtime: host, path, tag and digest.
 var imageReference = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(([a-zA-Z0-9.-]+|\[[a-fA-F0-9:]+\])(:[0-9]+)?/)?[a-z0-9]+((\.|_|__|-+|/)[a-z0-9]+)*` +
 		`(:\w[\w.-]{0,127})?(@[a-zA-Z][a-zA-Z0-9+._-]*:[0-9a-fA-F]{32,})?$`)
@@ -54,8 +54,7 @@ var imageReference = sync.OnceValue(func() *regexp.Regexp {
 
 func invalidImage(image string) bool { return image != "" && !imageReference().MatchString(image) }
 
-// podConditions returns the conditions in the order in which a kubelet sets them, each with the time of its last
-// change.
+// podConditions returns the conditions in the order of a kubelet, each with the time of the last change.
 func podConditions(box sandbox, ready bool, now time.Time) []any {
 	since, reason := box.created, object{"reason": "ContainersNotReady", "message": "containers are not ready"}
 	switch {
@@ -90,7 +89,7 @@ func containerStatus(p *kubeletPod, c podContainer, box sandbox, up bool, now ti
 		"started": started && !box.ended, "restartCount": int64(box.restarts), "lastState": object{},
 	}
 	id := containerID(p.UID, c.Name, box.restarts)
-	if started { // what a kubelet must report for pods that are resized
+	if started { // a kubelet must report resources, for pods that are resized
 		resources := object{}
 		if asked := anyMap(c.Resources.Requests); len(asked) > 0 {
 			s["allocatedResources"], resources["requests"] = asked, asked

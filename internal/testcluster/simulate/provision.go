@@ -7,20 +7,20 @@ import (
 	"skiff/internal/runtime/events"
 )
 
-// Provisioner is the provisioner of the StorageClasses whose volumes are simulated. They hold nothing, as no container
-// runs that could write to them.
+// Provisioner is the provisioner of the StorageClasses whose volumes are simulated. The volumes hold nothing, as no
+// container runs.
 const Provisioner = "simulate.skiff.dev/volumes"
 
 const (
-	// provisionedFor is on a volume the name of its provisioner.
+	// provisionedFor is on a volume the name of the provisioner.
 	provisionedFor = "pv.kubernetes.io/provisioned-by"
-	// defaultClass is on the class of claims that name none.
+	// defaultClass is on the class of claims without a class.
 	defaultClass = "storageclass.kubernetes.io/is-default-class"
 	// standard is the name of the default class, as of kind and minikube.
 	standard = "standard"
 )
 
-// CreateDefaultClass creates the StorageClass of claims that name none, unless one of its name exists.
+// CreateDefaultClass creates the StorageClass of claims without a class, unless a class of the name exists.
 func (s *Cluster) CreateDefaultClass(ctx context.Context) error {
 	err := s.create(ctx, classResource, "", object{
 		"metadata":    object{"name": standard, "annotations": object{defaultClass: "true"}},
@@ -31,16 +31,16 @@ func (s *Cluster) CreateDefaultClass(ctx context.Context) error {
 	return nil
 }
 
-// IsDefaultClass reports whether an object is a StorageClass that stands in for that of CreateDefaultClass: it has its
-// name, or is a default itself.
+// IsDefaultClass reports whether an object stands in for the StorageClass of CreateDefaultClass: as a StorageClass of
+// the same name, or a default class.
 func IsDefaultClass(o map[string]any) bool {
 	metadata, _ := o["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	return o["kind"] == classResource.Kind && (metadata["name"] == standard || annotations[defaultClass] == "true")
 }
 
-// setDefaultClass gives a claim without a class the default one, the newest of several, if there is one. A claim that
-// was created after that class has it from the server.
+// setDefaultClass gives a claim without a class the default class, the newest of several, if there are any. A claim
+// created after the class has the class from the server.
 func (c *claims) setDefaultClass(ctx context.Context, o *storage) (set bool, err error) {
 	all, err := c.classes.List("")
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *claims) setDefaultClass(ctx context.Context, o *storage) (set bool, err
 	return true, c.change(ctx, claimResource, o, true, "", object{"spec": object{"storageClassName": found.Name}})
 }
 
-// provision creates the volume of a claim, which its event then binds.
+// provision creates the volume of a claim, to be bound after the event of the volume.
 func (c *claims) provision(ctx context.Context, o, class *storage) error {
 	name, modes := "pvc-"+o.UID, make([]any, len(o.Spec.AccessModes))
 	for i, mode := range o.Spec.AccessModes {

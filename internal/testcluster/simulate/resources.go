@@ -6,7 +6,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Resources that the simulation reads and writes.
+// Resources of the simulation.
 var (
 	podResource            = resource("", "pods", "Pod")
 	nodeResource           = global("", "nodes", "Node")
@@ -47,7 +47,7 @@ func global(group, plural, kind string) kube.Resource {
 	return r
 }
 
-// Defaults of the API, for objects that were stored without them.
+// Defaults of the API, for objects stored without values.
 const (
 	defaultReplicas         = 1
 	defaultHistoryLimit     = 10
@@ -63,7 +63,7 @@ func valueOr(n *int, otherwise int) int {
 	return *n
 }
 
-// replicaSet is a ReplicaSet as the Deployment controller reads it.
+// replicaSet is a ReplicaSet for the Deployment controller.
 type replicaSet struct {
 	*workload
 	Status replicaSetStatus
@@ -77,8 +77,8 @@ type replicaSetStatus struct {
 	Conditions          conditions `json:"conditions"`
 }
 
-// available returns how many pods are available and stay so. After a scale-down the status still counts pods that are
-// about to be deleted.
+// available returns how many pods are available and stay so. After a scale-down the status still counts pods about to
+// be deleted.
 func (rs *replicaSet) available() int { return min(rs.Status.AvailableReplicas, rs.replicas()) }
 
 // controllerRef returns the owner reference of an object that owner controls.

@@ -2,7 +2,7 @@ package simulate
 
 import "time"
 
-// ranStatus is the part of a pod's status that tells what its containers did before this process began.
+// ranStatus is the part of a pod's status about the containers before this process began.
 type ranStatus struct {
 	Phase      string    `json:"phase"`
 	PodIP      string    `json:"podIP"`
@@ -22,7 +22,7 @@ type ranStatus struct {
 	} `json:"containerStatuses"`
 }
 
-// resumed returns the sandbox of a pod that ran before this process began: its containers run on, with their address
+// resumed returns the sandbox of a pod that ran before this process began: the containers run on, with the old address
 // and times. The sandbox of any other pod has no uid.
 func resumed(p *kubeletPod, startDelay time.Duration) sandbox {
 	var s ranStatus
@@ -33,7 +33,7 @@ func resumed(p *kubeletPod, startDelay time.Duration) sandbox {
 	first := s.Containers[0]
 	box := sandbox{uid: p.UID, ip: s.PodIP, created: s.StartTime, restarts: first.RestartCount,
 		restarted: first.LastState.Terminated.FinishedAt, ready: first.State.Running.StartedAt}
-	if box.ready.IsZero() { // it was restarting
+	if box.ready.IsZero() { // the container was restarting
 		box.ready = s.StartTime.Add(startDelay)
 	}
 	return box

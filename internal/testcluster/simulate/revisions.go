@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// templateRevision is a ControllerRevision: a template that a StatefulSet or DaemonSet has or had. `kubectl rollout
-// undo` goes back to one.
+// templateRevision is a ControllerRevision: a present or former template of a StatefulSet or DaemonSet, to which
+// `kubectl rollout undo` can go back.
 type templateRevision struct {
 	kube.Meta `json:"metadata"`
 	Revision  int64 `json:"revision"`
@@ -24,7 +24,7 @@ type templateRevision struct {
 	} `json:"data"`
 }
 
-// revise sees to it that the present template has the newest revision, and deletes old ones that no pod has.
+// revise gives the present template the newest revision, and deletes old revisions that no pod has.
 func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in *facts) error {
 	hash, err := templateHash(w.Spec.Template)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 	if c.onNodes {
 		in.update = hash
 	}
-	var current, old []*templateRevision // another cluster's controller has given the present one another name
+	var current, old []*templateRevision // another cluster's controller has given the present revision another name
 	last := int64(0)
 	for _, r := range all {
 		made, err := templateHash(r.Data.Spec.Template)
@@ -70,7 +70,7 @@ func (c *workloads) revise(ctx context.Context, w *workload, pods []*setPod, in 
 	return c.pruneRevisions(ctx, w, pods, old)
 }
 
-// podLabel returns what the label of the pods of a revision says: the name for StatefulSets, the hash for DaemonSets.
+// podLabel returns the label of a revision on pods: the name for StatefulSets, the hash for DaemonSets.
 func (c *workloads) podLabel(r *templateRevision) string {
 	hash, ok := r.Labels.Get(revisionLabel)
 	if c.onNodes && ok {
@@ -88,9 +88,9 @@ func (c *workloads) claimRevisions(ctx context.Context, w *workload) ([]*templat
 	return all, err
 }
 
-// mergeRevisions deletes revisions with the same template as the present one. As the real controller of DaemonSets
-// does, it gives all pods the label of the one that stays. The error is errMerged, so that no pod is replaced before
-// the mirror has its new label.
+// mergeRevisions deletes revisions with the present template. As by the real controller of DaemonSets, all pods get
+// the label of the remaining revision. The error is errMerged, so that no pod is replaced before the mirror has the
+// new label.
 func (c *workloads) mergeRevisions(ctx context.Context, pods []*setPod, label string, same []*templateRevision) error {
 	for _, p := range pods {
 		if revisionOf(p) == label {
@@ -112,7 +112,7 @@ func (c *workloads) mergeRevisions(ctx context.Context, pods []*setPod, label st
 
 var errMerged = errors.New("revisions were merged")
 
-// pruneRevisions deletes the oldest revisions beyond the limit. Those that pods have count for DaemonSets only.
+// pruneRevisions deletes the oldest revisions beyond the limit. Revisions of pods count for DaemonSets only.
 func (c *workloads) pruneRevisions(ctx context.Context, w *workload, pods []*setPod, old []*templateRevision) error {
 	used := func(r *templateRevision) bool {
 		return slices.ContainsFunc(pods, func(p *setPod) bool { return revisionOf(p) == c.podLabel(r) })

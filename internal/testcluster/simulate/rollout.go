@@ -16,8 +16,8 @@ type step struct {
 }
 
 // nextStep returns the next step of a rollout from the old replica sets to the newest, nil if no step is possible now.
-// One step at a time is enough: the event of the changed replica set triggers the next one, and no pod is counted
-// twice meanwhile.
+// One step at a time is enough: the event of the changed replica set triggers the next, and no pod is counted twice
+// meanwhile.
 func nextStep(d *workload, newest *replicaSet, old []*replicaSet) (*step, error) {
 	if d.Spec.Paused {
 		return nil, nil
@@ -35,7 +35,7 @@ func nextStep(d *workload, newest *replicaSet, old []*replicaSet) (*step, error)
 	return shrinkOld(d, newest, old, unavailable), nil
 }
 
-// recreateStep stops all old pods before it starts new ones.
+// recreateStep stops all old pods before new pods start.
 func recreateStep(d *workload, newest *replicaSet, old []*replicaSet) *step {
 	for _, rs := range old {
 		if rs.replicas() > 0 {

@@ -39,7 +39,7 @@ type taint struct {
 
 const noExecute = "NoExecute"
 
-// placement is the part of a pod's spec that says on which nodes it can be.
+// placement is the part of a pod's spec about the nodes that suit.
 type placement struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
 	Affinity     struct {
@@ -66,8 +66,7 @@ type toleration struct {
 	TolerationSeconds *int `json:"tolerationSeconds"`
 }
 
-// misfit returns why a pod cannot be on a node, "" if it can. A daemon also runs on nodes that are cordoned, or in
-// trouble.
+// misfit returns why a pod cannot be on a node, "" if the pod can. A daemon also runs on nodes cordoned or in trouble.
 func (p *placement) misfit(n *node, daemon bool) string {
 	if n.Spec.Unschedulable && !daemon {
 		return "node(s) were unschedulable"
@@ -90,17 +89,17 @@ func (t taint) toleratedBy(by toleration) bool {
 		by.Operator == "Exists") && (by.Operator == "Exists" || by.Value == t.Value)
 }
 
-// matches evaluates a term. It does not look at the operators Gt and Lt, which only nodes know.
+// matches evaluates a term. The operators Gt and Lt, which only nodes know, are not looked at.
 func (n *node) matches(t nodeTerm) bool {
 	name := kube.Labels{{Key: "metadata.name", Value: n.Name}}
 	return len(t.MatchExpressions)+len(t.MatchFields) > 0 && t.MatchExpressions.Match(n.Labels) &&
 		t.MatchFields.Match(name)
 }
 
-// requests are what a pod asks for, and what is asked for on a node: in thousandths of CPUs and bytes; pods count.
+// requests are the requests of a pod, or of all pods on a node: in thousandths of CPUs and bytes; pods count.
 type requests map[string]int64
 
-// requestsOf adds what the containers of a pod ask for.
+// requestsOf adds up the requests of the containers of a pod.
 func requestsOf(p *kubeletPod) requests {
 	out := requests{"pods": 1}
 	for _, c := range p.Spec.Containers {
@@ -111,7 +110,7 @@ func requestsOf(p *kubeletPod) requests {
 	return out
 }
 
-// amount reads a quantity of a resource; one that cannot be read, which the server refuses, is none.
+// amount reads a quantity of a resource; an invalid quantity, which the server refuses, is 0.
 func amount(name, text string) int64 {
 	q, err := patch.ParseQuantity(text)
 	if err != nil {
@@ -123,7 +122,7 @@ func amount(name, text string) int64 {
 	return q.Times(1)
 }
 
-// shortage returns why what is asked for is not left on a node.
+// shortage returns which request does not fit on a node.
 func (c *kubelet) shortage(n *node, asked requests) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +140,7 @@ func (c *kubelet) shortage(n *node, asked requests) string {
 	return ""
 }
 
-// reserve counts what a pod asks for at its node, once; node "" takes it off again.
+// reserve counts the requests of a pod at a node, once; node "" takes the requests off again.
 func (c *kubelet) reserve(p *kubeletPod, node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +165,7 @@ func (c *kubelet) reserve(p *kubeletPod, node string) {
 	c.reserved[k] = reservation{p.UID, node, asked}
 }
 
-// reservation is what one pod takes of its node.
+// reservation is the share of a pod in a node.
 type reservation struct {
 	uid, node string
 	asked     requests
@@ -179,7 +178,7 @@ func (c *kubelet) waiting() []kube.Key {
 	return slices.Collect(maps.Keys(c.unfit))
 }
 
-// onFreed returns the pods that fit on no node, for a pod that no longer takes anything of its own.
+// onFreed returns the pods that fit on no node, for a pod that no longer takes anything of a node.
 func (c *kubelet) onFreed(p *kubeletPod) []kube.Key {
 	c.mu.Lock()
 	_, takes := c.reserved[p.Key()]
@@ -190,10 +189,10 @@ func (c *kubelet) onFreed(p *kubeletPod) []kube.Key {
 	return c.waiting()
 }
 
-// schedule binds a pod to one of the nodes that it fits, chosen by a hash of its uid, so that pods are spread evenly
-// and a retry chooses the same node.
+// schedule binds a pod to a suitable node, chosen by a hash of the uid, so that pods are spread evenly and a retry
+// chooses the same node.
 func (c *kubelet) schedule(ctx context.Context, p *kubeletPod, status object) error {
-	c.mark(p, true) // before the look, so that no change is missed
+	c.mark(p, true) // before the look, not to miss a change
 	nodes, err := c.nodes.List("")
 	if err != nil {
 		return err
@@ -238,7 +237,7 @@ func (c *kubelet) mark(p *kubeletPod, waits bool) {
 	}
 }
 
-// unschedulable sets the condition PodScheduled=False of a pod that fits on no node, when it is not there.
+// unschedulable sets the condition PodScheduled=False of a pod that fits on no node, unless unchanged.
 func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status object, nodes int,
 	why map[string]int) error {
 	var reasons []string
@@ -251,7 +250,7 @@ func (c *kubelet) unschedulable(ctx context.Context, p *kubeletPod, status objec
 	}
 	if list, _ := status["conditions"].([]any); len(list) > 0 {
 		if was, _ := list[0].(object); was["message"] == message {
-			return nil // it is the only condition of a pod without a node
+			return nil // the only condition of a pod without a node
 		}
 	}
 	condition := object{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",

@@ -28,7 +28,7 @@ type configMap struct {
 }
 
 // serviceAccounts gives each namespace the ServiceAccount "default" and the ConfigMap kube-root-ca.crt, as the
-// controllers serviceaccount and root-ca-certificate-publisher do. One key is one namespace.
+// controllers serviceaccount and root-ca-certificate-publisher do. A key is a namespace.
 type serviceAccounts struct {
 	controllerOf[*anyObject] // namespaces
 	accounts                 *cache.Store[*anyObject]
@@ -58,7 +58,7 @@ func (c *serviceAccounts) sync(ctx context.Context, ns *anyObject) (time.Duratio
 		err = c.create(ctx, serviceAccountResource, ns.Name, object{"metadata": object{"name": defaultAccount}})
 	}
 	err = errors.Join(err, c.publishCA(ctx, ns.Name))
-	if kube.IsForbidden(err) { // the namespace is being deleted; its mirror does not show that yet
+	if kube.IsForbidden(err) { // the namespace is being deleted, which the mirror does not show yet
 		return mirrorLag, nil
 	}
 	return 0, err

@@ -12,8 +12,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// planDaemonSet keeps a pod on each node that the template fits, and replaces those of old revisions, maxUnavailable
-// at a time. It asks no scheduler: the pods are created on their nodes.
+// planDaemonSet keeps a pod on each node that the template fits, and replaces pods of old revisions, maxUnavailable at
+// a time. No scheduler is asked: the pods are created on the nodes.
 func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 	var template struct{ Spec placement }
 	if err := json.Unmarshal(w.Spec.Template, &template); err != nil {
@@ -46,7 +46,7 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 			updated++
 		}
 	}
-	misplaced := len(on) // on nodes that are gone, or that they do not fit any more
+	misplaced := len(on) // on nodes that are gone, or do not fit any more
 	for _, pod := range on {
 		if pod.active() {
 			p.remove = append(p.remove, pod)
@@ -65,7 +65,7 @@ func planDaemonSet(w *workload, pods []*setPod, in facts) (p plan) {
 	return p
 }
 
-// replaceDaemons removes pods of old revisions: those that are not ready, and of the others as many as may be missing.
+// replaceDaemons removes pods of old revisions: all that are not ready, and as many ready pods as may be missing.
 func (p *plan) replaceDaemons(w *workload, pods []*setPod, update string, desired, available int) {
 	most, err := intOrPercent(w.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, true)
 	if err != nil {
@@ -85,8 +85,8 @@ func (p *plan) replaceDaemons(w *workload, pods []*setPod, update string, desire
 	}
 }
 
-// planStatefulSet keeps a pod for each ordinal, unless the policy is Parallel one after the other, and replaces those
-// of old revisions from the highest ordinal down to the partition.
+// planStatefulSet keeps a pod for each ordinal, created in order unless the policy is Parallel, and replaces pods of
+// old revisions from the highest ordinal down to the partition.
 func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
 	slots := map[int]*setPod{} // by ordinals
 	var surplus []*setPod
@@ -135,7 +135,7 @@ func planStatefulSet(w *workload, pods []*setPod, in facts) (p plan) {
 	return p
 }
 
-// replaceOld removes the highest pod of an old revision, once those above it are ready.
+// replaceOld removes the highest pod of an old revision, once all pods above are ready.
 func (p *plan) replaceOld(w *workload, slots map[int]*setPod, update string) {
 	for i := w.replicas() - 1; i >= w.Spec.UpdateStrategy.RollingUpdate.Partition; i-- {
 		pod := slots[i]
@@ -157,7 +157,7 @@ func revisionOf(p *setPod) string {
 	return name
 }
 
-// describeSet sets the status, and returns the revision that the pods below the partition have.
+// describeSet sets the status, and returns the revision of the pods below the partition.
 func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (current string) {
 	var was struct {
 		CurrentRevision string `json:"currentRevision"`
@@ -186,7 +186,7 @@ func (p *plan) describeSet(w *workload, pods []*setPod, wanted int, in facts) (c
 	return current
 }
 
-// addOrdinal plans the pod of an ordinal, with its claims.
+// addOrdinal plans the pod of an ordinal, with the claims.
 func (p *plan) addOrdinal(w *workload, ordinal int, revision string, template kube.Raw) {
 	meta, spec := p.pod(w, template)
 	name := fmt.Sprintf("%s-%d", w.Name, ordinal)

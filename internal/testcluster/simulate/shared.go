@@ -16,14 +16,14 @@ import (
 	"skiff/internal/runtime/patch"
 )
 
-// object is a JSON object, as it is sent.
+// object is a JSON object, as sent.
 type object = map[string]any
 
-// shared is what the parts of a simulation share.
+// shared has the things that the parts of a simulation share.
 type shared struct {
 	Options
 	client    *kube.Client
-	mirrors   *cache.Mirrors              // for those who read the same of a resource
+	mirrors   *cache.Mirrors              // for parts that read the same of a resource
 	recorders map[string]*events.Recorder // by the sources of their Events; nil without Events
 }
 
@@ -37,9 +37,9 @@ func mirrorOf[T kube.Object](s *shared, r kube.Resource) *cache.Store[T] {
 	return cache.Shared[T](s.mirrors, s.all(r))
 }
 
-// controller returns a controller. Writes of it that fail because its mirrors were out of date are no failure: the
-// events are on their way, and it tries again soon. What takes long, because an object has many pods, it does not do
-// again for each event: it rests for the same time, at most a second.
+// controller returns a controller. Failed writes are no failure if the mirrors were out of date: the events are on the
+// way, and the controller tries again soon. After a long reconcile, of an object with many pods, the object rests for
+// the same time, at most a second, whatever the events.
 func (s *shared) controller(name string, f controller.Func, sources ...controller.Source) *controller.Controller {
 	var rests sync.Map // keys to when they may be looked at again
 	retry := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -77,8 +77,8 @@ func isStale(err error) bool {
 // recordFunc records an Event about an object.
 type recordFunc func(r kube.Resource, o kube.Object, kind events.Type, reason, note string)
 
-// recorder returns what records the Events of a source, such as default-scheduler. It does nothing without the part
-// Events, and for a controller that records none, whose source is "".
+// recorder returns a function to record the Events of a source, such as default-scheduler. Nothing is recorded without
+// the part Events, or for source "", a controller without Events.
 func (s *shared) recorder(source string) recordFunc {
 	if s.recorders == nil || source == "" {
 		return func(kube.Resource, kube.Object, events.Type, string, string) {}
@@ -93,22 +93,22 @@ func (s *shared) recorder(source string) recordFunc {
 	}
 }
 
-// controllerOf is the controller of the objects of one kind: it runs for each of them.
+// controllerOf is the controller of a kind, and runs for each object.
 type controllerOf[T kube.Object] struct {
 	*shared
 	resource kube.Resource
 	mirror   *cache.Store[T]
 	events   recordFunc
-	gone     func(context.Context, kube.Key) error // is called for objects that are gone, if it is set before forEach
+	gone     func(context.Context, kube.Key) error // is called for objects that are gone, if set before forEach
 }
 
-// newController returns the controller of a resource. source is that of its Events.
+// newController returns the controller of a resource. source is the source of the Events.
 func newController[T kube.Object](s *shared, r kube.Resource, source string) controllerOf[T] {
 	return controllerOf[T]{s, r, mirrorOf[T](s, r), s.recorder(source), nil}
 }
 
-// forEach returns what runs the controller. sync gets an object, and returns after what time it wants to see it again
-// without an event, 0 for not at all.
+// forEach returns the runner of the controller. sync gets an object, and returns how long until the next sync without
+// an event, 0 for not at all.
 func (c *controllerOf[T]) forEach(name string, sync func(ctx context.Context, o T) (time.Duration, error),
 	others ...controller.Source) runner {
 	f := func(ctx context.Context, k kube.Key) (controller.Outcome, error) {
@@ -130,9 +130,9 @@ func (c *controllerOf[T]) record(o T, kind events.Type, reason, note string) {
 	c.events(c.resource, o, kind, reason, note)
 }
 
-// alive asks the server whether an object exists and is not being deleted. Mirrors of two kinds are not in step: one
-// can show that a child was deleted before the other shows that its owner was deleted first, and then the child must
-// not be created again.
+// alive asks the server whether an object exists and is not being deleted. Mirrors of two kinds are not in step: a
+// deletion of a child may be seen before the earlier deletion of the owner, and then the child must not be created
+// again.
 func (c *controllerOf[T]) alive(ctx context.Context, o T) (bool, error) {
 	var now anyObject
 	err := c.client.Get(ctx, c.resource, o.ObjectMeta().Key(), &now)
@@ -142,8 +142,8 @@ func (c *controllerOf[T]) alive(ctx context.Context, o T) (bool, error) {
 	return err == nil && now.UID == o.ObjectMeta().UID && !now.Deleting(), err
 }
 
-// writeStatus writes a status unless the object has it. With version it fails if the object has changed since the
-// mirror saw it.
+// writeStatus writes a status unless unchanged. With version the write fails if the object has changed since the
+// mirror saw the object.
 func (c *controllerOf[T]) writeStatus(ctx context.Context, o T, version bool, was kube.Raw,
 	status object) error {
 	var live object
@@ -156,7 +156,7 @@ func (c *controllerOf[T]) writeStatus(ctx context.Context, o T, version bool, wa
 	return c.change(ctx, c.resource, o, version, "status", object{"status": status})
 }
 
-// anyMap returns a map as one of JSON.
+// anyMap returns a map as a JSON object.
 func anyMap(m map[string]string) object {
 	out := object{}
 	for key, value := range m {
@@ -165,7 +165,7 @@ func anyMap(m map[string]string) object {
 	return out
 }
 
-// member returns the object at a key of another one, a new one if there is none.
+// member returns the object at a key of another object, a new object if there is none.
 func member(o object, key string) object {
 	m, _ := o[key].(object)
 	if m == nil {
@@ -175,7 +175,7 @@ func member(o object, key string) object {
 	return m
 }
 
-// suffix returns five characters in the alphabet of generated names that follow from a text.
+// suffix returns five characters in the alphabet of generated names, a hash of a text.
 func suffix(text string) string {
 	h := fnv.New32a()
 	h.Write([]byte(text))
@@ -186,7 +186,7 @@ func suffix(text string) string {
 	return string(out)
 }
 
-// create creates an object. One that exists already was created before, and its event has not arrived yet.
+// create creates an object. An existing object was created before, and the event has not arrived yet.
 func (s *shared) create(ctx context.Context, r kube.Resource, namespace string, body object) error {
 	err := s.createInto(ctx, r, namespace, body, nil)
 	if kube.IsAlreadyExists(err) {
@@ -195,14 +195,14 @@ func (s *shared) create(ctx context.Context, r kube.Resource, namespace string, 
 	return err
 }
 
-// createInto creates an object, and decodes it as it was created.
+// createInto creates an object, and decodes the answer.
 func (s *shared) createInto(ctx context.Context, r kube.Resource, namespace string, body object,
 	into any) error {
 	body["apiVersion"], body["kind"] = r.APIVersion(), r.Kind
 	return s.client.Create(ctx, r, namespace, body, into, kube.WriteOptions{FieldManager: manager})
 }
 
-// patch sends a patch for an object, unless another one has its name now.
+// patch sends a patch for an object, unless another object has the name now.
 func (s *shared) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o kube.Object, sub string,
 	body object) error {
 	m := o.ObjectMeta()
@@ -210,7 +210,7 @@ func (s *shared) patch(ctx context.Context, t kube.PatchType, r kube.Resource, o
 	return s.client.Patch(ctx, r, m.Key(), t, body, nil, kube.WriteOptions{FieldManager: manager, Subresource: sub})
 }
 
-// change sends a merge patch. With version it fails if the object has changed since the mirror saw it.
+// change sends a merge patch. With version the patch fails if the object has changed since the mirror saw the object.
 func (s *shared) change(ctx context.Context, r kube.Resource, o kube.Object, version bool, sub string,
 	body object) error {
 	if version {
@@ -219,13 +219,14 @@ func (s *shared) change(ctx context.Context, r kube.Resource, o kube.Object, ver
 	return s.patch(ctx, kube.MergePatch, r, o, sub, body)
 }
 
-// remove deletes an object in the background, unless another one has its name now.
+// remove deletes an object in the background, unless another object has the name now.
 func (s *shared) remove(ctx context.Context, r kube.Resource, o kube.Object) error {
 	m := o.ObjectMeta()
 	return s.client.Delete(ctx, r, m.Key(), kube.DeleteOptions{UID: m.UID, Propagation: kube.Background})
 }
 
-// removeFinalizer removes a finalizer, if the object has it and has not changed since the mirror saw it.
+// removeFinalizer removes a finalizer, if present, from an object that has not changed since the mirror saw the
+// object.
 func (s *shared) removeFinalizer(ctx context.Context, r kube.Resource, o kube.Object, finalizer string) error {
 	all := o.ObjectMeta().Finalizers
 	if !slices.Contains(all, finalizer) {
@@ -235,7 +236,7 @@ func (s *shared) removeFinalizer(ctx context.Context, r kube.Resource, o kube.Ob
 	return s.change(ctx, r, o, true, "", object{"metadata": object{"finalizers": rest}})
 }
 
-// readStatus reads a status, or another part of an object, that may be missing.
+// readStatus reads a status, or another part of an object, which may be missing.
 func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error {
 	if len(status) == 0 {
 		return nil
@@ -246,7 +247,7 @@ func readStatus(r kube.Resource, o kube.Object, status kube.Raw, into any) error
 	return nil
 }
 
-// conditions are those that a status has.
+// conditions are the conditions of a status.
 type conditions []object
 
 // hold reports whether a condition is true.
@@ -264,7 +265,7 @@ func (c conditions) of(kind string) object {
 	return nil
 }
 
-// next returns a condition as it is from now on. If its status is as before, so is the time of the transition.
+// next returns a condition from now on. The time of the transition changes only with the status.
 func (c conditions) next(kind string, status, reason, message any) object {
 	next := object{"type": kind, "status": status, "reason": reason, "message": message,
 		"lastTransitionTime": wireTime(time.Now())}
@@ -274,7 +275,7 @@ func (c conditions) next(kind string, status, reason, message any) object {
 	return next
 }
 
-// updated is next for conditions that have the time of their last change, too.
+// updated is next for conditions with the time of the last change, too.
 func (c conditions) updated(kind string, status, reason, message any) object {
 	old, next := c.of(kind), c.next(kind, status, reason, message)
 	next["lastUpdateTime"] = wireTime(time.Now())

@@ -2,20 +2,19 @@
 // ReplicationControllers, StatefulSets, DaemonSets, Jobs and CronJobs) and their pods, nodes on which pods become
 // Running and Ready, the endpoints of Services, the binding of PersistentVolumeClaims, the status of
 // PodDisruptionBudgets and HorizontalPodAutoscalers, the garbage collector, and the ServiceAccount and root CA of each
-// namespace. skiff-dev and the demo use it. It does enough for kubectl to look as on a real cluster: `rollout status`,
-// `rollout undo`, `wait`, `describe` and `get pods -w`. Never run it against a real cluster: it would fight with the
+// namespace, for skiff-dev and the demo. To kubectl all looks as on a real cluster: `rollout status`, `rollout undo`,
+// `wait`, `describe` and `get pods -w`. Never run a simulation against a real cluster: the parts would fight with the
 // real controllers.
 //
-// Its pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
-// ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) restarts the containers until
-// they have restarted twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends them. The scheduler obeys
-// cordons, node selectors, required node affinity, taints and requests, but no affinity between pods and no
-// claims. Claims are bound to the volumes that there are, and those of classes of Provisioner get one. Package
-// apiserver allocates cluster IPs and node ports, empties deleted namespaces, counts quotas and serves CRDs.
+// The pods run no containers. Failures can be simulated: an image with the tag "broken" (BrokenTag) stays in
+// ImagePullBackOff, the annotation simulate.skiff.dev/restarts: "2" (RestartsAnnotation) has the containers restart
+// twice, and simulate.skiff.dev/exit-code: "1" (ExitAnnotation) ends the containers. The scheduler obeys cordons, node
+// selectors, required node affinity, taints and requests, but no affinity between pods and no claims. Claims are bound
+// to existing volumes, or with a class of Provisioner to new volumes. Package apiserver allocates cluster IPs and node
+// ports, empties deleted namespaces, counts quotas and serves CRDs.
 //
-// Each part is a controller on skiff's own runtime, with the goroutines of package controller and its own mirrors, so
-// that the parts communicate only through the server. Run owns all of them. The package is beside the event path, in
-// the place of an operator.
+// Each part is a controller on skiff's own runtime, with the goroutines of package controller. The parts communicate
+// only through the server. Run owns all parts. The package is beside the event path, in the place of an operator.
 package simulate
 
 import (
@@ -52,10 +51,10 @@ const (
 	Jobs                   Part = "jobs"
 	CronJobs               Part = "cronjobs"
 	Endpoints              Part = "endpoints" // and EndpointSlices
-	Volumes                Part = "volumes"   // binding of claims, and who may delete what is in use
+	Volumes                Part = "volumes"   // binding of claims, and protection of claims and volumes in use
 	Budgets                Part = "budgets"   // the status of PodDisruptionBudgets
 	Scalers                Part = "scalers"   // the status of HorizontalPodAutoscalers
-	Policies               Part = "policies"  // type checks of admission policies, where Options.TypeCheck does them
+	Policies               Part = "policies"  // type checks of admission policies, with Options.TypeCheck
 	Events                 Part = "events"    // of the other parts
 	Leases                 Part = "leases"    // of the nodes, and the heartbeats in their status
 	Pods                   Part = "pods"      // nodes, the scheduler and the kubelet
@@ -73,29 +72,29 @@ type Options struct {
 	Nodes []string
 	// PodStartDelay is how long a pod stays in ContainerCreating; 0 means a second, long enough to be seen.
 	PodStartDelay time.Duration
-	// PodStopDelay is how long a pod stays Terminating, at most its grace period; 0 means a second.
+	// PodStopDelay is how long a pod stays Terminating, at most the grace period; 0 means a second.
 	PodStopDelay time.Duration
-	// Version is that of the nodes' kubelets, such as v1.36.0; "" means that they have none.
+	// Version is the version of the kubelets, such as v1.36.0; "" means v0.0.0-simulated.
 	Version string
 	// RootCA is the PEM certificate in the ConfigMap kube-root-ca.crt of each namespace.
 	RootCA string
 	// TypeCheck returns the expressionWarnings for the spec of a ValidatingAdmissionPolicy. nil: there are none.
 	TypeCheck func(spec []byte) []any
-	// Copied is what the objects that are there already have left in another cluster.
+	// Copied tells of the cluster that the existing objects come from.
 	Copied Copied
 	// Without are the parts that are switched off.
 	Without []Part
-	// Collected are the resources that the garbage collector looks at: none of their objects may have an owner of
-	// another one. nil: all that the server serves, which are fifty watches.
+	// Collected are the resources that the garbage collector looks at: no object may have an owner of another
+	// resource. nil: all resources of the server, which are fifty watches.
 	Collected []kube.Resource
 	// Log gets a line for each reconcile, which are many: give it a higher verbosity than skiff's own.
 	Log logr.Logger
 }
 
-// Copied is what is known of a cluster that this one is a copy of. Both are sets of uids.
+// Copied is the knowledge of a cluster of which the simulated cluster is a copy. Both are sets of uids.
 type Copied struct {
-	Pods   map[string]bool // they run there: what their status says stays, until they are deleted
-	Owners map[string]bool // of copied objects, and were not copied: the garbage collector takes them for existing
+	Pods   map[string]bool // run there: the status stays until the pod is deleted
+	Owners map[string]bool // of copied objects, but not copied: the garbage collector takes such owners for existing
 }
 
 func (o Options) withDefaults() Options {
@@ -121,7 +120,7 @@ type Cluster struct {
 	gc    *collectors
 }
 
-// New returns the simulation of a cluster on the server of c. It sends nothing before Run.
+// New returns the simulation of a cluster on the server of c. Nothing is sent before Run.
 func New(c *kube.Client, o Options) *Cluster {
 	s := &Cluster{shared: &shared{Options: o.withDefaults(), client: c, mirrors: cache.NewMirrors()}}
 	if o.has(Events) {
@@ -154,12 +153,12 @@ func New(c *kube.Client, o Options) *Cluster {
 	return s
 }
 
-// Run simulates until ctx is done, and waits for everything that it has started. The error is nil after a clean stop.
+// Run simulates until ctx is done, and waits for all parts. The error is nil after a clean stop.
 func (s *Cluster) Run(ctx context.Context) error {
 	if s.has(Pods) {
 		if err := s.createNodes(ctx); err != nil {
 			if ctx.Err() != nil {
-				return nil // stopped while it started, which is a clean stop
+				return nil // stopped during the start, which is a clean stop
 			}
 			return fmt.Errorf("simulate a cluster: %w", err)
 		}
@@ -181,7 +180,7 @@ func (s *Cluster) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for i, run := range parts {
 		running.Go(func() {
-			defer stop() // if one part fails, all stop
+			defer stop() // if a part fails, all stop
 			errs[i] = run(ctx)
 		})
 	}
@@ -216,6 +215,6 @@ func (s *Cluster) Controllers() (out []*controller.Controller) {
 	return out
 }
 
-// PauseGC pauses the garbage collector, or resumes it within a second: for tests of controllers that must not depend
-// on its speed.
+// PauseGC pauses the garbage collector, or resumes within a second: for tests of controllers that must not depend on
+// the collector's speed.
 func (s *Cluster) PauseGC(pause bool) { s.gc.paused.Store(pause) }

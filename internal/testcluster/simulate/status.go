@@ -16,7 +16,7 @@ import (
 	"skiff/internal/runtime/labels"
 )
 
-// budget is the part of a PodDisruptionBudget that its controller reads.
+// budget is the part of a PodDisruptionBudget that the controller reads.
 type budget struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
@@ -32,15 +32,15 @@ type budgetStatus struct {
 	Conditions    conditions `json:"conditions"`
 }
 
-// selects reports whether the budget guards a pod: one without a selector guards none, an empty one all.
+// selects reports whether the budget guards a pod: without a selector none, with an empty selector all.
 func (b *budget) selects(p *setPod) bool {
 	return b.Spec.Selector != nil && b.Spec.Selector.Requirements().Match(p.Labels)
 }
 
-// unconfirmed is how long an evicted pod counts as disrupted if it is not deleted.
+// unconfirmed is how long an evicted pod counts as disrupted if not deleted.
 const unconfirmed = 2 * time.Minute
 
-// budgets is the controller of PodDisruptionBudgets: it says in the status how many pods may be evicted.
+// budgets is the controller of PodDisruptionBudgets: the status says how many pods may be evicted.
 type budgets struct {
 	controllerOf[*budget]
 	pods *cache.Store[*setPod]
@@ -84,7 +84,7 @@ func (c *budgets) sync(ctx context.Context, b *budget) (time.Duration, error) {
 	}
 	status := c.statusOf(ctx, b, was, pods, healthy)
 	status["disruptedPods"] = disrupted
-	// With the version: an eviction since then has taken one of the disruptions that are allowed.
+	// With the version: an eviction since then has taken an allowed disruption.
 	return again, c.writeStatus(ctx, b, true, b.Status, status)
 }
 
@@ -115,7 +115,7 @@ func (c *budgets) statusOf(ctx context.Context, b *budget, was budgetStatus, pod
 	return status
 }
 
-// expect returns how many pods there should be, and how many of them healthy.
+// expect returns how many pods there should be, and how many healthy pods.
 func (c *budgets) expect(ctx context.Context, b *budget, pods []*setPod) (expected, desired int, err error) {
 	bound, most := b.Spec.MinAvailable, len(b.Spec.MaxUnavailable) > 0
 	if most {
@@ -167,7 +167,7 @@ func (c *budgets) scaleOf(ctx context.Context, pods []*setPod) (sum int, err err
 	return sum, nil
 }
 
-// replicas reads the scale of a controller of any kind that has one.
+// replicas reads the scale of a controller of any kind with a scale.
 func (s *shared) replicas(ctx context.Context, namespace string, owner kube.OwnerReference) (int, error) {
 	served, err := s.collectable(ctx, owner.APIVersion)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *shared) replicas(ctx context.Context, namespace string, owner kube.Owne
 	return scale.Spec.Replicas, err
 }
 
-// scaler is the part of a HorizontalPodAutoscaler that its controller reads.
+// scaler is the part of a HorizontalPodAutoscaler that the controller reads.
 type scaler struct {
 	kube.Meta `json:"metadata"`
 	Spec      struct {
@@ -198,11 +198,11 @@ type scaler struct {
 // scalerSync is how often the real controller looks at each HorizontalPodAutoscaler.
 const scalerSync = 15 * time.Second
 
-// noMetrics is what the real controller says in a cluster without a metrics server.
+// noMetrics is the message of the real controller in a cluster without a metrics server.
 const noMetrics = "unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API: the " +
 	"server could not find the requested resource (get pods.metrics.k8s.io)"
 
-// scalers writes the status of HorizontalPodAutoscalers. Without metrics it scales nothing.
+// scalers writes the status of HorizontalPodAutoscalers. Without metrics nothing is scaled.
 type scalers struct{ controllerOf[*scaler] }
 
 func newScalers(s *shared) runner {
@@ -235,7 +235,7 @@ func (c *scalers) sync(ctx context.Context, h *scaler) (time.Duration, error) {
 	return scalerSync, c.writeStatus(ctx, h, false, h.Status, status)
 }
 
-// policies writes into the status of ValidatingAdmissionPolicies what Options.TypeCheck says of each generation.
+// policies writes the result of Options.TypeCheck for each generation into the status of ValidatingAdmissionPolicies.
 type policies struct{ controllerOf[*anyObject] }
 
 func newPolicies(s *shared) runner {

@@ -10,8 +10,8 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// onNode returns the pods that a change of a node is for: those that wait for one, and those on a node that has taints
-// with the effect NoExecute.
+// onNode returns the pods to look at after a change of a node: the pods that wait for a node, and with NoExecute
+// taints the pods on the node.
 func (c *kubelet) onNode(n *node) []kube.Key {
 	keys := c.waiting()
 	if !slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return t.Effect == noExecute }) {
@@ -29,12 +29,11 @@ func (c *kubelet) onNode(n *node) []kube.Key {
 	return keys
 }
 
-// untilEvicted returns whether a pod is to be evicted from its node because of a taint, or after what time: 0 is
-// never.
+// untilEvicted returns whether a pod is to be evicted from the node because of a taint, or after how long: 0 is never.
 func (c *kubelet) untilEvicted(p *kubeletPod, now time.Time) (wait time.Duration, evicted bool) {
 	n, ok, err := c.nodes.Get(kube.Key{Name: p.Spec.NodeName})
 	if !ok || err != nil {
-		return 0, false // its event is on its way
+		return 0, false // the event is on the way
 	}
 	limit, limited := time.Duration(0), false
 	owner, _ := p.Controller()
@@ -61,7 +60,7 @@ func (c *kubelet) untilEvicted(p *kubeletPod, now time.Time) (wait time.Duration
 	box, known := c.boxes[p.Key()]
 	switch {
 	case !known || box.uid != p.UID:
-		return 0, false // it comes again, when it has one
+		return 0, false // the pod comes again, with a sandbox
 	case !limited:
 		box.tainted = time.Time{}
 	case box.tainted.IsZero():
@@ -72,7 +71,7 @@ func (c *kubelet) untilEvicted(p *kubeletPod, now time.Time) (wait time.Duration
 	return wait, limited && wait <= 0
 }
 
-// evict deletes a pod that does not tolerate a taint of its node, and says so in its status.
+// evict deletes a pod that does not tolerate a taint of the node, and says so in the status.
 func (c *kubelet) evict(ctx context.Context, p *kubeletPod) error {
 	var was struct {
 		Conditions conditions `json:"conditions"`

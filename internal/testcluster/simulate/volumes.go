@@ -18,7 +18,7 @@ type storage struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
 		AccessModes []string `json:"accessModes"`
-		Class       *string  `json:"storageClassName"` // nil: the default one, as soon as there is one
+		Class       *string  `json:"storageClassName"` // nil: the default class, as soon as there is any
 		Attributes  string   `json:"volumeAttributesClassName"`
 		VolumeMode  string   `json:"volumeMode"`
 
@@ -53,7 +53,7 @@ func (s *storage) class() string {
 type claimRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	UID       string `json:"uid"` // empty in a volume that an administrator keeps for a claim
+	UID       string `json:"uid"` // empty in a volume kept by an administrator for a claim
 }
 
 // of reports whether the reference is to a claim; none is, too, to any claim.
@@ -71,7 +71,7 @@ const (
 	provisionedBy     = "volume.kubernetes.io/storage-provisioner"
 )
 
-// claims is the controller that binds claims to volumes, and lets claims go that no pod uses.
+// claims is the controller that binds claims to volumes, and frees deleted claims that no pod uses.
 type claims struct {
 	controllerOf[*storage]
 	volumes, classes *cache.Store[*storage]
@@ -157,7 +157,7 @@ func (c *claims) sync(ctx context.Context, o *storage) (time.Duration, error) {
 	return 0, nil
 }
 
-// smallest returns the volume that is kept for a claim, or else the smallest that suits, nil if there is none.
+// smallest returns the volume kept for a claim, or else the smallest suitable volume, nil if there is none.
 func (c *claims) smallest(o *storage) (best *storage, err error) {
 	all, err := c.volumes.List("")
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *claims) smallest(o *storage) (best *storage, err error) {
 	return best, nil
 }
 
-// bindNamed binds a claim to the volume that its spec names, and says so if the volume of a bound claim is gone.
+// bindNamed binds a claim to the volume named in the spec, and says so if the volume of a bound claim is gone.
 func (c *claims) bindNamed(ctx context.Context, o *storage) error {
 	v, ok, err := c.volumes.Get(kube.Key{Name: o.Spec.VolumeName})
 	if err != nil {
@@ -232,7 +232,7 @@ func (c *claims) bind(ctx context.Context, o, v *storage) error {
 		"capacity": anyMap(v.Spec.Capacity)})
 }
 
-// askProvisioner says on a claim who has to make its volume: a provisioner that the user brings.
+// askProvisioner says on a claim who has to make the volume: a provisioner of the user.
 func (c *claims) askProvisioner(ctx context.Context, o, class *storage) error {
 	c.record(o, events.Normal, "ExternalProvisioning", fmt.Sprintf("Waiting for a volume to be created either by the "+
 		"external provisioner '%s' or manually by the system administrator. If volume creation is delayed, please "+
@@ -245,7 +245,7 @@ func (c *claims) askProvisioner(ctx context.Context, o, class *storage) error {
 			"volume.beta.kubernetes.io/storage-provisioner": class.Provisioner}}})
 }
 
-// volumes is the controller of the phases of volumes. It lets those go that are not bound.
+// volumes is the controller of the phases of volumes, and frees deleted volumes that are not bound.
 type volumes struct {
 	controllerOf[*storage]
 	claims *cache.Store[*storage]
@@ -291,7 +291,7 @@ func (c *volumes) sync(ctx context.Context, v *storage) (time.Duration, error) {
 	return 0, nil
 }
 
-// attributesClasses is the controller that lets VolumeAttributesClasses go that no claim and no volume names.
+// attributesClasses is the controller that frees deleted VolumeAttributesClasses that no claim and no volume names.
 type attributesClasses struct {
 	controllerOf[*anyObject]
 	claims, volumes *cache.Store[*storage]

@@ -13,16 +13,16 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// workloads is the controller of one kind of workload. It adopts and releases pods, and carries out plans.
+// workloads is the controller of a kind of workload, which adopts and releases pods, and carries out plans.
 type workloads struct {
 	workloadKind
 	controllerOf[*workload]
 	pods      *cache.Store[*setPod]
-	revisions *cache.Store[*templateRevision] // nil for kinds that have none
-	nodes     *cache.Store[*node]             // nil for kinds that do not look at them
+	revisions *cache.Store[*templateRevision] // nil for kinds without revisions
+	nodes     *cache.Store[*node]             // nil for kinds that do not look at nodes
 
-	// written has, for the key of each workload, the writtenPod that was created last. Until the mirror has reached
-	// it, the mirror lacks pods that exist, and no more may be created.
+	// written has, for the key of each workload, the last created pod. Until the mirror has reached the pod, the
+	// mirror lacks existing pods, and no more may be created.
 	written sync.Map
 }
 
@@ -94,7 +94,7 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	if p.saysFailure {
 		err = p.reportFailure(c.resource, w, err)
 	}
-	// The pods that are there count also while more are refused, by a quota for example.
+	// The existing pods count also while more are refused, by a quota for example.
 	if err = errors.Join(err, c.writeStatus(ctx, w, false, w.Status, p.status)); err != nil {
 		return 0, err
 	}
@@ -104,7 +104,7 @@ func (c *workloads) sync(ctx context.Context, w *workload) (time.Duration, error
 	return max(p.again, 0), nil
 }
 
-// carryOut creates and deletes what the plan says.
+// carryOut creates and deletes the objects of the plan.
 func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 	if p.over {
 		return c.remove(ctx, c.resource, w)
@@ -124,7 +124,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 		member(body, "metadata")["ownerReferences"] = []any{controllerRef(c.resource, &w.Meta)}
 		err := c.createInto(ctx, podResource, w.Namespace, body, &created)
 		if kube.IsAlreadyExists(err) {
-			continue // created before; its event has not arrived yet
+			continue // created before; the event has not arrived yet
 		}
 		if err != nil {
 			c.record(w, events.Warning, "FailedCreate", "Error creating: "+refusal(err))
@@ -144,7 +144,7 @@ func (c *workloads) carryOut(ctx context.Context, w *workload, p plan) error {
 	return errors.Join(errs...)
 }
 
-// refusal is the server's own message where there is one: real controllers put no request before it.
+// refusal is the server's own message, if any: real controllers do not put the request before the message.
 func refusal(err error) string {
 	if st := kube.AsStatus(err); st != nil {
 		return st.Error()

@@ -43,8 +43,8 @@ const startLimit = 4 * time.Minute
 // That is what the differential test needs.
 //
 // The API server gets the flags besides its own.
-func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (c *Cluster, err error) {
-	c = &Cluster{bins: bins, flags: flags, loops: kubeControllers}
+func StartControlPlane(ctx context.Context, bins Binaries, flags ...string) (_ *Cluster, err error) {
+	c := &Cluster{bins: bins, flags: flags, loops: kubeControllers}
 	if c.Dir, err = os.MkdirTemp("", "skiff-e2e-"); err != nil {
 		return nil, fmt.Errorf("make the cluster's directory: %w", err)
 	}

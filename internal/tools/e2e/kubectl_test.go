@@ -152,6 +152,9 @@ func differ(printed [2]Result) bool {
 // passing is what differs from run to run. The width of a column of ages is that of the longest one.
 var passing = regexp.MustCompile(`\b(\d+[smhdy])+\b *|AGE +|/tmp/[^ "]+|pid=\d+`)
 
+// ownLog is a line of kubectl's own log. A watch that ends with kubectl's patience leads to one, or not.
+var ownLog = regexp.MustCompile(`(?m)^[EWI]\d{4} \d\d:\d\d:.*\n?`)
+
 // run returns what kubectl printed.
 func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) Result {
 	t.Helper()
@@ -172,6 +175,6 @@ func (l kubectlLine) run(t *testing.T, k Kubectl, namespace string) Result {
 	if strings.HasPrefix(l.args, "rollout status") { // before its last line it says what it waits for
 		out = out[strings.LastIndexByte(out, '\n')+1:]
 	}
-	r.Stdout = out
+	r.Stdout, r.Stderr = out, ownLog.ReplaceAllString(r.Stderr, "")
 	return r
 }

@@ -24,8 +24,9 @@ args: [-c, "cat `+words+` >&2; exit 1"]}}}]}`)
 	p := must(group.Start(dir, "skiff", []string{"KUBECONFIG=", "HOME=" + dir}, binary, "run", "-v=1", "--kubeconfig",
 		kubeconfig, "--health-probe-bind-address=0"))(t)
 	defer p.Kill()
-	Eventually(t, limit, "the plugin has said something", func() (bool, string) {
-		return strings.Contains(p.Log(), "says:"), p.Tail(10)
+	Eventually(t, limit, "the plugin has said something, and skiff that it has no server", func() (bool, string) {
+		log := p.Log()
+		return strings.Contains(log, "says:") && strings.Count(log, "\n") >= 3, p.Tail(10)
 	})
 	lines := logfmt.NewDecoder(strings.NewReader(p.Log()))
 	n := 0

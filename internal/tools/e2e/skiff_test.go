@@ -15,9 +15,9 @@ import (
 // happen, so it is long enough for a machine that is busy with something else. What kubectl waits for has the same.
 const limit = 4 * time.Minute
 
-// freed bounds how long a Service may take to have a node port that another one has given up. kube-apiserver v1.36 now
-// and then does not free it while others are allocated ("may have leaked" in its log): its repair loop does up to nine
-// minutes later, and skiff asks for it once a minute.
+// freed bounds how long a Service may take to have a node port that nobody uses. kube-apiserver v1.36 now and then
+// keeps a port allocated which a Service gave up, or which the server refused ("may have leaked" in the server's log),
+// and frees the port up to nine minutes later. skiff asks once a minute.
 const freed = 11 * time.Minute
 
 // startSkiff runs skiff as the operator until the test is over, and returns when /readyz says 200.

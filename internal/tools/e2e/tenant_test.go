@@ -16,12 +16,10 @@ const (
 	// What skiff sets itself in the container of examples/install.yaml, and what it may take then.
 	tenantLimit = 128 << 20
 	tenantGo    = "GOMEMLIMIT=115MiB"
-	// tenantMemory bounds what is resident: what the Go runtime may take, and some 9 MiB of the program's file, which
-	// the kernel drops where the container needs room.
-	tenantMemory = tenantLimit
-	// tenantPatience is how soon a change in a victim's namespace is made, at any moment. tenantShared is the bound
-	// where other parts of the suite share the cores: there one change in 200 took 16 s on a slow machine, and 0.7 s
-	// alone. A tenant that is starved waits for minutes. `make attacks` has the cores to itself.
+	// tenantPatience is how soon a change in a victim's namespace is made, at any moment, beside the time in which the
+	// server shows the change to a watch. tenantShared is the bound where other parts of the suite share the cores:
+	// there one change in 200 took 16 s on a slow machine, and 0.7 s alone. Who is starved waits for minutes. `make
+	// attacks` has the cores to itself.
 	tenantPatience = 5 * time.Second
 	tenantShared   = 20 * time.Second
 	// tenantShare bounds the mean time of a change of the attacked kind, in those of the kinds that are not attacked,
@@ -52,6 +50,17 @@ type tenantAttack struct {
 }
 
 var tenantKinds = map[string]string{"webservers": "WebServer", "redis": "Redis", "restarttriggers": "RestartTrigger"}
+
+// tenantMemory bounds what is resident. 9 MiB of it are the program's file, which the kernel drops where the container
+// needs room. Where others share the cores, the collector comes later: there the bound is what ends a container, and
+// the file beside it.
+func tenantMemory() int64 {
+	const file = 9 << 20
+	if *attacksFlag {
+		return 120 << 20
+	}
+	return tenantLimit + file
+}
 
 // tenantSpec is a spec that asks for no pods.
 func tenantSpec(plural string) Object {
@@ -206,8 +215,8 @@ func withstandTenant(t *testing.T, c *Cluster, a tenantAttack) {
 	recovered := w.recovers()
 	peak = max(peak, w.peak())
 	worst := probing.stop()
-	if peak > tenantMemory {
-		t.Errorf("peak memory %s, want at most %s", megabytes(peak), megabytes(tenantMemory))
+	if most := tenantMemory(); peak > most {
+		t.Errorf("peak memory %s, want at most %s", megabytes(peak), megabytes(most))
 	}
 	t.Logf("peak %s, changes of victims made within %s, restarted in %s, recovered in %s", megabytes(peak), worst,
 		took.Round(time.Millisecond), recovered.Round(time.Millisecond))

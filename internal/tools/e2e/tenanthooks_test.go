@@ -49,7 +49,8 @@ func hookAttacks() []hookAttack {
 	all := []hookAttack{
 		{name: "60 parents with answers of 16 MiB", n: 60,
 			spec: func(i int) Object { return Object{"answer": hostileNames[i%len(hostileNames)]} }},
-		{name: "50 parents with slow hooks", n: 50, spec: func(int) Object { return Object{"slow": 9} }},
+		{name: "50 parents with slow hooks or other protocols", n: 50,
+			spec: func(i int) Object { return Object{"slow": 9 * (i % 2), "switch": i%2 == 0} }},
 	}
 	if *attacksFlag {
 		all = append(all,
@@ -93,6 +94,10 @@ func answerRented(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
+	if request.Parent.At("spec", "switch") == true {
+		switchProtocols(w)
+		return
+	}
 	if hostile, ok := hostileAnswers()[request.Parent.Str("spec", "answer")]; ok {
 		_, _ = io.WriteString(w, hostile) // the reader has gone
 		return
@@ -101,6 +106,19 @@ func answerRented(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(Object{"status": Object{"text": text[:min(len(text), 10)]}, // the reader has gone
 		"children": []any{Object{"apiVersion": "v1", "kind": "ConfigMap",
 			"metadata": Object{"name": request.Parent.Name()}, "data": Object{"text": text}}}})
+}
+
+// switchProtocols answers 101, and keeps the connection as long as the client does, or a minute.
+func switchProtocols(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	_, _ = io.Copy(io.Discard, conn) // the reader has gone
 }
 
 // What one tenant has hooks do never keeps skiff from its work in another namespace: see SECURITY.md.
@@ -185,8 +203,8 @@ func (w *hookTenants) withstand() {
 		<-pause.C
 	}
 	peak := w.peak()
-	if peak > tenantMemory {
-		w.Errorf("peak memory %s, want at most %s", megabytes(peak), megabytes(tenantMemory))
+	if most := tenantMemory(); peak > most {
+		w.Errorf("peak memory %s, want at most %s", megabytes(peak), megabytes(most))
 	}
 	w.Logf("peak %s, changes of the victim's parents made within %s", megabytes(peak), worst.Round(time.Millisecond))
 }

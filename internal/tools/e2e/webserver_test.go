@@ -153,7 +153,7 @@ func testAllocatedNodePortIsKept(s *Scope, sk *Skiff) {
 	// Another Service took the port meanwhile: no endless fight, a condition that names it, and it heals when the port
 	// is free.
 	s.Kubectl("patch", "ws", "kept", "--type=merge", "-p", `{"spec":{"nodePort":30021}}`)
-	s.waitCondition("kept", "Ready", "True")
+	s.waitConditionWithin(freed, "kept", "Ready", "True")
 	s.Apply(WebServerManifest("rival", "image: nginx:1.23.1, replicas: 1, nodePort: 30021"))
 	c := s.waitCondition("rival", "Ready", "False")
 	if !strings.Contains(c.Str("message"), "30021") {

@@ -30,7 +30,7 @@ type program struct {
 }
 
 var programs = []program{
-	{"skiff", "Kubernetes controllers over plain HTTP", "cmd/skiff/THIRD_PARTY_LICENSES", false},
+	{"skiff", "Write a Kubernetes controller as a script", "cmd/skiff/THIRD_PARTY_LICENSES", false},
 	{"skiff-dev", "A Kubernetes test cluster in one process",
 		"internal/testcluster/cel/skiff-dev/THIRD_PARTY_LICENSES", true},
 }

@@ -70,6 +70,17 @@ func testFailed(err error) bool {
 	return d.Name == "" && len(d.Causes) == 0
 }
 
+// declaredOf returns the declared fields among some fields of spec.
+func (c *child) declaredOf(fields []string) []string {
+	var out []string
+	for _, f := range fields {
+		if _, ok := c.want.spec[f]; ok {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // ownedOf returns the fields owned by a manager among some fields of spec.
 func ownedOf(owned patch.FieldSet, fields []string) []string {
 	spec, _ := owned.Field("spec")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,12 +59,12 @@ func Refused(err error) (what, next string) {
 func IsForbidden(err error) bool { return hasCode(err, http.StatusForbidden) }
 
 // forbiddenUser matches the user in the message of a 403.
-var forbiddenUser = regexp.MustCompile(`User "([A-Za-z0-9][A-Za-z0-9:._@/-]{0,250})" cannot `)
+var forbiddenUser = late(`User "([A-Za-z0-9][A-Za-z0-9:._@/-]{0,250})" cannot `)
 
 // ForbiddenUser returns the user of a forbidden request; "" if the message has no user, or a user with characters
 // special to a shell.
 func ForbiddenUser(err error) string {
-	if m := forbiddenUser.FindStringSubmatch(err.Error()); m != nil && IsForbidden(err) {
+	if m := forbiddenUser().FindStringSubmatch(err.Error()); m != nil && IsForbidden(err) {
 		return m[1]
 	}
 	return ""

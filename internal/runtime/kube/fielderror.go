@@ -66,18 +66,22 @@ const (
 
 var (
 	// strictField is a field in the words of the strict decoder.
-	strictField = regexp.MustCompile(`(unknown|duplicate) field "([^"\s]{1,500})"`)
+	strictField = late(`(unknown|duplicate) field "([^"\s]{1,500})"`)
 	// goField is a field in those of encoding/json. The first name is that of a Go type.
-	goField = regexp.MustCompile(
-		`json: cannot unmarshal (\w+)(?: \S+)? into Go struct field \w+\.([\w.\-/]{1,500}) of type (\S+)`)
+	goField = late(`json: cannot unmarshal (\w+)(?: \S+)? into Go struct field \w+\.([\w.\-/]{1,500}) of type (\S+)`)
 	// typedField is a line about a typed patch.
-	typedField = regexp.MustCompile(
-		`\.([A-Za-z]\S{0,500}): (field not declared in schema|expected (\w+).*, got (\w+))`)
+	typedField = late(`\.([A-Za-z]\S{0,500}): (field not declared in schema|expected (\w+).*, got (\w+))`)
 	// bodyField is a field in the words of a custom resource's schema.
-	bodyField = regexp.MustCompile(`(\S{1,500}) in body must be of type (\w+): "(\w+)"$`)
+	bodyField = late(`(\S{1,500}) in body must be of type (\w+): "(\w+)"$`)
 	// keyed is a list item named by its key.
 	keyed = regexp.MustCompile(`\[name="([^"]*)"\]`)
 )
+
+// late is a pattern that is compiled when it is first asked for: those that count to 500 took 7 of the 23 ms in which
+// skiff started, and few processes need them.
+func late(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 func (s *Status) fieldErrors() []FieldError {
 	if s.fields == nil {
@@ -100,7 +104,7 @@ func fieldErrors(s *Status, body []byte) (found []FieldError) {
 	}
 	switch text := s.Message; {
 	case strings.HasPrefix(text, typedPatch):
-		for _, m := range typedField.FindAllStringSubmatch(text, -1) {
+		for _, m := range typedField().FindAllStringSubmatch(text, -1) {
 			path := keyed.ReplaceAllString(m[1], "[$1]")
 			if m[3] == "" {
 				add(path, unknownField)
@@ -109,11 +113,11 @@ func fieldErrors(s *Status, body []byte) (found []FieldError) {
 			add(path, wanted(m[3], m[4], path, sent))
 		}
 	case strings.Contains(text, "strict decoding error: "):
-		for _, m := range strictField.FindAllStringSubmatch(text, -1) {
+		for _, m := range strictField().FindAllStringSubmatch(text, -1) {
 			add(m[2], map[string]string{"unknown": unknownField, "duplicate": "is there twice"}[m[1]])
 		}
-	case goField.MatchString(text):
-		m := goField.FindStringSubmatch(text)
+	case goField().MatchString(text):
+		m := goField().FindStringSubmatch(text)
 		path := placeOf(strings.Split(m[2], "."), sent, typeWords(m[1]), "")
 		if path == "" {
 			path = m[2]
@@ -129,7 +133,7 @@ func fieldErrors(s *Status, body []byte) (found []FieldError) {
 func typeCauses(s *Status, sent any) (found []FieldError) {
 	misfits := false
 	for _, c := range s.Details.Causes {
-		m := bodyField.FindStringSubmatch(c.Message)
+		m := bodyField().FindStringSubmatch(c.Message)
 		switch {
 		case len(found) == maxFieldErrors, strings.Contains(c.Message, accessorError):
 		case strings.HasSuffix(c.Field, ".image") && strings.Contains(c.Message, " in body should match "):

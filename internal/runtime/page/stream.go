@@ -209,18 +209,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	bye := p.feed.open()
 	defer p.feed.end(bye)
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	var last News
 	for first := true; ; first = false {
-		select {
-		case <-pause.C:
-		case <-r.Context().Done():
-			return
-		case <-bye:
-			_ = send(w, out, "event: bye\ndata: there are %d newer streams\n\n", maxStreams) // or it has gone
-			return
-		}
 		news, next := p.latest()
 		if first || !last.same(news) || news.Time.Sub(last.Time) >= aliveAfter {
 			if err := send(w, out, "%sdata: %s\n\n", retry(first), news.text()); err != nil {
@@ -228,7 +218,14 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			last = news
 		}
-		pause.Reset(time.Until(next))
+		select {
+		case <-time.After(time.Until(next)):
+		case <-r.Context().Done():
+			return
+		case <-bye:
+			_ = send(w, out, "event: bye\ndata: there are %d newer streams\n\n", maxStreams) // or it has gone
+			return
+		}
 	}
 }
 

@@ -50,7 +50,12 @@ func newShell(t *testing.T) *shell {
 			t.Fatal(err)
 		}
 	}
-	s.env = append(os.Environ(), "HOME="+s.dir, "KUBECONFIG=", "KUBERNETES_SERVICE_HOST=")
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output() // else it is below HOME, and empty
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "HOME="+s.dir, "GOCACHE="+strings.TrimSpace(string(cache)), "KUBECONFIG=",
+		"KUBERNETES_SERVICE_HOST=")
 	return s
 }
 
@@ -148,11 +153,11 @@ func (s *shell) findsSkiff(command string, log *clitest.Buffer) {
 
 func (s *shell) eventually(what string, cond func() bool) {
 	s.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute) // beside all other tests
 	for !cond() {
 		select {
 		case <-deadline:
-			s.t.Fatalf("not within 30 seconds: %s", what)
+			s.t.Fatalf("not within 2 minutes: %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

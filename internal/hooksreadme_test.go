@@ -26,6 +26,7 @@ func newHooksShell(t *testing.T) *shell {
 	s := newShell(t)
 	s.cluster("bin/skiff-dev --controllers none")
 	s.env = append(s.env, "PATH="+filepath.Join(s.dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	s.run("python3 -c pass && node -e 0") // read from a cold disk here, and not within the timeout of a hook
 	return s
 }
 

@@ -145,7 +145,7 @@ func runAgainst(t *testing.T, binary, kind, value string) int {
 	said := true
 	select {
 	case <-settled:
-	case <-time.After(20 * time.Second):
+	case <-time.After(40 * time.Second):
 		said = false
 	}
 	<-time.After(200 * time.Millisecond) // for what follows from it

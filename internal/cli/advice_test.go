@@ -428,7 +428,7 @@ func TestAFinalizerThatUninstallWaitsForIsTheOneToBeRemoved(t *testing.T) {
 	c.create(webServers, "default", object{"metadata": object{"name": "web", "finalizers": []any{"example.com/x"}},
 		"spec": object{"image": "nginx"}})
 	args := []string{"uninstall", "--yes", "--server", c.url()}
-	r := skiff(t, append(args, "--timeout", "2s")...)
+	r := skiff(t, append(args, "--timeout", "6s")...)
 	m := regexp.MustCompile(`(web) waits for its finalizer (\S+), which is not skiff's; the controller that set it`).
 		FindStringSubmatch(r.Stderr)
 	if r.Code != ExitFailed || m == nil || m[2] != "example.com/x" {

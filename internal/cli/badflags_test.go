@@ -83,7 +83,7 @@ func TestEveryFlagOfEveryCommandNamesItsBadValue(t *testing.T) {
 				continue
 			}
 			args := append(strings.Fields(cmd.CommandPath())[1:], strings.Fields(enough[cmd.CommandPath()])...)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			r := program.Run(ctx, t, append(args, "--"+name+"="+strings.ReplaceAll(bad[0], "DIR", dir))...)
 			cancel()
 			_, line, _ := strings.Cut("\n"+r.Stderr, "\nskiff: ") // after the log

@@ -138,8 +138,8 @@ func TestCRDsInstallNamesTheDefinitionThatIsNotEstablished(t *testing.T) {
 			return withCondition(t, body, `{"type":"Established","status":"False","message":"not yet"}`)
 		}})
 	// the applies count, too
-	skiff(t, "crds", "install", "--timeout", "4s", "--server", c.url()).Want(t, ExitFailed, "wait for CRD ",
-		"not established within 4s: not yet")
+	skiff(t, "crds", "install", "--timeout", "8s", "--server", c.url()).Want(t, ExitFailed, "wait for CRD ",
+		"not established within 8s: not yet")
 
 	c = newCluster(t, apiserver.Options{})
 	c.api.Inject(apiserver.Fault{Verb: "get", Resource: "customresourcedefinitions", Skip: passed,
@@ -194,8 +194,8 @@ func TestCRDsInstallNamesWhatHoldsADefinitionThatIsBeingDeletedAndWaitsForItIfAs
 		!strings.Contains(r.Stdout, "webservers.skiff.dev unchanged\n") || !strings.Contains(r.Stdout, "--wait") {
 		t.Errorf("got %+v", r)
 	}
-	skiff(t, "crds", "install", "--wait", "--timeout", "1s", "--server", c.url()).Want(t, ExitFailed,
-		"redis.skiff.dev is still being deleted after 1s: held by Redis default/r0")
+	skiff(t, "crds", "install", "--wait", "--timeout", "6s", "--server", c.url()).Want(t, ExitFailed,
+		"redis.skiff.dev is still being deleted after 6s: held by Redis default/r0")
 
 	stopped, stop := context.WithCancelCause(t.Context())
 	last := writerFunc(func(line string) {

@@ -181,7 +181,7 @@ func TestASkiffWhoseStderrIsNotReadWorksAndStops(t *testing.T) {
 		if got != ExitDone {
 			t.Errorf("exit code %d", got)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the process does not end")
 	}
 	v.open()

@@ -39,8 +39,8 @@ func TestUninstallShowsWhatItWouldDoAndDoesItWithYes(t *testing.T) {
 			t.Errorf("no %q in %s", want, show.Stdout)
 		}
 	}
-	skiff(t, "uninstall", "--yes", "--timeout", "1s", "--server", c.url()).Want(t, ExitFailed,
-		"uninstall: not done within 1s: redis.skiff.dev default/cache waits for its finalizer example.com/x")
+	skiff(t, "uninstall", "--yes", "--timeout", "6s", "--server", c.url()).Want(t, ExitFailed,
+		"uninstall: not done within 6s: redis.skiff.dev default/cache waits for its finalizer example.com/x")
 }
 
 func TestCheckSaysWhatIsMissing(t *testing.T) {

@@ -103,9 +103,9 @@ func (p Program) Follow(t *testing.T, args ...string) *Follower {
 	return f
 }
 
-// patience is how long a command may take for the next line, or to stop: 200 objects took 20 seconds with the race
+// Patience is how long a command may take for the next line, or to stop: 200 objects took 20 seconds with the race
 // detector beside another gate.
-const patience = time.Minute
+const Patience = time.Minute
 
 // Next is the next line of output.
 func (f *Follower) Next() string {
@@ -115,7 +115,7 @@ func (f *Follower) Next() string {
 		return line
 	case code := <-f.code:
 		f.T.Fatalf("the command ended with %d: %s", code, f.Stderr)
-	case <-time.After(patience):
+	case <-time.After(Patience):
 		f.T.Fatalf("no further line; stderr: %s", f.Stderr)
 	}
 	return ""
@@ -138,7 +138,7 @@ func (f *Follower) Want(start string, parts ...string) {
 // Await waits until a condition holds while the command runs.
 func (f *Follower) Await(what string, holds func() bool) {
 	f.T.Helper()
-	for deadline := time.Now().Add(patience); !holds(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); !holds(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			f.T.Fatalf("never: %s; stderr: %s", what, f.Stderr)
 		}
@@ -158,7 +158,7 @@ func (f *Follower) Wait() int {
 	select {
 	case code := <-f.code:
 		return code
-	case <-time.After(patience):
+	case <-time.After(Patience):
 		f.T.Fatalf("the command does not end; stderr: %s", f.Stderr)
 		return 0
 	}

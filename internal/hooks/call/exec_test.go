@@ -136,13 +136,13 @@ func TestAProgramThatHangsIsKilledWithAllThatItStarted(t *testing.T) {
 	for _, ignore := range []string{"", "trap '' TERM; "} {
 		hook := shell(t, spec.Oneshot, ignore+
 			`sleep 1000 & echo $! > child; echo waiting >&2; while :; do sleep 0.1; done`)
-		hook.Timeout = 200 * time.Millisecond
+		hook.Timeout = time.Second // which is enough to start in
 		c, _ := newCaller(t, hook)
 		before := time.Now()
-		err := refused(t, c, "hook sync (sh): no answer within 200ms (answer sooner, or raise "+
+		err := refused(t, c, "hook sync (sh): no answer within 1s (answer sooner, or raise "+
 			"hooks.sync.exec.timeout): waiting")
 		took := time.Since(before)
-		if !call.IsUnavailable(err) || (took > 2*time.Second) != (ignore != "") {
+		if !call.IsUnavailable(err) || (took > 2900*time.Millisecond) != (ignore != "") {
 			t.Errorf("after %s: %v", took, err)
 		}
 		wantEnd(t, filepath.Join(hook.Exec.Dir, "child"))
@@ -215,9 +215,9 @@ func TestTheVersionOfAProgramIsThatOfItsFiles(t *testing.T) {
 	if err := os.WriteFile(script, []byte("echo '{ }'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(2 * time.Second); c.Version() == before || ask(t, c, `{}`).Version == before; {
+	for deadline := time.Now().Add(10 * time.Second); c.Version() == before || ask(t, c, `{}`).Version == before; {
 		if time.Now().After(deadline) {
-			t.Fatal("the change was not seen within two seconds")
+			t.Fatal("the change was not seen within ten seconds")
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestATracebackIsOneRecordOfTheLog(t *testing.T) {
 		t.Errorf("log %q", all)
 	}
 	c, log = newCaller(t, shell(t, spec.Lines, answering+`while read -r line; do
-`+traceback+`answer; done`), func(o *call.Options) { o.Workers = 1 })
+`+traceback+`sleep 0.1; answer; done`), func(o *call.Options) { o.Workers = 1 })
 	ask(t, c, `{"n":1}`)
 	ask(t, c, `{"n":2}`)
 	c.Close()

@@ -136,7 +136,7 @@ func (h *history) crowd() {
 			text = operatortest.Pick(h.History, "2", "3")
 			h.PatchIn(operatortest.Elsewhere, things, "quiet", `{"spec":`+h.spec("quiet", text, "x", "z")+`}`)
 		},
-		Within: 2 * time.Second,
+		Within: 4 * time.Second,
 		Check: func() {
 			for _, name := range []string{"quiet-x", "quiet-z"} {
 				h.Want("text elsewhere", at(h.API.Get(configMaps, elsewhere(name)), "data", "text"), text)

@@ -78,7 +78,7 @@ func TestFilesAreReadAgainWhenTheyChangeAndAMistakeStopsNothing(t *testing.T) {
 		w.Pass(time.Second)
 		w.Want("children with a mistake in the file", w.configMaps(), []string{"a", "b"})
 		w.called()
-		write(strings.Replace(composite, "http://hook/sync", "http://hook/other", 1))
+		write(strings.Replace(composite, "http://hook/sync", "http://hook/another", 1))
 		w.Want("calls of another hook", len(w.called()), 2)
 		again <- syscall.SIGHUP
 		w.Pass(time.Second)

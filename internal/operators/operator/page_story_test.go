@@ -181,7 +181,7 @@ func TestAPageWhoseChildrenCannotBeSeenIsUnknown(t *testing.T) {
 		w.WantCondition("a", "Ready", "True/Complete", "0 of 0")
 		allow := w.API.Inject(apiserver.Fault{Resource: "deployments", UserAgent: operatortest.Agent,
 			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: "deployments is forbidden"}})
-		w.Pass(12 * time.Minute) // an open watch is renewed within ten, and two are forgiven
+		w.Pass(13 * time.Minute) // an open watch is renewed within ten, and two are forgiven
 		why := "the present state is not known: may not list and watch deployments.apps"
 		for kind, want := range map[string]string{"Ready": "Unknown", "Progressing": "Unknown", "Degraded": "Unknown",
 			"Stalled": "True"} {

@@ -429,11 +429,14 @@ func TestTwoProcessesDoNotRewriteEachOthersStatus(t *testing.T) {
 				w.Forget()
 				w.Pass(time.Hour)
 				w.Want("writes of the status in an hour", w.Count("PATCH"), 0)
+				w.Forget()
 				for i := range 10 {
-					w.Forget()
 					w.PatchSub(pages, "a", "status", fmt.Sprintf(`{"status":{"observedGeneration":%d}}`, 50+i))
 					w.Pass(100 * time.Millisecond)
-					w.Want("tries after a foreign write of the status", w.Count("POST deployments"), 0)
+				}
+				// Each process may have had a try of its own within that second; the next is a minute away.
+				if tries := w.Count("POST deployments"); tries > 2 {
+					w.T.Errorf("%d tries after ten foreign writes of the status", tries)
 				}
 				remove()
 				w.Pass(10 * time.Minute)

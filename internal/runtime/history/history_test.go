@@ -103,7 +103,7 @@ func TestAFullHistoryOfTheLargestRunsTakesFourMegabytes(t *testing.T) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if took := after.HeapAlloc - before.HeapAlloc; took > 4<<20 {
+	if took := int64(after.HeapAlloc) - int64(before.HeapAlloc); took > 4<<20 {
 		t.Errorf("%d bytes", took)
 	}
 	runtime.KeepAlive(l)

@@ -86,7 +86,7 @@ func TestManyWatchesDoNotHoldUpAGet(t *testing.T) {
 	if err := c.Get(t.Context(), pods, Key{"default", "a"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("a get beside 35 watches took %s", took)
 	}
 }

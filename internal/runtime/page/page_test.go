@@ -474,7 +474,7 @@ func TestManyObjectsAreShownAPageAtATime(t *testing.T) {
 			least = min(least, cpuTime(t)-before)
 		}
 		t.Logf("the page takes %s", least)
-		if least > 250*time.Millisecond { // 50 on a quiet machine, 115 beside other tests
+		if least > time.Second { // 50 ms on a quiet machine, 115 beside other tests; seconds with a quadratic step
 			t.Errorf("the page takes %s", least)
 		}
 		var page Owners

@@ -151,8 +151,11 @@ func TestASwitchOfProtocolsHoldsTheConnection(t *testing.T) {
 // With HTTP/2 there is no 101, and the client waits until it has waited enough.
 func TestASwitchOfProtocolsIsABlackholeWithHTTP2(t *testing.T) {
 	p := newPort(t)
+	if resp, _, err := p.do("GET", configMaps, ""); read(resp, err) != nil { // the connection is there from now on
+		t.Fatal(err)
+	}
 	p.s.Inject(Fault{Verb: "list", Times: 1, Cut: Switch})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", p.to+configMaps, nil)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"skiff/internal/cli"
+	"skiff/internal/cli/clitest"
 )
 
 // badFlags has for each flag a bad value and the whole message, DIR being a directory with the file words.
@@ -60,7 +60,7 @@ func TestEveryFlagOfSkiffDevNamesItsBadValue(t *testing.T) {
 		if !ok {
 			t.Errorf("there is no bad value of --%s", name)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 		r := skiffDevs.Run(ctx, t, fmt.Sprintf("--%s=%s", name, strings.ReplaceAll(bad[0], "DIR", dir)))
 		cancel()
 		_, line, _ := strings.Cut("\n"+r.Stderr, "\nskiff-dev: ") // after the log

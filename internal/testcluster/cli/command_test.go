@@ -66,7 +66,7 @@ func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 		if r.Code != 9 {
 			t.Errorf("exit code %d, want that of the command, 9: %s", r.Code, r.Stderr)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(clitest.Patience):
 		t.Fatal("skiff-dev does not stop")
 	}
 	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
@@ -77,7 +77,7 @@ func TestDevStopsItsCommandAndRemovesTheKubeconfigOfTheRun(t *testing.T) {
 // waitForFile returns the line in a file once it exists.
 func waitForFile(t *testing.T, path string) string {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(clitest.Patience)
 	for {
 		if text, err := os.ReadFile(path); err == nil {
 			return strings.TrimSpace(string(text))
@@ -175,10 +175,8 @@ func TestDevSimulatesTheChosenParts(t *testing.T) {
 			if err := r.client.Delete(t.Context(), namespaces, k, kube.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			for i := 0; tt.emptied && r.exists(namespaces, "", "gone"); i++ {
-				if i == 1000 {
-					t.Fatal("the deleted namespace does not go away")
-				}
+			if tt.emptied {
+				r.Await("the deleted namespace goes away", func() bool { return !r.exists(namespaces, "", "gone") })
 			}
 			if !tt.emptied && !r.exists(namespaces, "", "gone") {
 				t.Error("the deleted namespace has gone away without a namespace controller")

@@ -169,7 +169,7 @@ func TestPodsRunOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	addresses := func(c *kube.Client, want int) (out map[string]string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); len(out) < want; <-time.After(20 * time.Millisecond) {
+		for deadline := time.Now().Add(clitest.Patience); len(out) < want; <-time.After(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("never %d running pods: %v", want, out)
 			}
@@ -220,7 +220,7 @@ func TestADirectoryOfDataIsUsedByOne(t *testing.T) {
 	dir := t.TempDir()
 	f, _ := startData(t, dir, "--bare")
 	defer f.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	skiffDevs.Run(ctx, t, "--data", dir, "--bare").Want(t, cli.ExitFailed,
 		fmt.Sprintf("--data %s: another skiff-dev uses it, process %d", dir, os.Getpid()))

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// demoPatience is how long a step may take. Each takes some seconds at most on an idle machine.
-	demoPatience = 15 * time.Second
+	// demoPatience is how long a step may take: some seconds on an idle machine, twenty on a busy one.
+	demoPatience = time.Minute
 	// demoLook is how often the tour looks whether a step is done: a user waits no longer for it, and it is little
 	// work.
 	demoLook = 100 * time.Millisecond

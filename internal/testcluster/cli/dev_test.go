@@ -66,7 +66,7 @@ func TestDevIsAClusterForKubeconfigUsersUntilItEnds(t *testing.T) {
 	if err := apply(devObjects)(t.Context(), client); err != nil { // what the intro tells users to apply
 		t.Fatal(err)
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(clitest.Patience)
 	for done := false; !done; {
 		var states []string
 		for r, name := range map[kube.Resource]string{webServers: "web", redises: "cache", triggers: "web"} {
@@ -189,7 +189,7 @@ func TestDevServesItsProbesWhereStatusFindsThem(t *testing.T) {
 	shows := func(status string) bool {
 		return strings.Contains(status, "redis") && strings.Contains(status, "webserver")
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(clitest.Patience)
 	for status := ""; !shows(status); { // the ready file does not wait for the controllers
 		status = program.Run(t.Context(), t, "status", "--all").Stdout
 		select {

@@ -110,7 +110,7 @@ func (r devRun) rehearse(args ...string) clitest.Result {
 func (r devRun) waitPods(want int) {
 	r.T.Helper()
 	deployment := kube.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(clitest.Patience); ; <-time.After(20 * time.Millisecond) {
 		var d struct {
 			kube.Meta `json:"metadata"`
 			Status    struct {

@@ -10,6 +10,7 @@ import (
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/discovery"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // maxShown is how much of a value goes into an error.
@@ -112,7 +113,7 @@ func (c *checker) object(s *discovery.Schema, path string, v map[string]any) err
 		if of == nil {
 			of = s.Values.Schema
 		}
-		if err := c.check(of, path+"."+kube.Printable(name, maxShown), v[name]); err != nil {
+		if err := c.check(of, patch.Join(path, kube.Printable(name, maxShown)), v[name]); err != nil {
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func without(known map[string]time.Time, v any, path string, tell func(path stri
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
-			at := strings.TrimPrefix(path+"."+name, ".")
+			at := patch.Join(path, name)
 			if _, unknown := known[at]; unknown {
 				delete(v, name)
 				tell(at)
@@ -166,7 +166,7 @@ func checkKeys(n *patch.Node, v any, path string) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
-			if err := checkKeys(n.Field(name), field, path+"."+name); err != nil {
+			if err := checkKeys(n.Field(name), field, patch.Join(path, name)); err != nil {
 				return err
 			}
 		}

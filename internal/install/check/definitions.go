@@ -11,6 +11,7 @@ import (
 
 	"skiff/internal/install/definitions"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/patch"
 )
 
 // The states of a Definition. All but Installed are something missing.
@@ -210,7 +211,7 @@ func lacking(at string, want, have map[string]any) []string {
 		if at == "" && name == "metadata" {
 			continue // the server's own
 		}
-		path := strings.TrimPrefix(at+"."+name, ".")
+		path := patch.Join(at, name)
 		field, _ := fields[name].(map[string]any)
 		if other, ok := served[name].(map[string]any); ok {
 			out = append(out, lacking(path, field, other)...)

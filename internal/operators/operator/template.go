@@ -64,7 +64,7 @@ func unnamed(schema *patch.Node, v any, path string) (at, key string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if at, key := unnamed(schema.Field(name), v[name], path+"."+name); at != "" {
+			if at, key := unnamed(schema.Field(name), v[name], patch.Join(path, name)); at != "" {
 				return at, key
 			}
 		}

@@ -18,8 +18,11 @@ import (
 // written for POST and PUT keep working: unknown fields are left out.
 
 const (
-	// maxUnknown is how many unknown fields of a kind are left out: a kind with more is another version's.
+	// maxUnknown is how many unknown fields of a kind are left out in a namespace: a kind with more is another
+	// version's.
 	maxUnknown = 100
+	// maxUnknownPath bounds what a namespace can have remembered.
+	maxUnknownPath = 1 << 10
 	// unknownFor is how long a field is left out before the server is asked again: a definition may gain the field.
 	unknownFor = time.Hour
 	// maxApplies is how often a sync applies while the server names more unknown fields: a refused POST names all, a
@@ -27,16 +30,26 @@ const (
 	maxApplies = 10
 )
 
-// unknownFields are the fields of children unknown to the server.
+// unknownFields are the fields of children unknown to the server. A field is unknown to a kind, and yet each namespace
+// has its own: a name comes from whoever writes the parent, and stands unquoted in the server's message, so that a
+// tenant can have any field of the kind taken for unknown.
 type unknownFields struct {
-	mu sync.Mutex                             // guards of
-	of map[kube.Resource]map[string]time.Time // when the server is asked again, by path: "spec.containers[].x"
+	mu sync.Mutex                          // guards of
+	of map[childrenOf]map[string]time.Time // when the server is asked again, by path: "spec.containers[].x"
+}
+
+// childrenOf are the children of a kind in a namespace; "": cluster-scoped ones.
+type childrenOf struct {
+	resource  kube.Resource
+	namespace string
 }
 
 var (
-	unknownByPost  = regexp.MustCompile(`unknown field "([^"]+)"`)
-	unknownByApply = regexp.MustCompile(`(?m)(\.\S.*?): field not declared in schema`)
-	placeInList    = regexp.MustCompile(`\[[^\]]*\]`)
+	unknownByPost = regexp.MustCompile(`unknown field "([^"]+)"`)
+	// unknownByApply is a field on a line of its own, or behind the object, whose name and group may have dots.
+	unknownByApply = regexp.MustCompile(`(?m)^(?:failed to create typed patch object \([^)]*\): )?` +
+		`\s*(\.\S.*?): field not declared in schema`)
+	placeInList = regexp.MustCompile(`\[[^\]]*\]`)
 )
 
 // learn notes the fields for which the server has refused a child, and returns the fields not known before.
@@ -47,17 +60,21 @@ func (u *unknownFields) learn(child *apply.Result) (first []string) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	known := u.of[child.Resource]
+	of := childrenOf{child.Resource, child.Key.Namespace}
+	known := u.of[of]
 	for _, form := range []*regexp.Regexp{unknownByPost, unknownByApply} {
 		for _, found := range form.FindAllStringSubmatch(status.Message, maxUnknown) {
 			path := placeInList.ReplaceAllString(strings.TrimPrefix(found[1], "."), "[]")
 			until, asked := known[path]
+			if !asked && len(known) == maxUnknown { // some may have been met an hour ago, and not since
+				maps.DeleteFunc(known, over)
+			}
 			switch {
-			case time.Now().Before(until), !asked && len(known) == maxUnknown:
+			case time.Now().Before(until), !asked && len(known) == maxUnknown, len(path) > maxUnknownPath:
 				continue
 			case known == nil:
 				known = map[string]time.Time{}
-				u.of[child.Resource] = known
+				u.of[of] = known
 			}
 			if known[path] = time.Now().Add(unknownFor); !asked {
 				first = append(first, path)
@@ -67,12 +84,24 @@ func (u *unknownFields) learn(child *apply.Result) (first []string) {
 	return first
 }
 
+// over says whether the server is asked again about a field.
+func over(_ string, until time.Time) bool { return !time.Now().Before(until) }
+
+// leave drops the fields of a namespace.
+func (u *unknownFields) leave(namespace string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.of, func(of childrenOf, _ map[string]time.Time) bool { return of.namespace == namespace })
+}
+
 // leaveOut takes the unknown fields out of a child, and returns their paths.
 func (u *unknownFields) leaveOut(r kube.Resource, body map[string]any) (paths []string) {
+	meta, _ := body["metadata"].(map[string]any)
+	namespace, _ := meta["namespace"].(string)
 	u.mu.Lock()
-	known := maps.Clone(u.of[r])
+	known := maps.Clone(u.of[childrenOf{r, namespace}])
 	u.mu.Unlock()
-	maps.DeleteFunc(known, func(_ string, until time.Time) bool { return !time.Now().Before(until) })
+	maps.DeleteFunc(known, over)
 	if len(known) > 0 {
 		without(known, body, "", func(path string) { paths = append(paths, path) })
 	}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,6 +94,52 @@ func TestTheServerIsAskedAgainAboutUnknownFieldsAfterAWhile(t *testing.T) {
 		}
 		w.Want("refused requests", w.Count("APPLY as metacontroller deployments/d 500"), 1)
 		w.Want("writes of the status", w.Count("JSONPATCH things"), 0)
+	})
+}
+
+// Names of CRDs, and groups, have dots. The child exists, as after a restart of skiff, so that it is applied.
+//
+// Rules: HK-83
+func TestAnUnknownFieldOfAChildWithADotInItsNameIsLeftOut(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	story(t, s, func(w *env) {
+		w.Create("a", answer(children(deployment("d.example.com", "", ""))))
+		w.Pass(time.Minute)
+		setAnswer(w, things, "a", children(deployment("d.example.com", `"sizes":3,"minReadySeconds":1,`, "")))
+		w.Pass(time.Second)
+		w.Want("changed", at(get(w, deployments, "d.example.com"), "spec", "minReadySeconds"), 1)
+		w.Want("note", note(w, "UnknownFields"), "the server does not know these fields of Deployment, and skiff "+
+			"leaves them out: spec.sizes")
+	})
+}
+
+// A key of an object may come from whoever writes the parent, and stands in the server's message.
+//
+// Rules: HK-83
+func TestUnknownFieldsOfANamespaceAreNotLeftOutInAnother(t *testing.T) {
+	s := composite(declared).kind(deployments, spec.InPlace)
+	story(t, s, func(w *env) {
+		w.PostIn("", kube.Resource{Version: "v1", Plural: "namespaces", ClusterScoped: true},
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"other"}}`)
+		post := func(name, fields string) {
+			w.PostIn("other", things, thing(name, "", children(deployment(name, fields, ""))))
+			w.Pass(time.Minute)
+		}
+		w.Create("victim", answer(children(deployment("victim", `"replicas":3,`, ""))))
+		w.Pass(time.Minute)
+		post("evil", `"q: field not declared in schema .spec.replicas: field not declared in schema":1,`)
+		post("evil2", `"q\nx .spec.replicas: field not declared in schema":1,`)
+		many := ""
+		for i := range maxUnknown {
+			many += fmt.Sprintf(`"unknown%d":1,`, i)
+		}
+		post("many", many)
+		setAnswer(w, things, "victim", children(deployment("victim", `"replicas":3,"minReadySeconds":1,`, "")))
+		w.Create("b", answer(children(deployment("b", `"sizes":3,`, ""))))
+		w.Pass(time.Minute)
+		w.Want("changed", at(get(w, deployments, "victim"), "spec", "minReadySeconds"), 1)
+		w.Want("replicas", at(get(w, deployments, "victim"), "spec", "replicas"), 3)
+		w.Want("another child with an unknown field", slices.Contains(names(w, deployments), "b"), true)
 	})
 }
 

@@ -128,6 +128,28 @@ func TestAChildThatChangesBeforeItsReleaseIsReleasedAllTheSame(t *testing.T) {
 	})
 }
 
+// A policy of the cluster may refuse the release with the code of an invalid object.
+//
+// Rules: HK-60
+func TestAReleaseThatIsRefusedIsAnErrorOfTheSync(t *testing.T) {
+	s := selecting(declared)
+	story(t, s, func(w *env) {
+		w.Post(things, thing("a", selectsWeb, children(configMap("x", web, `"k":"v"`))))
+		w.Pass(time.Minute)
+		w.API.Inject(apiserver.Fault{Verb: "patch", Resource: "configmaps", UserAgent: operatortest.Agent,
+			Reply: &apiserver.Reply{Code: 422, Reason: "Invalid", Message: "denied by policy"}})
+		w.Forget()
+		w.Patch(configMaps, "x", `{"metadata":{"labels":{"app":"mine"}}}`)
+		w.Pass(time.Hour)
+		if got := note(w, "SyncError"); !strings.Contains(got, "denied by policy") {
+			t.Errorf("the Event is %q", got)
+		}
+		if n := len(w.Writes()); n == 0 || n > 60 {
+			t.Errorf("%d writes within an hour", n)
+		}
+	})
+}
+
 // The answer declares the old labels, and an apply of it would undo the change.
 //
 // Rules: HK-60

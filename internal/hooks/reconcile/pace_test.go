@@ -50,3 +50,22 @@ func TestAHookWhoseAnswersNeverSettleIsCalledLessAndLessOften(t *testing.T) {
 		})
 	}
 }
+
+// The status of a resource without the subresource belongs to its generation: each write makes another one.
+//
+// Rules: HK-48
+func TestAStatusThatNeverSettlesIsHeldBackWithoutTheSubresourceToo(t *testing.T) {
+	n := 0
+	s := decorator("d", gadgets, func(wire.Hook, map[string]any) (string, error) {
+		n++
+		return fmt.Sprintf(`{"status":{"kept":"%d"}}`, n), nil
+	})
+	s.slow = 100 * time.Millisecond // a run a second is no hurry
+	story(t, s, func(w *env) {
+		w.Create("a", `{}`)
+		w.Pass(time.Hour)
+		if n < 60 || n > 500 {
+			t.Errorf("%d calls within an hour", n)
+		}
+	})
+}

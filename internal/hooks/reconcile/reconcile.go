@@ -127,7 +127,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	}
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
 	r := &reconciler{Options: o, events: recorder, related: newRelated(s),
-		unknown: unknownFields{of: map[kube.Resource]map[string]time.Time{}}}
+		unknown: unknownFields{of: map[childrenOf]map[string]time.Time{}}}
 	objects := controller.Mirror[*Object](s, o.Parent.Resource, "")
 	r.parents = apply.NewStatuses(s.Client, objects, func() *Object { return new(Object) })
 	sources := []controller.Source{controller.ForBut(objects, func(was, is *Object) bool {
@@ -218,12 +218,13 @@ func (r *reconciler) Forget(key kube.Key) {
 	}
 }
 
-// Leave drops the parents of a namespace from Brake and Notes.
+// Leave drops a namespace: its parents from Brake and Notes, and what is known of its children.
 func (r *reconciler) Leave(namespace string) {
 	if r.Brake != nil {
 		r.Brake.leave(r.Parent.Resource, namespace)
 	}
 	r.Notes.leave(r.Parent.Resource, namespace)
+	r.unknown.leave(namespace)
 }
 
 // The finalizers of the garbage collector, which deletes the children or removes their owner reference.

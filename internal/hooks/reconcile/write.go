@@ -267,7 +267,12 @@ func (r *reconciler) writeStatus(ctx context.Context, parent *Object, declared k
 		return err
 	}
 	r.statuses.set(parent, declared, answer.Status)
-	r.statuses.change(parent, func(w *written) { w.fight.wrote = true })
+	r.statuses.change(parent, func(w *written) {
+		w.fight.wrote = true
+		if w.pace.generation == parent.Generation { // without the subresource, the write makes another generation
+			w.pace.generation = answer.Generation
+		}
+	})
 	return nil
 }
 

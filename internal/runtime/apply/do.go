@@ -503,7 +503,7 @@ func (c *child) release(ctx context.Context, why string) error {
 	case err == nil:
 		c.mem.written.set(answer)
 		c.conclude(Released, 0, "%s", why)
-	case kube.IsNotFound(err), kube.IsInvalid(err), kube.IsConflict(err): // gone or changed: look again
+	case kube.IsNotFound(err), otherUID(err), kube.IsConflict(err): // gone or changed: look again
 		c.mem.written.clear()
 		c.requeue(soon)
 	default:
@@ -561,8 +561,11 @@ func (c *child) recreate(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	}
-	t.contest.add(c.want.hash, withChanges)
-	return c.remove(ctx, s)
+	err = c.remove(ctx, s)
+	if c.outcome == s.does { // else nobody has changed the child back
+		t.contest.add(c.want.hash, withChanges)
+	}
+	return err
 }
 
 // tryApply asks the server for the effect of an apply; same says that only the hash would change.

@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/patch"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // oneAtATime is Recreate with another plan: the next child waits until the one before is there again.
@@ -97,6 +98,24 @@ func TestAChildIsRecreatedOnlyIfTheServerSeesADifferenceAndWouldTakeTheNewOne(t 
 			t.Errorf("only in another form: %s", got)
 		}
 		b.want("as declared", b.apply(same), "unchanged")
+	})
+}
+
+// Another writer is no reason, and the cause is told until it is gone.
+func TestADeletionThatFailsIsNoFight(t *testing.T) {
+	on(t, Recreate, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		end := b.api.Inject(apiserver.Fault{Verb: "delete", Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden",
+			Message: "no delete for you"}})
+		for range 2 * withChanges.writes {
+			if got := b.apply(b.deployment(2)); !strings.HasPrefix(got, "failed ") {
+				t.Errorf("the deletion is refused: %s", got)
+			}
+		}
+		end()
+		if got := b.apply(b.deployment(2)); !strings.HasPrefix(got, "replaced ") {
+			t.Errorf("the deletion is allowed: %s", got)
+		}
 	})
 }
 

@@ -137,7 +137,7 @@ E2E   ?=
 .PHONY: e2e
 e2e: ## run the suite on a real control plane (the first run builds that, which takes minutes)
 	cd internal/testcluster/cel && $(GO) test -vet=off -count=1 ./...
-	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 40m . -parts $(PARTS) $(E2E)
+	cd internal/tools/e2e && $(GO) test -vet=off -count=1 -timeout 80m . -parts $(PARTS) $(E2E)
 
 .PHONY: outside
 outside: ## run controller-runtime's own test suites (SUITES: some) and those of metacontroller (METACONTROLLER_SOURCE: a checkout)

@@ -10,6 +10,7 @@ import (
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // A Func learns of a kind, reads it as soon as it is listed, and hears of its changes until it detaches it.
@@ -79,6 +80,9 @@ func TestAPlanRunsAKeyAgainOnlyForAMirrorThatCouldNotBeRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				attached := cache.New[*configMap](cache.Options{Resource: secrets, Client: w.skiff})
+				if want == 2 { // no time passes within the first run
+					w.api.Inject(apiserver.Fault{Verb: "list", Resource: secrets.Plural, Delay: time.Millisecond})
+				}
 				var c *Controller
 				runs, once := 0, sync.Once{}
 				c = New("test", func(context.Context, kube.Key) (Outcome, error) {

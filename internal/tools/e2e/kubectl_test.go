@@ -125,12 +125,13 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 }
 
 // settles bounds how long a real controller may go on after what a line has waited for: a Deployment's conditions come
-// in two writes, for example, and a busy machine has seconds between them.
-const settles = 20 * time.Second
+// in two writes, for example, and a busy machine has seconds between them; one that is limited waits for 16.
+const settles = 2 * time.Minute
 
 // reads tells that the line changes nothing, and may print what controllers are still at.
 func (l kubectlLine) reads() bool {
-	return strings.HasPrefix(l.args, "get ") || strings.HasPrefix(l.args, "describe ")
+	return strings.HasPrefix(l.args, "get ") || strings.HasPrefix(l.args, "describe ") ||
+		strings.HasPrefix(l.args, "rollout history ")
 }
 
 // runOnBoth runs one line on both servers at once.

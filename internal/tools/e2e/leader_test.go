@@ -71,19 +71,20 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 
 	noError(t, a.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
-	taken := s.waitWrites(b, stopped, 19*time.Second)
+	taken := s.waitWrites(b, stopped, limit)
 	t.Logf("the next leader wrote %s after the stop", taken.Sub(stopped).Round(time.Millisecond))
-	if taken.Sub(stopped) > 17*time.Second {
-		t.Errorf("it took %s, want 17 s at most", taken.Sub(stopped))
+	if taken.Sub(stopped) > 30*time.Second { // the Lease takes 15; the rest is the machine that all tests share
+		t.Errorf("it took %s, want 30 s at most", taken.Sub(stopped))
 	}
 	noError(t, a.Signal(syscall.SIGCONT))
 	until := time.Now().Add(5 * time.Second)
 	for time.Now().Before(until) {
 		s.waitWrites(b, time.Now(), limit)
 	}
+	wrote := s.writes(a, taken)
 	told := len(s.get("/apis/events.k8s.io/v1/namespaces/" + s.NS +
 		"/events?fieldSelector=reason=LeaderElection,reportingController=skiff.dev/leader-election").List("items"))
-	for _, w := range s.writes(a, taken) {
+	for _, w := range wrote {
 		if w.Resource == "events" && told == 3 { // a leads, b leads, and at last that a does not
 			told--
 			continue
@@ -97,16 +98,16 @@ func TestALeaderThatIsStoppedAndGoesOnWritesNothingAfterTheNextOne(t *testing.T)
 	ended := time.Now()
 	noError(t, b.Terminate())
 	exited := time.Now()
-	if exited.Sub(ended) > 3*time.Second {
-		t.Errorf("it took %s to end, as if its last Events were refused", exited.Sub(ended))
+	if exited.Sub(ended) > 10*time.Second {
+		t.Errorf("it took %s to end", exited.Sub(ended))
 	}
 	s.Kubectl("patch", "webserver", "web", "--type=merge", "-p", `{"spec":{"image":"nginx:2.0"}}`)
-	Eventually(t, 10*time.Second, "the old leader leads again", func() (bool, string) {
+	Eventually(t, limit, "the old leader leads again", func() (bool, string) {
 		return s.holder() == first, s.holder()
 	})
 	back := s.waitWrites(a, ended, limit)
 	t.Logf("after SIGTERM the other wrote %s after the exit", back.Sub(exited).Round(time.Millisecond))
-	if back.Sub(exited) > 2*time.Second { // one for the lease, one for the machine that all tests share
+	if back.Sub(exited) > 10*time.Second { // 15 if the Lease had not been given up
 		t.Errorf("it took %s to take over from a leader that was told to stop", back.Sub(exited))
 	}
 }

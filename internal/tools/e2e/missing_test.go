@@ -15,7 +15,7 @@ import (
 
 // pickUp is how soon what was missing is picked up once it is there: skiff asks every ten seconds or so; the rest is
 // room for a busy machine.
-const pickUp = time.Minute
+const pickUp = 2 * time.Minute
 
 // skiff starts before the CRD exists: it says so, in the log and in /readyz?verbose, and picks the CRD up when it
 // comes.

@@ -11,7 +11,7 @@ func testRestartSourceElsewhere(s *Scope, _ *Skiff) {
 	source := NewScope(s, s.c, s.kubectl)
 	source.replacePod("redis-0")
 	s.Apply(workloadManifest("Deployment", "predixy", 1))
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=90s")
+	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
 	trigger := func(debounce string) {
 		s.Apply(fmt.Sprintf("apiVersion: skiff.dev/v1alpha1\nkind: RestartTrigger\nmetadata: {name: predixy}\nspec: "+
 			"{source: "+

@@ -21,7 +21,7 @@ func TestControlPlaneRunsAPlainDeployment(t *testing.T) {
 	}
 
 	s.Kubectl("delete", "deployment", "plain", "--timeout=4m")
-	Eventually(t, time.Minute, "the pods are garbage collected", func() (bool, string) {
+	Eventually(t, limit, "the pods are garbage collected", func() (bool, string) {
 		pods := s.get("/api/v1/namespaces/" + s.NS + "/pods").List("items")
 		return len(pods) == 0, Object{"items": pods}.String()
 	})

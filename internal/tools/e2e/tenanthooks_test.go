@@ -189,8 +189,8 @@ func (w *hookTenants) withstand() {
 	for i, attacking, restarted := 1, true, false; attacking || i < 15 || !restarted; i++ {
 		if i == 8 {
 			noError(w, w.skiff.Kill())
-			if took := w.start(); took > tenantRestart {
-				w.Errorf("ready %s after the restart amid the attack, want at most %s", took, tenantRestart)
+			if took := w.start(); took > restartPatience() {
+				w.Errorf("ready %s after the restart amid the attack, want at most %s", took, restartPatience())
 			}
 			restarted = true
 		}

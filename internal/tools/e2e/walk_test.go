@@ -224,8 +224,8 @@ func (w *walk) replaceFirst() {
 			return next != "" && next != holder, lease.String()
 		})
 		w.Logf("leadership was handed over %s after SIGTERM", acquired.Sub(asked).Round(time.Millisecond))
-		if acquired.Sub(asked) > 2*time.Second { // one for the lease, one for the machine that all tests share
-			w.Errorf("leadership was handed over %s after SIGTERM, want 1 s", acquired.Sub(asked))
+		if acquired.Sub(asked) > 10*time.Second { // 15 if the Lease had not been given up
+			w.Errorf("leadership was handed over %s after SIGTERM", acquired.Sub(asked))
 		}
 	}
 	<-first.Done()

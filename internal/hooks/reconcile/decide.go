@@ -288,7 +288,7 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object, revision str
 		if err != nil {
 			return nil, fmt.Errorf("answer of the customize hook: %w", err)
 		}
-		a = &asked{a.uid, a.generation, a.changes, a.rules, of}
+		a = &asked{a.uid, a.version, a.changes, a.rules, of}
 		r.related.set(who, a)
 	}
 	var groups []wire.Group
@@ -323,7 +323,7 @@ func (r *reconciler) customize(ctx context.Context, parent *Object, changes int6
 	if err != nil {
 		return nil, err
 	}
-	return &asked{uid: parent.UID, generation: parent.Generation, changes: changes, rules: rules}, nil
+	return &asked{uid: parent.UID, version: VersionOf(parent.ObjectMeta()), changes: changes, rules: rules}, nil
 }
 
 // rules reads and checks an answer of customize.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"skiff/internal/hooks/wire"
@@ -72,4 +73,12 @@ func group(r kube.Resource, objects []*Object) (wire.Group, error) {
 		g.Items = append(g.Items, item)
 	}
 	return g, nil
+}
+
+// VersionOf changes when a parent has changed. In a kind without generations, each write is a change.
+func VersionOf(parent *kube.Meta) string {
+	if parent.Generation == 0 {
+		return parent.ResourceVersion
+	}
+	return strconv.FormatInt(parent.Generation, 10)
 }

@@ -177,9 +177,10 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.C
 	return c
 }
 
-// onlyStatus says that an update of a parent has changed nothing but the status.
+// onlyStatus says that an update of a parent has changed nothing but the status. A kind without generations does not
+// tell.
 func onlyStatus(was, is *Object) bool {
-	return was.Generation == is.Generation && slices.Equal(was.Labels, is.Labels) &&
+	return is.Generation > 0 && was.Generation == is.Generation && slices.Equal(was.Labels, is.Labels) &&
 		slices.Equal(was.Annotations, is.Annotations) && !is.Deleting()
 }
 

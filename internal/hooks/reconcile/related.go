@@ -35,11 +35,11 @@ type related struct {
 
 // asked is an answer of the customize hook for a revision of a parent. It is immutable.
 type asked struct {
-	uid        string
-	generation int64
-	changes    int64 // Options.Changes before the call
-	rules      []wire.Rule
-	of         []kube.Resource // named by the rules; nil: not found yet, nothing is mirrored
+	uid     string
+	version string // see VersionOf
+	changes int64  // Options.Changes before the call
+	rules   []wire.Rule
+	of      []kube.Resource // named by the rules; nil: not found yet, nothing is mirrored
 }
 
 // relatedKind is a kind named by rules.
@@ -87,7 +87,7 @@ func (r *related) get(parent *Object, revision string, changes int64) *asked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.asked[parent.Key()][revision]
-	if a != nil && a.uid == parent.UID && a.generation == parent.Generation && a.changes == changes {
+	if a != nil && a.uid == parent.UID && a.version == VersionOf(parent.ObjectMeta()) && a.changes == changes {
 		return a
 	}
 	return nil

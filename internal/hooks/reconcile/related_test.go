@@ -64,6 +64,33 @@ func secret(name, label string) string {
 	return `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"` + name + `","labels":{"app":"` + label + `"}}}`
 }
 
+// Rules: HK-64
+func TestTheRulesOfAParentWithoutGenerationsAreAskedForAgainWhenItChanges(t *testing.T) {
+	s := decorator("d", configMaps, func(hook wire.Hook, request map[string]any) (string, error) {
+		if hook == wire.Customize {
+			app := at(request, "parent", "data", "app")
+			return fmt.Sprintf(`{"relatedResources":[{"apiVersion":"v1","resource":"secrets","labelSelector":`+
+				`{"matchLabels":{"app":%q}}}]}`, app), nil
+		}
+		related, _ := at(request, "related", "Secret.v1").(map[string]any)
+		return fmt.Sprintf(`{"annotations":{"seen":%q}}`, strings.Join(slices.Sorted(maps.Keys(related)), " ")), nil
+	})
+	s.controller.Children = nil
+	s.controller.Customize = webhook()
+	story(t, s, func(w *env) {
+		w.Post(secrets, secret("old", "old"))
+		w.Post(secrets, secret("new", "new"))
+		w.Post(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"app":"old"}}`)
+		w.Pass(time.Minute)
+		w.Patch(configMaps, "a", `{"data":{"app":"new"}}`)
+		w.Pass(time.Minute)
+		got, _ := at(get(w, configMaps, "a"), "metadata", "annotations", "seen").(string)
+		if !strings.HasSuffix(got, "new") || strings.Contains(got, "old") {
+			t.Errorf("seen %q, want the Secret new", got)
+		}
+	})
+}
+
 const webSecrets = `{"apiVersion":"v1","resource":"secrets","labelSelector":{"matchLabels":{"app":"web"}}}`
 
 // Rules: HK-35, HK-64, HK-65, HK-67, HK-71

@@ -163,6 +163,21 @@ func TestAChangeOfTheStatusIsNoTriggerWhereTheControllerIgnoresIt(t *testing.T) 
 	})
 }
 
+// A ConfigMap has no generation that would tell whether the status alone has changed.
+func TestAChangeOfAParentWithoutGenerationsIsNoChangeOfTheStatusAlone(t *testing.T) {
+	s := decorator("d", configMaps, func(wire.Hook, map[string]any) (string, error) { return `{}`, nil })
+	s.controller.Children = nil
+	s.controller.Parents[0].IgnoreStatusChanges = true
+	story(t, s, func(w *env) {
+		w.Post(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"1"}}`)
+		w.Pass(time.Minute)
+		s.called()
+		w.Patch(configMaps, "a", `{"data":{"k":"2"}}`)
+		w.Pass(time.Minute)
+		w.Want("calls for a change of the data", len(s.called()), 1)
+	})
+}
+
 // Two processes that write different statuses would otherwise try, and write, without a pause.
 //
 // Rules: HK-22, HK-29

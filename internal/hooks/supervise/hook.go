@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/hooks/call"
+	"skiff/internal/hooks/reconcile"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/backoff"
 	"skiff/internal/runtime/controller"
@@ -73,14 +73,6 @@ type mixed struct {
 	version string
 	until   time.Time
 	err     error
-}
-
-// versionOf changes when a parent has changed. In a kind without generations, each write is a change.
-func versionOf(parent *kube.Meta) string {
-	if parent.Generation == 0 {
-		return parent.ResourceVersion
-	}
-	return strconv.FormatInt(parent.Generation, 10)
 }
 
 // mixedFor is how long such a parent waits at most: the output of a hook may also depend on files unknown to skiff.
@@ -199,7 +191,7 @@ func (h *hook) mixedLater(parent *kube.Meta, now time.Time) *call.Later {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m, ok := h.mixed[parent.UID]
-	if !ok || m.version != versionOf(parent) || !now.Before(m.until) {
+	if !ok || m.version != reconcile.VersionOf(parent) || !now.Before(m.until) {
 		return nil
 	}
 	return &call.Later{After: m.until.Sub(now), Why: m.err.Error()}
@@ -216,13 +208,26 @@ func (h *hook) noteMixed(parent *kube.Meta, err error) {
 		h.mixed = map[string]mixed{}
 	}
 	if len(h.mixed) < maxFailing {
-		h.mixed[parent.UID] = mixed{parent.Key(), versionOf(parent), time.Now().Add(mixedFor), err}
+		h.mixed[parent.UID] = mixed{parent.Key(), reconcile.VersionOf(parent), time.Now().Add(mixedFor), err}
 	}
 }
 
 // answersApart is the least time between two changes shown by answers: while an endpoint is replaced, old and new
 // answer in turn, and each change runs all parents.
 const answersApart = time.Minute
+
+// look notes the version of a program that was looked at. One that has only started again runs all parents once a
+// minute at most: it may end after each call.
+func (h *hook) look(version string) {
+	h.mu.Lock()
+	known, _, _ := strings.Cut(h.version, call.Restarts)
+	h.mu.Unlock()
+	apart := time.Duration(0)
+	if files, _, restarts := strings.Cut(version, call.Restarts); restarts && files == known {
+		apart = answersApart
+	}
+	h.changed(version, apart)
+}
 
 // changed notes the version of the hook, "" if not known, and runs all parents after a change of version, unless all
 // were run less than apart ago; then a later call notes the version.

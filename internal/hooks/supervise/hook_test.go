@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -84,6 +85,28 @@ func TestAnErrorNamesTheLineToWhichAnAddressWasMoved(t *testing.T) {
 		t.Error("it was started anew")
 	}
 	said("c.yaml:18")
+}
+
+// Each run of all parents would otherwise lead to the next.
+//
+// Rules: HK-102
+func TestAProgramThatEndsAfterEachCallRunsAllParentsOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		h := &hook{name: wire.Sync, version: "a " + call.Restarts + "0", changes: new(atomic.Int64),
+			runAll: func(string, string) { runs++ }}
+		for i := range 600 {
+			time.Sleep(time.Second)
+			h.look(fmt.Sprint("a "+call.Restarts, i))
+		}
+		if runs < 9 || runs > 11 {
+			t.Errorf("%d runs of all parents in ten minutes", runs)
+		}
+		runs = 0
+		if h.look("b " + call.Restarts + "0"); runs != 1 {
+			t.Errorf("%d runs of all parents for another file", runs)
+		}
+	})
 }
 
 // Rules: HK-102

@@ -26,7 +26,7 @@ func (s *supervised) watch(ctx context.Context, running []*controller.Controller
 		select {
 		case <-look.C:
 			for _, h := range s.currentHooks() {
-				h.changed(h.caller.Version(), 0)
+				h.look(h.caller.Version())
 			}
 			s.waits(lackOf(running))
 			missing := missesResource(running)

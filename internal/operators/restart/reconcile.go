@@ -122,15 +122,15 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		d := stop(r.t.Status.State, noSource(rl.namespace, err))
 		return d, r.report(ctx, &d)
 	}
-	targetPods, perr := r.find.targetPods(r.t, rl)
-	if err := errors.Join(err, perr); err != nil {
-		return decision{}, err
-	}
-	if d, err := r.admit(ctx, rl); err != nil || d.problem != nil {
+	if d, err := r.admit(ctx, rl); err != nil || d.problem != nil { // before it is told what is wrong with the pods
 		if err == nil {
 			err = r.report(ctx, &d)
 		}
 		return d, err
+	}
+	targetPods, perr := r.find.targetPods(r.t, rl)
+	if err := errors.Join(err, perr); err != nil {
+		return decision{}, err
 	}
 	if r.standalone != nil {
 		rl.maxPods = maxAnnotatedPods

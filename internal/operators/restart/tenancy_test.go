@@ -1,10 +1,12 @@
 package restart
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/operatortest"
@@ -80,6 +82,31 @@ func TestASourceInAnotherNamespaceNeedsItsConsent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is wrong with another namespace's pods is that namespace's, too.
+func TestATriggerDoesNotTellThatTheNamespaceItMayNotSeeIsOverItsBudget(t *testing.T) {
+	o := options
+	o.Setup = controller.Setup{MirrorBytes: 24 << 10, ObjectBytes: 64 << 10}
+	storyWith(t, o, func(w *env) {
+		w.deploy("predixy", 1)
+		w.namespace(`null`)
+		w.Start()
+		labels := ""
+		for i := range 20 {
+			labels += fmt.Sprintf(`,"label-%d":%q`, i, strings.Repeat("x", 60))
+		}
+		for i := range 40 {
+			w.inNamespace("other", pods, strings.NewReplacer("secret-name", fmt.Sprint("secret-", i),
+				`"app":"redis"`, `"app":"redis"`+labels).Replace(otherPod))
+		}
+		w.trigger("rt", fromOther+toPredixy)
+		w.Pass(10 * time.Minute)
+		w.WantCondition("rt", "Stalled", "True/SourceNotAllowed")
+		if text := string(w.JSONOf("rt")); strings.Contains(text, "secret") || strings.Contains(text, "MiB") {
+			t.Errorf("the trigger tells of pods that it may not see: %s", text)
+		}
+	})
 }
 
 func TestANamespaceThatCannotBeReadAllowsNothingAndThatIsSaid(t *testing.T) {

@@ -103,7 +103,7 @@ func (s *Set) start(m *member) bool {
 // Run runs the controllers as they come and go, until ctx ends and all have stopped. The error names those that did
 // not stop in time.
 func (s *Set) Run(ctx context.Context) error {
-	return s.follow(ctx, func(ctx context.Context, m *member) error {
+	return s.follow(ctx, nil, func(ctx context.Context, m *member) error {
 		if !s.start(m) {
 			return nil
 		}
@@ -112,9 +112,9 @@ func (s *Set) Run(ctx context.Context) error {
 	})
 }
 
-// Lead calls Controller.Lead of each controller that works only while the process leads.
+// Lead calls Controller.Lead of each controller that works only while the process leads, until ctx or leaseCtx ends.
 func (s *Set) Lead(ctx, leaseCtx context.Context) error {
-	return s.follow(ctx, func(ctx context.Context, m *member) error {
+	return s.follow(ctx, leaseCtx.Done(), func(ctx context.Context, m *member) error {
 		if !m.Elected() {
 			return nil // it works anyway
 		}
@@ -123,8 +123,9 @@ func (s *Set) Lead(ctx, leaseCtx context.Context) error {
 }
 
 // follow calls run for each member, on a goroutine of its own, with a context that ends when the member is removed or
-// ctx ends, and returns after all calls.
-func (s *Set) follow(ctx context.Context, run func(context.Context, *member) error) error {
+// ctx ends, and returns after all calls. Once lost is closed, it calls run for no further member, and the calls under
+// way are left to end by themselves: their members go on when run is called for them again.
+func (s *Set) follow(ctx context.Context, lost <-chan struct{}, run func(context.Context, *member) error) error {
 	stops := map[*member]context.CancelFunc{}
 	var mu sync.Mutex // guards errs
 	var errs []error
@@ -154,6 +155,8 @@ func (s *Set) follow(ctx context.Context, run func(context.Context, *member) err
 		select {
 		case <-changed:
 			continue
+		case <-lost:
+			calls.Wait()
 		case <-ctx.Done():
 		}
 		break

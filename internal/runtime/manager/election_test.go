@@ -111,9 +111,22 @@ func TestAStandbyIsReadyAndTakesOverWithinASecondOfAStop(t *testing.T) {
 
 // Rules: LE-02, LE-05, LE-10
 func TestLosingTheLeaseCutsRunsShortAndRegainingItResumesInTheSameProcess(t *testing.T) {
+	t.Run("of controllers", func(t *testing.T) {
+		losesTheLease(t, func(*replica, *Options) {})
+	})
+	t.Run("of a Set", func(t *testing.T) {
+		losesTheLease(t, func(_ *replica, o *Options) {
+			o.Set = controller.NewSet(logr.Discard())
+			expectNoError(t, o.Set.Add(o.Controllers[0]))
+			o.Controllers = nil
+		})
+	})
+}
+
+func losesTheLease(t *testing.T, edit func(*replica, *Options)) {
 	synctest.Test(t, func(t *testing.T) {
 		api, client := newServer(t)
-		a := startReplica(t, api, "a")
+		a := startReplicaWith(t, api, "a", edit)
 		createMap(t, client, "slow")
 		time.Sleep(20 * time.Second)
 		expect(t, "began", a.has("ran slow"), true)

@@ -144,7 +144,7 @@ func TestStatusWithoutAFlagFindsASkiffThatRunsWithoutOne(t *testing.T) {
 func TestRunWithAnAddressOfItsProbesServesThemThereOrNowhere(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	l, err := net.Listen("tcp", defaultProbes)
-	for n := 0; err != nil && n < 600; n++ { // a test of another package has it, and may end before this one is done
+	for n := 0; err != nil && n < 600; n++ { // a test of another package may hold the port for a while
 		<-time.After(100 * time.Millisecond)
 		l, err = net.Listen("tcp", defaultProbes)
 	}

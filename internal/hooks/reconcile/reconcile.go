@@ -219,7 +219,7 @@ func (r *reconciler) Forget(key kube.Key) {
 	}
 }
 
-// Leave drops a namespace: its parents from Brake and Notes, and what is known of its children.
+// Leave drops the parents of a namespace from Brake and Notes, and the unknown fields of the children there.
 func (r *reconciler) Leave(namespace string) {
 	if r.Brake != nil {
 		r.Brake.leave(r.Parent.Resource, namespace)

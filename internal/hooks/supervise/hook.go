@@ -216,8 +216,8 @@ func (h *hook) noteMixed(parent *kube.Meta, err error) {
 // answer in turn, and each change runs all parents.
 const answersApart = time.Minute
 
-// look notes the version of a program that was looked at. One that has only started again runs all parents once a
-// minute at most: it may end after each call.
+// look notes the version of a program. After a mere restart of the program, all parents run once a minute at most: a
+// program may end after each call.
 func (h *hook) look(version string) {
 	h.mu.Lock()
 	known, _, _ := strings.Cut(h.version, call.Restarts)

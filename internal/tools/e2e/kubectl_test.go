@@ -125,7 +125,7 @@ func sameOnBoth(t *testing.T, lines []kubectlLine) {
 }
 
 // settles bounds how long a real controller may go on after what a line has waited for: a Deployment's conditions come
-// in two writes, for example, and a busy machine has seconds between them; one that is limited waits for 16.
+// in two writes, for example, with seconds between the two on a busy machine; a rate limit adds up to 16.
 const settles = 2 * time.Minute
 
 // reads tells that the line changes nothing, and may print what controllers are still at.

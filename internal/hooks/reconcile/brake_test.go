@@ -360,3 +360,32 @@ func TestTheEndOfARollIsNotHeld(t *testing.T) {
 		w.Want("children", len(names(w, configMaps)), 10)
 	})
 }
+
+// A hook that answers again has those run that waited for the answer, and is no other as far as is known: what a
+// tenant wants less of is compared with the children of all.
+//
+// Rules: HK-63
+func TestAHookThatAnswersAgainIsNoOther(t *testing.T) {
+	s := composite(declared)
+	s.version = "v0"
+	story(t, s, func(w *env) {
+		for name, n := range map[string]int{"a": 30, "b": 100} {
+			w.Create(name, answer(children(numbered(name, n)...)))
+		}
+		w.Pass(time.Hour)
+		w.Want("children", len(names(w, configMaps)), 130)
+		s.returns.Add(1)
+		setAnswer(w, things, "a", children(numbered("a", 10)...))
+		w.Pass(time.Minute)
+		w.Want("children of both", len(names(w, configMaps)), 110)
+		w.Want("problem", s.brake.Problem(), "")
+	})
+}
+
+// numbered are ConfigMaps whose names have a prefix.
+func numbered(prefix string, n int) (out []string) {
+	for i := range n {
+		out = append(out, configMap(fmt.Sprintf("%s-%d", prefix, i), "", ""))
+	}
+	return out
+}

@@ -273,7 +273,7 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object, revision str
 	if r.Spec.Customize == nil {
 		return nil, nil
 	}
-	changes := r.Changes()
+	changes := r.Changes() + r.Returns()
 	who := subject{parent.Key(), revision}
 	a := r.related.get(parent, revision, changes)
 	if a == nil {

@@ -50,6 +50,7 @@ type script struct {
 
 	last    *controller.Controller // that new has made
 	changes atomic.Int64           // of the hook
+	returns atomic.Int64           // of the hook, after it was down
 	version string                 // of the hook; "": it has no brake
 	allowed string                 // to the brake
 	brake   *Brake                 // that new has made
@@ -129,7 +130,7 @@ func (s *script) new(setup controller.Setup, recorder *events.Recorder) *control
 	}
 	s.last = New(setup, recorder, Options{Spec: &s.controller, Rule: s.controller.Parents[0],
 		Parent:   discovery.Resource{Resource: s.parent, Status: s.parent != gadgets},
-		Children: s.kinds(), Call: s.call, Changes: s.changes.Load,
+		Children: s.kinds(), Call: s.call, Changes: s.changes.Load, Returns: s.returns.Load,
 		Brake: s.brake, Notes: &s.notes, Memory: s.memory, HasConditions: s.hasConditions, Pods: s.pods,
 		Others: func() []string { return s.others }})
 	return s.last

@@ -51,6 +51,9 @@ type Options struct {
 	// Changes returns another number when a hook has changed: then the customize hook is called again; nil: no hook
 	// changes.
 	Changes func() int64
+	// Returns returns another number when a hook that was down answers again. It may be another hook, so the customize
+	// hook is called again; but nobody says so, and not all parents run, so for Brake it is no change; nil: none does.
+	Returns func() int64
 	// Brake holds the deletions of a faulty hook; nil: no deletion is held.
 	Brake *Brake
 	// HasConditions says whether the definition of the parents has status.conditions, as far as the server tells: see
@@ -122,8 +125,12 @@ type kind struct {
 // caller runs the recorder.
 func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.Controller {
 	o.Manager = cmp.Or(o.Manager, Manager)
+	none := func() int64 { return 0 }
 	if o.Changes == nil {
-		o.Changes = func() int64 { return 0 }
+		o.Changes = none
+	}
+	if o.Returns == nil {
+		o.Returns = none
 	}
 	o.Resync = cmp.Or(o.Spec.Resync, o.Resync)
 	r := &reconciler{Options: o, events: recorder, related: newRelated(s),

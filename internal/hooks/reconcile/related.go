@@ -37,7 +37,7 @@ type related struct {
 type asked struct {
 	uid     string
 	version string // see VersionOf
-	changes int64  // Options.Changes before the call
+	changes int64  // Options.Changes and Returns before the call
 	rules   []wire.Rule
 	of      []kube.Resource // named by the rules; nil: not found yet, nothing is mirrored
 }

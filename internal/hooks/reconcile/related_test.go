@@ -127,6 +127,10 @@ func TestAChangeOfARelatedObjectRunsTheParentsWhoseRulesMatchIt(t *testing.T) {
 		s.last.RunAll("", "the hook has changed")
 		w.Pass(time.Second)
 		w.Want("called again", slices.Contains(s.called(), "customize a"), true)
+		s.returns.Add(1)
+		s.last.RunAll("", "the hook answers again")
+		w.Pass(time.Second)
+		w.Want("called again after an outage", slices.Contains(s.called(), "customize a"), true)
 	})
 }
 

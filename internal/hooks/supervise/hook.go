@@ -45,8 +45,9 @@ type hook struct {
 	log    logr.Logger
 	counts counts
 	tell   func(t events.Type, reason, note string) // about the controller
-	// changes counts how often a hook of the controller has changed.
-	changes *atomic.Int64
+	// changes counts how often a hook of the controller has changed, and returns how often one that was down has
+	// answered again.
+	changes, returns *atomic.Int64
 
 	mu      sync.Mutex // guards the rest
 	runAll  func(namespace, cause string)
@@ -298,7 +299,7 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 	runAll := h.runAll
 	h.mu.Unlock()
 	if len(again) > 0 {
-		h.changes.Add(1) // perhaps restarted with another version
+		h.returns.Add(1)
 		h.log.Info("the hook answers again"+in(parent.Namespace), "hook", h.name)
 	}
 	for _, namespace := range again {

@@ -60,8 +60,8 @@ func (s *supervised) controllers(f found, ask func(context.Context, wire.Hook, *
 			return ask(ctx, name, parent, request)
 		}
 		all = append(all, reconcile.New(setup, s.o.Recorder, reconcile.Options{Spec: s.spec, Rule: s.spec.Parents[i],
-			Parent: p, Children: f.children, Call: ask, Changes: s.changes.Load, Brake: s.brake, Notes: &s.notes,
-			Others: s.others, HasConditions: s.hasConditions(p.Resource),
+			Parent: p, Children: f.children, Call: ask, Changes: s.changes.Load, Returns: s.returns.Load,
+			Brake: s.brake, Notes: &s.notes, Others: s.others, HasConditions: s.hasConditions(p.Resource),
 			Manager: s.o.Manager, Resync: s.o.Resync, Memory: s.o.Memory, Pods: s.o.Pods}))
 	}
 	return all

@@ -34,6 +34,7 @@ type supervised struct {
 	log  logr.Logger
 
 	changes atomic.Int64 // how often a hook has changed
+	returns atomic.Int64 // how often a hook that was down has answered again
 	notes   reconcile.Notes
 	// misplaced is set by a parent that has a namespace although the resource has none, or the reverse.
 	misplaced atomic.Bool
@@ -219,7 +220,7 @@ func (s *supervised) connect() error {
 			return fmt.Errorf("prepare the %s hook: %w", name, err)
 		}
 		hooks = append(hooks, &hook{name: name, caller: caller, log: s.log, tell: s.tell, changes: &s.changes,
-			version: caller.Version(), counts: counts{took: metrics.NewHistogram(hookBounds)}})
+			returns: &s.returns, version: caller.Version(), counts: counts{took: metrics.NewHistogram(hookBounds)}})
 	}
 	brake, err := s.newBrake(hooks[0]) // which is sync
 	if err != nil {

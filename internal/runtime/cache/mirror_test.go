@@ -34,11 +34,7 @@ func startMirror(t *testing.T, s *server, o Options) *mirror {
 		m.log = append(m.log, prefix+" "+args)
 	}, funcr.Options{})
 	m.Store = New[*pod](o)
-	m.OnChange(func(c Change[*pod]) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.changes = append(m.changes, c)
-	})
+	m.OnChange(m.hear)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { m.Run(ctx) })
@@ -49,6 +45,12 @@ func startMirror(t *testing.T, s *server, o Options) *mirror {
 	t.Cleanup(m.stop)
 	synctest.Wait()
 	return m
+}
+
+func (m *mirror) hear(c Change[*pod]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changes = append(m.changes, c)
 }
 
 // heard returns the changes since the last call, as text: "ADDED a", "DELETED a unknown", "ADDED b initial".

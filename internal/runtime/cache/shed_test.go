@@ -179,6 +179,8 @@ func TestAnObjectThatIsTooLargeIsShedAlone(t *testing.T) {
 			t.Errorf("of another owner: %v", err)
 		}
 		m.heard()
+		m.OnChange(m.hear)() // of one who joins later
+		m.wantHeard("SHED large initial", "ADDED p000 initial", "ADDED p001 initial", "ADDED s initial")
 		f.send(event("MODIFIED", podOf("big", "large", 501, 299)))
 		m.wantHeard() // its metadata is too long as well
 		f.send(event("MODIFIED", podOf("big", "large", 502, 1)))

@@ -295,8 +295,8 @@ func (s *Store[T]) indexLocked(name string) *index[T] {
 	return nil
 }
 
-// OnChange adds a handler that hears of every change. Objects already there come at once, as Appeared and Initial,
-// before OnChange returns. remove takes the handler away: there is no call after remove has returned.
+// OnChange adds a handler that hears of every change. Objects already there come at once, as Appeared or Shed, and
+// Initial, before OnChange returns. remove takes the handler away: there is no call after remove has returned.
 //
 // Changes of an object come in order, after the Store shows them. The handler runs on the goroutine that reads the
 // stream, so it must be quick and must not block: a handler is meant to put a key into a queue. With several
@@ -306,11 +306,11 @@ func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
 	defer s.handlersMu.Unlock()
 	h := &f
 	s.handlers = append(s.handlers, h)
-	for _, obj := range s.present() {
+	for _, c := range s.present() {
 		s.mu.RLock()
-		sc := s.scopeLocked(obj.ObjectMeta().Namespace) // does not go while handlersMu is held
+		sc := s.scopeLocked(c.Object().ObjectMeta().Namespace) // does not go while handlersMu is held
 		s.mu.RUnlock()
-		s.call(sc, f, Change[T]{Type: Appeared, New: obj, Initial: true})
+		s.call(sc, f, c)
 	}
 	return func() {
 		s.handlersMu.Lock()
@@ -319,11 +319,21 @@ func (s *Store[T]) OnChange(f func(Change[T])) (remove func()) {
 	}
 }
 
-// present returns all objects in key order, synced or not.
-func (s *Store[T]) present() []T {
+// present returns the changes from which all known objects follow, in key order, synced or not.
+func (s *Store[T]) present() (all []Change[T]) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.SortedFunc(s.objects.all(""), byKey[T])
+	for obj := range s.objects.all("") {
+		all = append(all, Change[T]{Type: Appeared, New: obj, Initial: true})
+	}
+	for namespace, sh := range s.shed {
+		for name, key := range sh.keys.byName {
+			old := stub[T](kube.Key{Namespace: namespace, Name: name}, key)
+			all = append(all, Change[T]{Type: Shed, Old: old, Initial: true})
+		}
+	}
+	slices.SortFunc(all, func(a, b Change[T]) int { return byKey(a.Object(), b.Object()) })
+	return all
 }
 
 // OnServes adds a function called whenever the answer of Serves may have changed, and when the server answers again

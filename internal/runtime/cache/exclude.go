@@ -354,8 +354,8 @@ func (s *Store[T]) maxObject() int64 {
 	return s.o.MaxObjectBytes
 }
 
-// unheldLocked is the answer to a read of an object not held for lack of memory, or of a whole namespace where the
-// name is ""; nil: all are held.
+// unheldLocked is the answer to a read of an object that may exist and is not held for lack of memory, or of a whole
+// namespace where the name is ""; nil: all are held.
 func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	sh := s.shed[k.Namespace]
 	if sh == nil {
@@ -369,18 +369,27 @@ func (s *Store[T]) unheldLocked(k kube.Key) *NotServed {
 	case known && key.large:
 		e.Problem = s.tooLarge(k, key)
 	case sh.whole:
-	case k.Name != "" || len(sh.keys.byName) == 0:
+	case k.Name != "" && sh.keys.more == 0 || sh.keys.len() == 0:
 		return nil
-	default: // some objects are too large: the first by name, so that the text stays the same
-		first := ""
-		for name := range sh.keys.byName {
-			if first == "" || name < first {
-				first = name
-			}
-		}
-		e.Problem = s.tooLarge(kube.Key{Namespace: k.Namespace, Name: first}, sh.keys.byName[first])
+	default:
+		e.Problem = s.someTooLarge(k.Namespace, &sh.keys)
 	}
 	return e
+}
+
+// someTooLarge describes the first too large object of a namespace by name, so that the text stays the same.
+func (s *Store[T]) someTooLarge(namespace string, known *keys) health.Problem {
+	first := ""
+	for name := range known.byName {
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	key := known.byName[first]
+	if first == "" { // all are beyond maxKeys
+		first, key.size = "?", known.size/int64(known.more)
+	}
+	return s.tooLarge(kube.Key{Namespace: namespace, Name: first}, key)
 }
 
 // tooLarge describes a too large object, and the next step.

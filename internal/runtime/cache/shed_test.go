@@ -262,6 +262,50 @@ func TestKeysAreBounded(t *testing.T) {
 	})
 }
 
+func TestAnObjectOfWhichNotEvenTheKeyIsKnownMayBeThere(t *testing.T) {
+	inOneTurn(t, "it is the same in both")
+	synctest.Test(t, func(t *testing.T) {
+		of := func(kind string, i, rv, kib int) string {
+			return event(kind, podOf("big", fmt.Sprint("p", i), rv, kib))
+		}
+		var events []string
+		for i := range maxKeys + 3 {
+			events = append(events, of("ADDED", i, i+1, 1))
+		}
+		f := newFeed(t)
+		s := newServer(t).on(streamedList, frames(thenEnd, append(events, endMark("6000"))...)).on(watching, f.reply).
+			on(probing, list("6001"))
+		m := startMirror(t, s, Options{MaxBytes: 1 << 30, MaxObjectBytes: 1 << 10})
+		wait(time.Second)
+		last := kube.Key{Namespace: "big", Name: fmt.Sprint("p", maxKeys)}
+		wantMore := func(what string, more int) {
+			t.Helper()
+			all := m.Sheds()
+			if _, _, err := m.Get(last); !isShed(err, TooLarge) || len(all) != 1 || m.shed["big"].keys.more != more {
+				t.Errorf("%s: %v, %d of %+v, want %d", what, err, m.shed["big"].keys.more, all, more)
+			}
+		}
+		wantMore("at first", 3)
+		f.send(of("MODIFIED", maxKeys+1, 6001, 1))
+		wantMore("one of them has changed", 3)
+		f.send(of("MODIFIED", maxKeys+2, 6002, 0))
+		wantMore("one of them is small", 2)
+		for i := range maxKeys {
+			f.send(of("DELETED", i, 6003, 1))
+		}
+		wantMore("all that are known have gone", 2)
+		if _, _, err := m.ListKnown("big"); !isShed(err, TooLarge) {
+			t.Errorf("listed: %v", err)
+		}
+		f.send(of("MODIFIED", maxKeys+1, 6004, 1))
+		wantMore("one of them is known", 1)
+		f.send(of("DELETED", maxKeys, 6005, 1))
+		if _, ok, err := m.Get(last); ok || err != nil {
+			t.Errorf("once it is deleted: %t, %v", ok, err)
+		}
+	})
+}
+
 func TestObjectsThatDoNotDecodeTakeMemoryToo(t *testing.T) {
 	var items, events []string
 	for i := range 2_000 {

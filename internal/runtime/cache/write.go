@@ -39,10 +39,12 @@ func (s *Store[T]) store(sc *scope, obj T, part kube.Part, t kube.EventType, rv 
 	was, sh := s.formLocked(k), s.shed[k.Namespace]
 	s.movesLocked(sh)
 	now := s.formOf(obj, part, sh != nil && sh.whole)
+	beyond := t != kube.Added && s.beyondLocked(k, was)
+	if beyond || was.shed && !now.shed {
+		s.dropKeyLocked(k, now.key.size+now.bytes)
+	}
 	if now.shed {
-		s.putKeyLocked(k, now.key, t == kube.Added && !was.held)
-	} else if was.shed {
-		s.dropKeyLocked(k, 0)
+		s.putKeyLocked(k, now.key, (beyond || t == kube.Added) && !was.held)
 	}
 	s.objects.share(m)
 	s.holdLocked(k, was, now)
@@ -58,6 +60,12 @@ func (s *Store[T]) formLocked(k kube.Key) (f form[T]) {
 		f.key, f.shed = sh.keys.byName[k.Name]
 	}
 	return f
+}
+
+// beyondLocked says that an object that exists is one of those beyond maxKeys.
+func (s *Store[T]) beyondLocked(k kube.Key, was form[T]) bool {
+	sh := s.shed[k.Namespace]
+	return sh != nil && sh.keys.more > 0 && !was.known() && s.bad[k] == nil
 }
 
 // look returns the form of an object.
@@ -133,7 +141,7 @@ func (s *Store[T]) unstore(sc *scope, k kube.Key, part kube.Part, rv string) boo
 	was := s.formLocked(k)
 	if sh := s.shed[k.Namespace]; sh != nil {
 		s.movesLocked(sh)
-		if was.shed || sh.whole {
+		if was.shed || sh.whole || s.beyondLocked(k, was) {
 			s.dropKeyLocked(k, int64(part.Size/2))
 		}
 	}

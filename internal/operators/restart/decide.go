@@ -20,6 +20,9 @@ const (
 	maxPoll = 30 * time.Second
 	// stuckAfter is when waiting for a target becomes a problem: the API's default of progressDeadlineSeconds.
 	stuckAfter = 10 * time.Minute
+	// maxAhead is how far another clock may be ahead of ours, of skiff before or of who restarts a target by hand:
+	// clocks that are kept right differ by seconds. A time further ahead says nothing of now.
+	maxAhead = time.Minute
 )
 
 // decision is what to do now.
@@ -47,6 +50,7 @@ func (d *decision) again(wait time.Duration, cause string) {
 func decide(r *rule, s State, targets []target, now time.Time) decision {
 	d := decision{state: s.clone(), restart: -1}
 	d.state.align(r)
+	d.state.catchUp(now)
 	for i, t := range targets {
 		looked := t.at.Add(recheck).Sub(now)
 		if t.at.IsZero() || t.live == nil && looked <= 0 {
@@ -142,7 +146,7 @@ func (d *decision) advance(r *rule, targets []target, now time.Time) bool {
 		case t.live == nil: // a target that appears later is new, and needs no restart
 			mine.Through, mine.RestartedAt = &at, nil
 			continue
-		case !same(mine.RestartedAt, at) && !t.annotated().Before(at):
+		case !same(mine.RestartedAt, at) && t.restarted(at, now):
 			s.restarted(r, i, t.live.UID) // by a skiff that was killed before noting it, or by somebody else
 		}
 		restarted := same(mine.RestartedAt, at)
@@ -219,6 +223,8 @@ func (d *decision) reverted(targets []target, now time.Time) bool {
 			return true
 		case !same:
 			mine.RestartedAt = nil
+		case isAhead(*mine.RestartedAt, now) && !t.annotated().IsZero(): // it may be of a restart by hand
+			d.state.forgiveOne(i)
 		default:
 			d.problem = stalled(reverted, "configure it to ignore that annotation, then change this spec or restart "+
 				"the target by hand", "another field manager removed the annotation %s of %s, which rolled it out "+

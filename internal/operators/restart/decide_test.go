@@ -302,6 +302,45 @@ func TestAClockThatGoesBackMakesNoWaitLonger(t *testing.T) {
 	}
 }
 
+// A clock that was ahead for a while, here or where somebody restarts a target by hand, leaves times behind that come
+// in years.
+func TestATimeFarAheadStopsNoRestart(t *testing.T) {
+	r := ruleOf(t, selectRedis+","+toPredixy+`,"budget":{"max":1,"per":"1h"}`)
+	far := noon.AddDate(73, 0, 0)
+	round := &Round{Time: noon, Change: Change{Reason: NewPodRunning}}
+	waits := func() *Pending { return &Pending{First: noon, Last: noon} }
+	for name, c := range map[string]struct {
+		state State
+		set   time.Time // the annotation
+		not   bool      // nothing is restarted
+	}{
+		"a debounce":                       {state: State{Pending: &Pending{First: far, Last: far}}},
+		"a cooldown":                       {state: State{Pending: waits(), LastRestart: &Restart{Time: far}}},
+		"a budget":                         {state: State{Pending: waits(), Recent: []time.Time{far}}},
+		"an annotation":                    {state: State{Round: round}, set: far},
+		"an annotation of a restart by us": {state: State{Round: &Round{Time: far}}, set: far, not: true},
+		"an annotation a bit ahead":        {state: State{Round: round}, set: noon.Add(time.Minute), not: true},
+		"an annotation that should be there": {set: noon, state: State{Pending: waits(),
+			Targets: []TargetStatus{{TargetRef: r.targets[0], UID: "1", RestartedAt: &far}}}},
+	} {
+		live, now, s := settled(r.targets[0], "1"), noon, c.state
+		if !c.set.IsZero() {
+			live = annotated(live, c.set)
+		}
+		var d decision
+		for again := true; again; again = d.restart < 0 && d.wait > 0 && now.Before(noon.Add(2*time.Hour)) {
+			live.at = now
+			d = decide(r, s, []target{live}, now)
+			s, now = d.state, now.Add(d.wait)
+		}
+		if restarted := d.restart == 0 && d.state.Round != nil; restarted == c.not || d.problem != nil {
+			t.Errorf("%s: restarted %t at %s, problem %v", name, restarted, now, d.problem)
+		} else if !c.not && !d.state.Round.Time.Before(noon.Add(2*time.Hour)) {
+			t.Errorf("%s: restarted with time %s", name, d.state.Round.Time)
+		}
+	}
+}
+
 // Somebody restarts the target by hand while our round waits for it: to put our time in the place of a later one would
 // be one more rollout, and a process that was killed after its restart finds it done.
 func TestATargetThatWasRestartedSinceTheRoundBeganIsNotRestartedAgain(t *testing.T) {

@@ -24,6 +24,31 @@ func stamp(now time.Time) time.Time {
 	return now.Add(time.Second - 1).UTC().Truncate(time.Second)
 }
 
+// isAhead says that a time is of a clock that is not ours.
+func isAhead(t, now time.Time) bool { return t.After(now.Add(maxAhead)) }
+
+// catchUp makes the times that a restart waits for those of our clock: what is far ahead counts as of now. Else the
+// wait would begin anew with each run.
+func (s *State) catchUp(now time.Time) {
+	was := func(t time.Time) time.Time {
+		if isAhead(t, now) {
+			return stamp(now)
+		}
+		return t
+	}
+	if p := s.Pending; p != nil {
+		p.First, p.Last = was(p.First), was(p.Last)
+	}
+	if s.LastRestart != nil && isAhead(s.LastRestart.Time, now) {
+		last := *s.LastRestart
+		last.Time = stamp(now)
+		s.LastRestart = &last
+	}
+	for i, t := range s.Recent {
+		s.Recent[i] = was(t)
+	}
+}
+
 // absorb adds changes to the pending restart. The first becomes the stated reason of the restart.
 func (s *State) absorb(changes []Change, now time.Time) {
 	for _, c := range changes {
@@ -54,12 +79,16 @@ func (s *State) align(r *rule) {
 // the user. Nothing is repeated of the restart under way.
 func (s *State) forgive() {
 	for i := range s.Targets {
-		t := &s.Targets[i]
-		if s.Round != nil && same(t.RestartedAt, s.Round.Time) {
-			t.Through = t.RestartedAt
-		}
-		t.RestartedAt = nil
+		s.forgiveOne(i)
 	}
+}
+
+func (s *State) forgiveOne(i int) {
+	t := &s.Targets[i]
+	if s.Round != nil && same(t.RestartedAt, s.Round.Time) {
+		t.Through = t.RestartedAt
+	}
+	t.RestartedAt = nil
 }
 
 // The limits that a pending restart waits for.

@@ -69,6 +69,12 @@ func (t target) annotated() time.Time {
 	return at
 }
 
+// restarted says that the target was restarted in the round of a time, or later.
+func (t target) restarted(at, now time.Time) bool {
+	set := t.annotated()
+	return set.Equal(at) || set.After(at) && !isAhead(set, now)
+}
+
 // maxPodLabels bounds the labels of a target's pods in the status, in bytes.
 const maxPodLabels = 4 << 10
 

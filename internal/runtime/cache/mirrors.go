@@ -19,9 +19,11 @@ type Mirrors struct {
 	contact contact
 	memory  memory
 
-	mu       sync.Mutex // guards stores and selected
-	stores   map[mirrorKey]sharedStore
-	selected []string
+	// selecting is held while Select changes the mirrors, and is taken before mu: who holds mu waits for no handler.
+	selecting sync.Mutex
+	mu        sync.Mutex // guards stores and selected
+	stores    map[mirrorKey]sharedStore
+	selected  []string
 }
 
 // mirrorKey is the common part of two users of a Store.
@@ -84,16 +86,31 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 // Select returns when the watches of those left out have ended, and reports whether there is a change. A handler must
 // not call Select.
 func (m *Mirrors) Select(namespaces []string) (changed bool) {
+	m.selecting.Lock()
+	defer m.selecting.Unlock()
+	after := slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	before, stores := m.replaceSelected(after)
+	for _, s := range stores {
+		s.setNamespaces(after)
+	}
+	return !slices.Equal(before, after)
+}
+
+// selectable is a Store with Options.Selected.
+type selectable interface{ setNamespaces(names []string) }
+
+// replaceSelected has new mirrors begin with the namespaces after. The results are those before, and the mirrors that
+// began with others.
+func (m *Mirrors) replaceSelected(after []string) (before []string, stores []selectable) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.selected
-	m.selected = slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	before, m.selected = m.selected, after
 	for k, find := range m.stores {
 		if s, ok := find(); ok && k.selected {
-			s.(interface{ setNamespaces([]string) }).setNamespaces(m.selected)
+			stores = append(stores, s.(selectable))
 		}
 	}
-	return !slices.Equal(before, m.selected)
+	return before, stores
 }
 
 // scopesOf returns the namespaces with a Reflector each: sorted, "" for all.

@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -27,7 +29,7 @@ type selecting struct {
 	heard   []string
 }
 
-// newSelecting must be called inside a synctest bubble; it ends with the test.
+// newSelecting returns a mirror of no namespace so far, which ends with the test. want works in a bubble alone.
 func newSelecting(t *testing.T, namespaces ...string) *selecting {
 	t.Helper()
 	s := &selecting{t: t, api: apiserver.New(apiserver.Options{}), mirrors: NewMirrors()}
@@ -143,6 +145,42 @@ func TestANewMirrorHasTheSelectedNamespaces(t *testing.T) {
 	m.Select(nil)
 	if !slices.Equal(other.Namespaces(), []string{"a"}) || len(whole.State()) != 1 || whole.Selected() {
 		t.Error("a mirror of named namespaces, or of a cluster-scoped resource, has lost them")
+	}
+}
+
+// A controller that looks for a mirror holds a lock of its own, which its handlers take: Select, which waits for the
+// handlers of the namespaces left out, must not keep it waiting. This is no bubble, where a deadlock of mutexes hangs.
+func TestASelectionUnderWayKeepsNobodyFromAMirror(t *testing.T) {
+	s := newSelecting(t, "a")
+	heard, lock := make(chan bool), make(chan bool)
+	s.store.OnChange(func(Change[*configMap]) {
+		close(heard)
+		<-lock
+	})
+	s.mirrors.Select([]string{"a"})
+	<-heard
+	var selecting sync.WaitGroup
+	selecting.Go(func() { s.mirrors.Select([]string{"b"}) })
+	for s.store.runMu.TryLock() { // until the handlers are waited for
+		s.store.runMu.Unlock()
+		runtime.Gosched()
+	}
+	got := make(chan *Store[*pod])
+	go func() { got <- Shared[*pod](s.mirrors, Options{Resource: pods, Client: s.client, Selected: true}) }()
+	select {
+	case other := <-got:
+		if names := other.Namespaces(); !slices.Equal(names, []string{"b"}) {
+			t.Errorf("the other mirror has namespaces %q", names)
+		}
+		close(lock)
+	case <-time.After(10 * time.Second):
+		t.Error("nobody gets a mirror meanwhile")
+		close(lock)
+		<-got
+	}
+	selecting.Wait()
+	if names := s.store.Namespaces(); !slices.Equal(names, []string{"b"}) {
+		t.Errorf("the mirror has namespaces %q", names)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ const (
 	// maxFailing bounds the remembered namespaces, and the parents of each: tenants make and delete both.
 	// Calls of more namespaces are not held back.
 	maxFailing = 1000
+	// forgetAfter is how long after the last run of a parent a namespace is forgotten: its parents are gone, as those
+	// for which a hook fails run at least twice in this time.
+	forgetAfter = 3 * controller.SlowDelay
 	// busy is the wait for the call under way while a hook is parked.
 	busy = 200 * time.Millisecond
 )
@@ -66,6 +70,7 @@ type failing struct {
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
+	asked   time.Time // when a parent last ran
 }
 
 // mixed is a parent that is not asked about again while neither parent nor hook has changed.
@@ -160,6 +165,7 @@ func (h *hook) failsIn() []string {
 
 // parkedLocked returns the namespaces with a call at a time, in order.
 func (h *hook) parkedLocked() (out []string) {
+	h.forgetLocked()
 	for namespace, f := range h.failing {
 		if !f.parked.IsZero() {
 			out = append(out, namespace)
@@ -167,6 +173,13 @@ func (h *hook) parkedLocked() (out []string) {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// forgetLocked drops the namespaces whose parents are gone.
+func (h *hook) forgetLocked() {
+	maps.DeleteFunc(h.failing, func(_ string, f *failing) bool {
+		return !f.trying && time.Since(f.asked) > forgetAfter
+	})
 }
 
 // call calls the hook, unless the hook fails in the parent's namespace and another call tries already.
@@ -257,6 +270,9 @@ func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := h.failing[parent.Namespace]
+	if f != nil {
+		f.asked = now
+	}
 	switch {
 	case f == nil || f.parked.IsZero():
 		return 0
@@ -311,7 +327,10 @@ func (h *hook) end(parent kube.Key, err error, cut bool) {
 func (h *hook) failLocked(parent kube.Key, err error) {
 	f := h.failing[parent.Namespace]
 	if f == nil {
-		if len(h.failing) == maxFailing {
+		if len(h.failing) >= maxFailing {
+			h.forgetLocked()
+		}
+		if len(h.failing) >= maxFailing {
 			return
 		}
 		if h.failing == nil {
@@ -320,6 +339,7 @@ func (h *hook) failLocked(parent kube.Key, err error) {
 		f = &failing{parents: map[kube.Key]bool{}}
 		h.failing[parent.Namespace] = f
 	}
+	f.asked = time.Now()
 	if f.last = err; len(f.parents) < maxFailing {
 		f.parents[parent] = true
 	}

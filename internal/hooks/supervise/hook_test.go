@@ -58,6 +58,42 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	}
 }
 
+// Nobody calls the hook for a namespace whose parents are gone, so no answer ends what is said of the namespace.
+//
+// Rules: HK-95
+func TestANamespaceWithoutCallsIsForgotten(t *testing.T) {
+	_, failure := callLines(t, "exit 1")
+	if !call.IsUnavailable(failure) {
+		t.Fatalf("the hook ends at once, and the error is %v", failure)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &hook{name: wire.Sync, tell: func(events.Type, string, string) {}}
+		fail := func(namespace string) {
+			for i := range parkAfter {
+				parent := kube.Key{Namespace: namespace, Name: fmt.Sprint(i)}
+				if h.begin(parent, time.Now()) == 0 {
+					h.end(parent, failure, false)
+				}
+			}
+		}
+		for i := range maxFailing {
+			fail(fmt.Sprint("dead", i))
+		}
+		for range 60 { // an hour
+			fail("alive")
+			fail("dead0")
+			<-time.After(time.Minute)
+		}
+		if in := h.failsIn(); !slices.Equal(in, []string{"alive", "dead0"}) {
+			t.Errorf("it fails in %d namespaces", len(in))
+		}
+		<-time.After(time.Hour)
+		if p := h.problems(); len(p) > 0 {
+			t.Errorf("problems %+v", p)
+		}
+	})
+}
+
 func TestAnErrorNamesTheLineToWhichAnAddressWasMoved(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()

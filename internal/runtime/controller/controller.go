@@ -124,10 +124,10 @@ type Controller struct {
 	unseen   unseenFunc
 	shed     shedFunc
 	paces    paces
-	keys     func(namespace string) []kube.Key // of the objects of For
-	kind     string                            // of the objects of For
-	object   func(kube.Key) kube.Object        // the same; nil: it is not held
-	size     func(kube.Key) int64              // of the object under a key; nil: not known
+	keys     func(namespace string) []kube.Key   // of the objects of For
+	kind     string                              // of the objects of For
+	object   func(kube.Key) (kube.Object, error) // the same; nil: there is none, or the error says why not
+	size     func(kube.Key) int64                // of the object under a key; nil: not known
 	shows    Shows
 	parts    parts
 	streaks  streaks
@@ -346,6 +346,9 @@ func (c *Controller) work(feed, runs context.Context) {
 			}
 		case reporting:
 			c.reportUnseen(runs, item, why)
+		case muted:
+			_ = c.isThere(item.Key) // else it is forgotten
+			c.queue.Done(item.Key)
 		case left:
 			c.streaks.Forget(item.Key)
 			fallthrough
@@ -467,9 +470,7 @@ func (c *Controller) requeue(ctx context.Context, item queue.Item, outcome Outco
 	case err == nil && outcome.gone:
 		c.stats.done.Add(1)
 		c.succeeded(k) // first: it asks a memory whether a change was passed over
-		for _, m := range c.memories {
-			m.Forget(k)
-		}
+		c.forget(k)
 		return "done"
 	case err == nil && (outcome == Done || outcome.unlisted):
 		c.stats.done.Add(1)
@@ -867,12 +868,29 @@ func (c *Controller) queueAll(one *part, cause string) {
 	}
 }
 
+// isThere says that the object under a key of a part that is not seen can be read; of one that is gone, all is
+// forgotten, as no run will say so.
+func (c *Controller) isThere(k kube.Key) bool {
+	object, err := c.object(k)
+	if object == nil && err == nil {
+		c.forget(k)
+	}
+	return object != nil
+}
+
+// forget drops all that is remembered of a key.
+func (c *Controller) forget(k kube.Key) {
+	for _, m := range c.memories {
+		m.Forget(k)
+	}
+}
+
 // reportUnseen runs the unseenFunc for one key. After an answer 403 no status is written in the part for a while:
 // other objects would meet the same answer.
 func (c *Controller) reportUnseen(ctx context.Context, item queue.Item, why string) {
 	defer c.queue.Done(item.Key)
-	if c.object(item.Key) == nil {
-		return // parked before the object was listed, or the object is gone: no status to write
+	if !c.isThere(item.Key) {
+		return // no status to write
 	}
 	log := c.log.WithValues("key", item.Key, "cause", item.Cause())
 	_, err := c.call(ctx, log, item, func(ctx context.Context, key kube.Key) (Outcome, error) {

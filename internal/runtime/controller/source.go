@@ -49,7 +49,7 @@ type Source struct {
 	mirror  mirror                                  // nil: none
 	connect func(c *Controller) (disconnect func()) // makes the source queue keys
 	keys    func(namespace string) []kube.Key       // of the objects themselves; nil but for For
-	object  func(kube.Key) kube.Object              // the same; nil: it is not held
+	object  func(kube.Key) (kube.Object, error)     // the same; nil: there is none, or the error says why not
 	size    func(kube.Key) int64                    // of an object itself; nil but for For
 	unseen  unseenFunc
 	shed    shedFunc
@@ -111,12 +111,12 @@ func forSource[T kube.Object](s *cache.Store[T], ignores func(c *Controller, was
 			}
 			add(to.queue, k, kind, c)
 		})
-	}, keys: s.Keys, object: func(k kube.Key) kube.Object {
+	}, keys: s.Keys, object: func(k kube.Key) (kube.Object, error) {
 		object, ok, err := s.Get(k)
 		if err != nil || !ok {
-			return nil
+			return nil, err
 		}
-		return object
+		return object, nil
 	}}
 }
 

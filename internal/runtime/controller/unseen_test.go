@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
 )
@@ -100,6 +101,26 @@ func TestWhereTheStatusMayNotBeWrittenEitherThatIsSaidOnceAndTriedEveryFiveMinut
 			t.Errorf("%d log lines in an hour", n)
 		}
 	})
+}
+
+func TestAnObjectDeletedWhileItsNamespaceCannotBeWatchedIsForgotten(t *testing.T) {
+	for name, fail := range map[string]error{"reporting": nil, "muted": &kube.Status{Code: 403, Reason: "Forbidden"}} {
+		t.Run(name, func(t *testing.T) {
+			parkB(t, &told{fail: fail}, func(w *world, _ *logLines, _ *runs, c *Controller, _ func()) {
+				time.Sleep(unseenAfter + time.Minute)
+				gone, there := kube.Key{Namespace: "b", Name: "one"}, kube.Key{Namespace: "b", Name: "two"}
+				for _, k := range []kube.Key{gone, there} {
+					c.Report(k, &health.Problem{Reason: "Known"})
+				}
+				if err := w.user.Delete(w.t.Context(), configMaps, gone, kube.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				expect(t, "known of the one deleted", c.reports.get(gone).Reason, "")
+				expect(t, "known of the other", c.reports.get(there).Reason, "Known")
+			})
+		})
+	}
 }
 
 func TestTheStatusOfAControllerNamesTheObjectsThatFail(t *testing.T) {

@@ -373,7 +373,7 @@ func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) 
 	if c.object == nil {
 		return nil, nil
 	}
-	owner := c.object(k)
+	owner, _ := c.object(k)
 	if owner == nil {
 		return nil, nil
 	}
@@ -391,7 +391,7 @@ func (c *Controller) Pods(ctx context.Context, k kube.Key) (pods Pods, known boo
 	if c.object == nil || c.shows.Pods == nil {
 		return Pods{}, false, nil
 	}
-	owner := c.object(k)
+	owner, _ := c.object(k)
 	if owner == nil {
 		return Pods{}, false, nil
 	}
@@ -419,7 +419,7 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	if c.object == nil {
 		return Owner{}, false
 	}
-	object := c.object(k)
+	object, _ := c.object(k)
 	if object == nil || c.shows.Works != nil && !c.shows.Works(object) {
 		return Owner{}, false
 	}
@@ -445,9 +445,12 @@ func (c *Controller) Report(k kube.Key, p *health.Problem) { c.reports.set(k, p)
 // Strays returns the failing keys without an object in memory: keys of rules, or of deleted objects.
 func (c *Controller) Strays() (out []Failing) {
 	for _, f := range c.streaks.all() {
-		if c.object == nil || c.object(f.Key) == nil {
-			out = append(out, f)
+		if c.object != nil {
+			if object, _ := c.object(f.Key); object != nil {
+				continue
+			}
 		}
+		out = append(out, f)
 	}
 	return out
 }

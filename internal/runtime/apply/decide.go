@@ -85,8 +85,6 @@ func (s step) requests() []string {
 		return []string{c.deletion()}
 	case s.does == Deleted, s.does == Replaced && !s.changes():
 		return []string{c.deletion()}
-	case s.does == Replaced:
-		return []string{c.changeOf(c.live), c.deletion()}
 	case s.changes() && c.live == nil:
 		return []string{c.changeOf(c.other)}
 	case s.changes():

@@ -160,10 +160,10 @@ func TestWhatIsDecidedAboutOneChild(t *testing.T) {
 			differs(c)
 			refuses(c, c.changeOf(c.live))
 		}, "replaced (no) it differs in data.a"},
-		{"different, to be made anew, and the deletion was refused", Recreate, func(c *child) {
+		{"different, to be made anew, and its deletion was refused while it was undeclared", Recreate, func(c *child) {
 			differs(c)
 			refuses(c, c.deletion())
-		}, "replaced (no) it differs in data.a"},
+		}, "replaced it differs in data.a"},
 		{"different, and changed back too often", nil, func(c *child) {
 			differs(c)
 			fights(c, &c.mem.trouble().contest, withChanges)

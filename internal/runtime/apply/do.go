@@ -518,6 +518,9 @@ const unlabelled = "it is not declared any more and has lost the label " + Manag
 // remove deletes a child, and no other object of the same name.
 func (c *child) remove(ctx context.Context, s step) error {
 	uid, request := uidOf(c.live), c.deletion()
+	if s.changes() { // with another declaration, the server may see no difference
+		request = c.changeOf(c.live)
+	}
 	err := c.client.Delete(ctx, c.kind.resource, c.key, kube.DeleteOptions{UID: uid, Propagation: kube.Background})
 	switch {
 	case err == nil:

@@ -119,6 +119,22 @@ func TestADeletionThatFailsIsNoFight(t *testing.T) {
 	})
 }
 
+// A deletion that the server refuses is asked for again after a while, and is no obstacle where none is needed any
+// more.
+func TestADeletionThatIsRefusedHoldsBackItsDeclarationAlone(t *testing.T) {
+	on(t, Recreate, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		b.api.Inject(apiserver.Fault{Verb: "delete", Reply: &apiserver.Reply{Code: 422, Reason: "Invalid",
+			Message: "protected"}})
+		const refused = "failed delete deployments.apps default/web: protected"
+		b.want("refused", b.apply(b.deployment(2)), refused+" GET PATCH PATCH DELETE")
+		b.want("refused a moment ago", b.apply(b.deployment(2)), refused)
+		same := b.deployment(1)
+		same.Body["spec"].(map[string]any)["paused"] = false // the default
+		b.want("as before, in another form", b.apply(same), "applied PATCH PATCH")
+	})
+}
+
 // What is found by labels is taken over before it is declared, and let go.
 func TestAnObjectIsAdoptedAndReleasedByItsCaller(t *testing.T) {
 	on(t, InPlace, func(b *bench) {

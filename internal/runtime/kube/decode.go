@@ -96,7 +96,7 @@ func object[T Object](s *scanner) (T, error) {
 		}
 		return obj, &DecodeError{Err: errors.New("want a JSON object")}
 	}
-	s.top, s.kind, s.skimmed, s.headed = len(s.open)+1, "", false, false
+	s.top, s.kind, s.skimmed, s.headed, s.hashed = len(s.open)+1, "", false, false, 0
 	err := decodeInto(s, &obj)
 	s.top = 0
 	if bad := (*misfit)(nil); s.beyond > 0 && errors.As(err, &bad) {
@@ -151,7 +151,7 @@ type expected struct {
 
 // Part says how much of an object was read, and how much there was.
 type Part struct {
-	Size    int  // of the encoded object, in bytes
+	Size    int  // of the encoded object, in bytes, without the values behind digests
 	Large   bool // larger than MaxObject of ListOptions: set by callers, for readers of the DecodeError
 	Whole   bool // with Large: the metadata is complete
 	Skimmed bool // the reader wanted the metadata alone: all else was skipped

@@ -85,7 +85,7 @@ func decodeEvent[T Object](s *scanner, ev *Event[T]) (failed, err error) {
 		s.want = want.in(ev.Type)
 		obj, err := object[T](s)
 		s.want = want
-		ev.Part = Part{Size: int(s.offset() - from), Skimmed: s.skimmed}
+		ev.Part = Part{Size: int(s.offset()-from) - s.hashed, Skimmed: s.skimmed}
 		if err != nil {
 			if bad := (*DecodeError)(nil); errors.As(err, &bad) {
 				return bad, nil

@@ -112,7 +112,7 @@ func decodeItems[T Object](s *scanner, all *ListResult[T]) error {
 		}
 		from := s.offset()
 		obj, err := object[T](s)
-		if err := all.add(obj, Part{Size: int(s.offset() - from), Skimmed: s.skimmed}, err); err != nil {
+		if err := all.add(obj, Part{Size: int(s.offset()-from) - s.hashed, Skimmed: s.skimmed}, err); err != nil {
 			return err
 		}
 	}

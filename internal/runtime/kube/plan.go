@@ -33,6 +33,8 @@ func newPlan(t reflect.Type) plan {
 		return func(s *scanner, _ reflect.Value) error { return s.skip() }
 	case t == reflect.TypeFor[Labels]():
 		return labelsPlan("")
+	case isDigests(t):
+		return digestsPlan(t == reflect.TypeFor[EncodedDigests]())
 	case t.Kind() == reflect.Pointer:
 		return pointerPlan(t)
 	case ownMethods(t):
@@ -202,7 +204,11 @@ func structPlan(fields []field, rest []int) plan {
 			atTop := s.top > 0 && s.top == len(s.open)
 			switch f := named(fields, name); {
 			case atTop && s.skimmed:
+				from := s.offset()
 				err = s.skip()
+				if f != nil && f.digests {
+					s.hashed += int(s.offset() - from)
+				}
 			case err != nil:
 				bad, err = keep(bad, cmp.Or(s.skip(), err), "")
 			case f != nil:

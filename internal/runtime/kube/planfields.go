@@ -15,7 +15,8 @@ type field struct {
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
 	// prefix is the prefix of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/"`); "": all.
-	prefix string
+	prefix  string
+	digests bool // Digests or EncodedDigests
 }
 
 // fieldsOf returns the members declared by a struct, and the index of the Raw field for all other members in one JSON
@@ -44,15 +45,15 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 				return nil, nil, false
 			}
 		case name == "":
-			inner = []field{{sf.Name, index, planOf(sf.Type), ""}}
+			inner = []field{{sf.Name, index, planOf(sf.Type), "", isDigests(sf.Type)}}
 		case sf.Tag.Get("prefix") != "":
 			if sf.Type != reflect.TypeFor[Labels]() {
 				return nil, nil, false
 			}
 			prefix := sf.Tag.Get("prefix")
-			inner = []field{{name, index, labelsPlan(prefix), prefix}}
+			inner = []field{{name, index, labelsPlan(prefix), prefix, false}}
 		default:
-			inner = []field{{name, index, planOf(sf.Type), ""}}
+			inner = []field{{name, index, planOf(sf.Type), "", isDigests(sf.Type)}}
 		}
 		if rest != nil && innerRest != nil {
 			return nil, nil, false

@@ -34,6 +34,9 @@ type scanner struct {
 	// skimmed: the metadata was decoded and the reader wants no more of the object.
 	skimmed bool
 	headed  bool // the metadata is complete
+
+	digester *digester // nil: no digest was declared so far
+	hashed   int       // bytes of the present object read for digests alone
 }
 
 func newScanner(r io.Reader) *scanner { return &scanner{input: newInput(r)} }

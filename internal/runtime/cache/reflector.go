@@ -254,6 +254,7 @@ func (r *Reflector[T]) presentVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	defer clear(body) // the object of the list may be a Secret
 	var list struct {
 		kube.Meta `json:"metadata"`
 	}

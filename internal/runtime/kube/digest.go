@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -41,18 +42,31 @@ func isDigests(t reflect.Type) bool {
 	return t == reflect.TypeFor[Digests]() || t == reflect.TypeFor[EncodedDigests]()
 }
 
-// holdsDigests reports whether values of t have fields of digests; outer are the types around t.
-func holdsDigests(t reflect.Type, outer ...reflect.Type) bool {
+// withDigests caches holdsDigests, for the answers of writes.
+var withDigests sync.Map // reflect.Type -> bool
+
+// holdsDigests reports whether values of t have fields of digests.
+func holdsDigests(t reflect.Type) bool {
+	if holds, ok := withDigests.Load(t); ok {
+		return holds.(bool)
+	}
+	holds := digestsWithin(t, nil)
+	withDigests.Store(t, holds)
+	return holds
+}
+
+// digestsWithin is holdsDigests for a type within the types outer.
+func digestsWithin(t reflect.Type, outer []reflect.Type) bool {
 	switch {
 	case isDigests(t):
 		return true
 	case slices.Contains(outer, t): // a type may contain itself
 		return false
 	case t.Kind() == reflect.Pointer, t.Kind() == reflect.Slice:
-		return holdsDigests(t.Elem(), append(outer, t)...)
+		return digestsWithin(t.Elem(), append(outer, t))
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
-			if holdsDigests(t.Field(i).Type, append(outer, t)...) {
+			if digestsWithin(t.Field(i).Type, append(outer, t)) {
 				return true
 			}
 		}

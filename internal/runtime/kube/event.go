@@ -38,6 +38,9 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 			err = s.skip()
 		case !typed:
 			seen = true
+			if s.wipes {
+				return ev, errUnnamed{}
+			}
 			if early, err = s.value(); errors.Is(err, ErrTooLarge) {
 				err = errUnnamed{}
 			}
@@ -71,7 +74,7 @@ func nextEvent[T Object](s *scanner) (Event[T], error) {
 type errUnnamed struct{}
 
 func (errUnnamed) Error() string {
-	return "a watch frame has its object ahead of its type, and the object is too large to be held until that is known"
+	return "a watch frame has its object ahead of its type, and the object cannot be held until that is known"
 }
 
 // Is matches ErrFrameTooLarge: in both cases the stream cannot go on from here.

@@ -41,6 +41,8 @@ type input struct {
 	kept   int // of the present object
 	beyond int // bytes that a present object without limit would keep
 
+	wipes bool // bytes that were read are cleared: see forget
+
 	passed int64 // bytes of the stream ahead of buf
 	frame  int64 // where the present frame began
 	large  bool  // the frame needed a large buffer or many brackets
@@ -69,7 +71,9 @@ func (b *input) shrink(more bool) bool {
 	b.small = 0
 	buf := make([]byte, bulkBuffer)
 	b.passed += int64(b.pos)
-	b.pos, b.end = 0, copy(buf, b.buf[b.pos:b.end])
+	old := b.buf[b.pos:b.end]
+	b.pos, b.end = 0, copy(buf, old)
+	b.wipe(old)
 	b.buf = buf
 	return true
 }
@@ -124,10 +128,25 @@ func (b *input) makeRoom() {
 	}
 	old := b.buf[from:b.end]
 	b.large = b.large || len(old) > bulkBuffer/2
-	if full && (len(b.buf) < bulkBuffer || 2*len(old) > len(b.buf)) {
+	if stale := b.buf[:b.end]; full && (len(b.buf) < bulkBuffer || 2*len(old) > len(b.buf)) {
 		b.buf = make([]byte, max(2*len(b.buf), firstBuffer))
+		copy(b.buf, old)
+		b.wipe(stale)
+	} else {
+		copy(b.buf, old)
+		b.wipe(stale[len(old):])
 	}
-	copy(b.buf, old)
 	b.passed += int64(from)
 	b.pos, b.end, b.start = b.pos-from, len(old), max(b.start-from, -1)
 }
+
+// wipe clears bytes that have been read or moved, in a stream of values that are not to be held.
+func (b *input) wipe(stale []byte) {
+	if b.wipes {
+		clear(stale)
+	}
+}
+
+// forget wipes the first n bytes of the buffer. Readers call forget at the end of an event or a stream; fill wipes the
+// bytes that were read until then.
+func (b *input) forget(n int) { b.wipe(b.buf[:n]) }

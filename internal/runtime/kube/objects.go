@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -214,6 +215,9 @@ func (c *Client) object(ctx context.Context, req request, r Resource, k Key, int
 func (c *Client) exchange(ctx context.Context, req request, r Resource, k Key, into any) error {
 	return c.call(ctx, req, func(body []byte) error {
 		if into != nil {
+			if holdsDigests(reflect.TypeOf(into)) {
+				defer clear(body) // which goes back to a pool
+			}
 			if err := Unmarshal(body, into); err != nil {
 				return fmt.Errorf("decode the answer: %w", err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"time"
 )
 
@@ -42,10 +43,12 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 		in := q.protoReader(body, plan, all.most)
 		in.want.skim = all.skim
 		meta, kind, err = decodeProtoList(in, all)
+		in.forget(len(in.buf))
 	} else {
 		in := q.scanner(body, all.most)
-		in.want.skim = all.skim
+		in.want.skim, in.wipes = all.skim, holdsDigests(reflect.TypeFor[T]())
 		meta, kind, err = decodeList(in, all)
+		in.forget(len(in.buf))
 	}
 	if err = listError(kind, q.Resource.Kind, err); err != nil {
 		return listMeta{}, readError(ctx, err)

@@ -150,7 +150,8 @@ func TestTheTableOfNumbersIsRight(t *testing.T) {
 			types[current] = map[string]string{}
 		}
 	}
-	forms := map[string]string{"micro-time": "microtime", "int32": "int", "int64": "int", "map:string": "map"}
+	forms := map[string]string{"micro-time": "microtime", "int32": "int", "int64": "int", "map:string": "map",
+		"map:bytes": "bytes"}
 	seen := map[string]bool{"ListMeta": true, "bookmark": true} // tested by lists and watches
 	var compare func(message, with string)
 	compare = func(message, with string) {

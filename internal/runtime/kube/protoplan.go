@@ -2,6 +2,7 @@ package kube
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,7 +14,8 @@ type protoPlan func(f protoField, rest []byte, v, was reflect.Value) error
 // protoStruct decodes the declared fields of a message, by number, into a struct. A protoStruct is made once for a
 // type; the result is the result of the plan for the same object in JSON (FuzzBothEncodings in internal/tools/e2e).
 type protoStruct struct {
-	fields []protoMember // by number; a nil plan skips an undeclared field
+	fields  []protoMember // by number; a nil plan skips an undeclared field
+	digests bool          // fields has digests
 }
 
 type protoMember struct {
@@ -21,6 +23,8 @@ type protoMember struct {
 	index []int
 	wire  byte // any other is a misfit
 	plan  protoPlan
+	// digests: the field is of Digests or EncodedDigests; text: the values are texts.
+	digests, text bool
 }
 
 // protoTypes caches the plan of each type and message, nil for JSON only.
@@ -67,8 +71,8 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		}
 		n, known := numbers[f.name]
 		plan := newProtoPlan(ft, n)
-		if !known || plan == nil || f.prefix != "" {
-			return nil
+		if !known || plan == nil || f.prefix != "" || f.digests && !strings.Contains(message, " ") {
+			return nil // slimMessage knows of digests at the top of an object alone
 		}
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {
 			p.fields = append(p.fields, make([]protoMember, need)...)
@@ -77,7 +81,8 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		if n.kind == "bool" || n.kind == "int" {
 			wire = wireVarint
 		}
-		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan}
+		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan, f.digests, n.kind == "map"}
+		p.digests = p.digests || f.digests
 	}
 	return p
 }
@@ -101,6 +106,13 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 		}
 		if t == reflect.TypeFor[map[string]string]() {
 			return protoMap
+		}
+		if t == reflect.TypeFor[Digests]() {
+			return protoDigests
+		}
+	case n.kind == "bytes":
+		if t == reflect.TypeFor[EncodedDigests]() {
+			return protoDigests
 		}
 	case n.kind == "time", n.kind == "microtime":
 		if t == reflect.TypeFor[time.Time]() {

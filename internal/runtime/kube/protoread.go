@@ -67,10 +67,18 @@ type protoReader struct {
 	want   expected
 	plan   *protoStruct      // of the objects
 	owners [4]OwnerReference // of the present object, until shared: more than most have
+
+	// For objects with digests; see slimMessage.
+	slim     []byte
+	bad      *misfit      // of the present object; nil: none so far
+	member   *protoMember // of the present entry
+	digester *digester
 }
 
 func newProtoReader(r io.Reader, plan *protoStruct, want expected) *protoReader {
-	return &protoReader{input: newInput(r), want: want, plan: plan}
+	p := &protoReader{input: newInput(r), want: want, plan: plan}
+	p.wipes = plan.digests
+	return p
 }
 
 // protoObject decodes an object read as a whole; was is an earlier version, if any. An object that does not fit is a
@@ -87,7 +95,11 @@ func protoObject[T Object](p *protoReader, kind string, m []byte, was reflect.Va
 	if meta := metaOf(obj); meta != nil {
 		meta.OwnerReferences = p.owners[:0]
 	}
-	obj, err := checked(obj, kind, p.want, p.plan.decode(m, v.Elem(), was))
+	err := p.plan.decode(m, v.Elem(), was)
+	if p.bad != nil {
+		err = p.bad
+	}
+	obj, err = checked(obj, kind, p.want, err)
 	if err != nil {
 		var none T
 		obj = none // a partial object shares p.owners with the next object

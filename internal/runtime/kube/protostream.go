@@ -52,7 +52,12 @@ func decodeProtoItems[T Object](p *protoReader, end int64, meta *listMeta, all *
 		if p.offset()+int64(n) > end {
 			return errCut
 		}
-		b, err := p.message(n)
+		var b []byte
+		if number == 2 {
+			b, err = p.slimMessage(n, slimObject)
+		} else {
+			b, err = p.message(n)
+		}
 		bad, large := err.(*DecodeError)
 		switch {
 		case large:
@@ -88,7 +93,7 @@ func nextProtoEvent[T Object](p *protoReader, known func(Key) (T, bool)) (Event[
 	}
 	b, err := p.take(4)
 	if err == nil {
-		b, err = p.message(uint64(binary.BigEndian.Uint32(b)))
+		b, err = p.slimMessage(uint64(binary.BigEndian.Uint32(b)), slimEvent)
 	}
 	if err != nil {
 		return ev, err

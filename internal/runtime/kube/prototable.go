@@ -11,7 +11,7 @@ import (
 //
 //	name=4             a string
 //	name=4:own         a string that hardly two objects have the same
-//	name=4:TYPE        int, bool, time, microtime, quantity, map (of strings) or a message
+//	name=4:TYPE        int, bool, time, microtime, quantity, map (of strings), bytes (a map of bytes) or a message
 //	name=4:[]TYPE      a list
 //	name=4*            a pointer: its zero value is another thing than none
 //
@@ -29,14 +29,14 @@ var messages = map[string]string{
 	"LabelSelector":            "matchLabels=1:map matchExpressions=2:[]LabelSelectorRequirement",
 	"LabelSelectorRequirement": "key=1 operator=2 values=3:[]string",
 
-	"v1 ConfigMap":      "metadata=1:ObjectMeta data=2:map immutable=4*:bool",
+	"v1 ConfigMap":      "metadata=1:ObjectMeta data=2:map binaryData=3:bytes immutable=4*:bool",
 	"v1 Namespace":      "metadata=1:ObjectMeta status=3:NamespaceStatus",
 	"NamespaceStatus":   "phase=1",
 	"v1 Node":           "metadata=1:ObjectMeta spec=2:NodeSpec status=3:NodeStatus",
 	"NodeSpec":          "podCIDR=1 providerID=3 unschedulable=4:bool",
 	"NodeStatus":        "phase=3 conditions=4:[]NodeCondition",
 	"NodeCondition":     "type=1 status=2 lastHeartbeatTime=3:time lastTransitionTime=4:time reason=5 message=6",
-	"v1 Secret":         "metadata=1:ObjectMeta type=3 immutable=5*:bool",
+	"v1 Secret":         "metadata=1:ObjectMeta data=2:bytes type=3 immutable=5*:bool",
 	"v1 ServiceAccount": "metadata=1:ObjectMeta",
 	"v1 Service":        "metadata=1:ObjectMeta spec=2:ServiceSpec",
 	"ServiceSpec": "ports=1:[]ServicePort selector=2:map clusterIP=3 type=4 sessionAffinity=7 externalName=10" +

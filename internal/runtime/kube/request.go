@@ -79,6 +79,7 @@ func (c *Client) call(ctx context.Context, r request, use func(body []byte) erro
 func (c *Client) callBytes(ctx context.Context, r request) (body []byte, err error) {
 	err = c.call(ctx, r, func(b []byte) error {
 		body = bytes.Clone(b)
+		clear(b) // the pool of answers holds nothing that the caller does not: ListOne may read a Secret
 		return nil
 	})
 	return body, err

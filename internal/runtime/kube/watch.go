@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"time"
 )
@@ -69,6 +70,7 @@ type Stream[T Object] struct {
 	quiet   time.Duration            // the idle timeout after the initial events
 	listed  bool                     // no initial events were asked for, or their end has come
 	next    func() (Event[T], error) // reads one event
+	forget  func()                   // clears what was read of values that are not to be held
 	known   func(Key) (T, bool)      // see Known
 }
 
@@ -127,11 +129,19 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 	if protobuf {
 		in := q.protoReader(body, plan, o.MaxObject)
 		in.want.skim = o.Skim
-		s.next = func() (Event[T], error) { return nextProtoEvent(in, s.known) }
+		s.next = func() (Event[T], error) {
+			defer func() { in.forget(in.pos) }()
+			return nextProtoEvent(in, s.known)
+		}
+		s.forget = func() { in.forget(len(in.buf)) }
 	} else {
 		in := q.scanner(body, o.MaxObject)
-		in.want.skim = o.Skim
-		s.next = func() (Event[T], error) { return nextEvent[T](in) }
+		in.want.skim, in.wipes = o.Skim, holdsDigests(reflect.TypeFor[T]())
+		s.next = func() (Event[T], error) {
+			defer func() { in.forget(in.pos) }()
+			return nextEvent[T](in)
+		}
+		s.forget = func() { in.forget(len(in.buf)) }
 	}
 	return s, nil
 }
@@ -140,6 +150,7 @@ func Watch[T Object](ctx context.Context, c *Client, q Query, o WatchOptions) (*
 func (s *Stream[T]) Close() error {
 	s.idle.stop()
 	s.cancel(nil)
+	s.forget()
 	return s.body.Close()
 }
 

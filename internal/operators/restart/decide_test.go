@@ -36,7 +36,7 @@ func triggerOf(t *testing.T, spec string) *RestartTrigger {
 // settled is a target that nothing speaks against restarting.
 func settled(ref TargetRef, uid string) target {
 	two := int32(2)
-	w := &workload{}
+	w := &liveTarget{}
 	w.UID, w.Name, w.Generation = uid, ref.Name, 1
 	w.Spec.Replicas = &two
 	w.Status.ObservedGeneration = 1
@@ -256,7 +256,7 @@ func TestTargetsAreReadAsKubectlRolloutStatusDoes(t *testing.T) {
 		{"an updating daemon set", "DaemonSet", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":1,"numberAvailable":3}}`, rollingOut},
 		{"a daemon set that lacks pods", "DaemonSet", `{"metadata":{"generation":1},"status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":2}}`, unavailable},
 	} {
-		w := &workload{}
+		w := &liveTarget{}
 		if err := json.Unmarshal([]byte(test.live), w); err != nil {
 			t.Fatal(err)
 		}

@@ -220,7 +220,7 @@ func (r *run) record(e events.Event) {
 func (r *run) ref() events.Object { return events.ObjectOf(resource, r.t) }
 
 // announce records a restart, on the target and on the trigger.
-func (r *run) announce(ref TargetRef, live *workload, round *Round) {
+func (r *run) announce(ref TargetRef, live *liveTarget, round *Round) {
 	trigger, restarted := r.ref(), events.ObjectOf(targetKinds[ref.Kind], live)
 	r.record(events.Event{Regarding: restarted, Related: trigger, Type: events.Normal, Reason: "Restarted",
 		Note: "restarted by RestartTrigger " + r.t.Name + ": " + round.Note})

@@ -187,7 +187,7 @@ func (r *run) decide(targetPods map[TargetRef]uint64) decision {
 // read gets all targets.
 func (r *run) read(ctx context.Context, targetPods map[TargetRef]uint64) error {
 	for _, ref := range r.rule.targets {
-		live := new(workload)
+		live := new(liveTarget)
 		err := r.client.Get(ctx, targetKinds[ref.Kind], kube.Key{Namespace: r.t.Namespace, Name: ref.Name}, live)
 		if kube.IsNotFound(err) {
 			live, err = nil, nil

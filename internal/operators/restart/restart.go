@@ -79,9 +79,9 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 
 // restart restarts a target as read, and no other object that may have the name by now. after is the state that
 // follows from the restart.
-func (r *run) restart(ctx context.Context, i int, after *State) (*workload, error) {
+func (r *run) restart(ctx context.Context, i int, after *State) (*liveTarget, error) {
 	ref := r.rule.targets[i]
-	seen, live := r.reads[ref].live, new(workload)
+	seen, live := r.reads[ref].live, new(liveTarget)
 	metadata := map[string]any{"uid": seen.UID}
 	keep := r.standalone != nil && i == 0
 	if keep {

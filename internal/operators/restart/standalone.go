@@ -63,7 +63,7 @@ func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Co
 type standalone struct {
 	client  *kube.Client
 	trigger *RestartTrigger // replaced by others, never changed
-	first   *workload       // the first target as it was last read or written; nil: there is none
+	first   *liveTarget     // the first target as it was last read or written; nil: there is none
 	stored  string          // the annotation, likewise; "": there is none that can be read
 	last    *Restart        // the last restart according to it
 }
@@ -87,7 +87,7 @@ func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status 
 	if err := s.enter(metadata, s.first, &next.Status.State); err != nil {
 		return false, err
 	}
-	ref, live := t.Spec.Targets[0], new(workload)
+	ref, live := t.Spec.Targets[0], new(liveTarget)
 	err = s.client.Patch(ctx, targetKinds[ref.Kind], kube.Key{Namespace: t.Namespace, Name: ref.Name}, kube.MergePatch,
 		map[string]any{"metadata": metadata}, live, kube.WriteOptions{FieldManager: Manager})
 	if kube.IsConflict(err) || kube.IsNotFound(err) {
@@ -101,7 +101,7 @@ func (s *standalone) Write(ctx context.Context, t *RestartTrigger, from, status 
 }
 
 // enter puts the state into the metadata of a PATCH that only holds for the version of the first target as read.
-func (s *standalone) enter(metadata map[string]any, live *workload, state *State) error {
+func (s *standalone) enter(metadata map[string]any, live *liveTarget, state *State) error {
 	text, err := json.Marshal(state)
 	if err != nil {
 		return fmt.Errorf("encode the state: %w", err)
@@ -112,14 +112,14 @@ func (s *standalone) enter(metadata map[string]any, live *workload, state *State
 }
 
 // wrote notes the answer to a PATCH with a state.
-func (s *standalone) wrote(live *workload, state *State) {
+func (s *standalone) wrote(live *liveTarget, state *State) {
 	s.first, s.last = live, state.LastRestart
 	s.stored, _ = live.Annotations.Get(StateAnnotation)
 }
 
 // read notes the first target, takes over a state written by another process, of before or beside this process, and
 // returns the trigger with the state.
-func (s *standalone) read(ctx context.Context, live *workload) *RestartTrigger {
+func (s *standalone) read(ctx context.Context, live *liveTarget) *RestartTrigger {
 	s.first = live
 	if live == nil {
 		return s.trigger

@@ -167,9 +167,9 @@ type detail struct {
 
 // reading is a target as last read, or as answered to the restart.
 type reading struct {
-	live *workload // nil: there was none
-	at   time.Time // when; zero: read it
-	pods uint64    // fingerprint of the pods at the time
+	live *liveTarget // nil: there was none
+	at   time.Time   // when; zero: read it
+	pods uint64      // fingerprint of the pods at the time
 
 	refusal *health.Problem // of a restart that the server has refused; until a restart works
 	retry   time.Time       // when to try that again

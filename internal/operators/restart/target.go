@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/workload"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
 )
@@ -13,13 +14,11 @@ import (
 // template, which the cluster rolls out.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// workload is the part read of a target of any kind: fields that a kind does not have stay zero.
-type workload struct {
+// liveTarget is the part read of a target of any kind.
+type liveTarget struct {
 	kube.MetaAnnotated `json:"metadata"`
 	Spec               struct {
-		Replicas *int32   `json:"replicas"` // nil: a DaemonSet
-		Paused   bool     `json:"paused"`
-		Strategy strategy `json:"updateStrategy"`
+		workload.Spec
 		Template struct {
 			Metadata struct {
 				Labels      kube.Labels `json:"labels"`
@@ -27,26 +26,7 @@ type workload struct {
 			} `json:"metadata"`
 		} `json:"template"`
 	} `json:"spec"`
-	Status struct {
-		ObservedGeneration int64  `json:"observedGeneration"`
-		Replicas           int32  `json:"replicas"` // old and new
-		UpdatedReplicas    int32  `json:"updatedReplicas"`
-		ReadyReplicas      int32  `json:"readyReplicas"`
-		AvailableReplicas  int32  `json:"availableReplicas"`
-		CurrentRevision    string `json:"currentRevision"` // of a StatefulSet
-		UpdateRevision     string `json:"updateRevision"`
-		Desired            int32  `json:"desiredNumberScheduled"` // of a DaemonSet
-		Updated            int32  `json:"updatedNumberScheduled"`
-		Available          int32  `json:"numberAvailable"`
-	} `json:"status"`
-}
-
-// strategy is that of a StatefulSet or a DaemonSet. (A Deployment's is called otherwise, and always rolls.)
-type strategy struct {
-	Type          string `json:"type"`
-	RollingUpdate struct {
-		Partition int32 `json:"partition"`
-	} `json:"rollingUpdate"`
+	Status workload.Status `json:"status"`
 }
 
 // target is a target as it was last read.
@@ -115,7 +95,7 @@ func (t target) partial() string {
 	if partition <= 0 {
 		return ""
 	}
-	want, _, _, _ := t.counts()
+	want, _, _, _ := workload.Counts(t.Kind, &t.live.Spec.Spec, &t.live.Status)
 	return fmt.Sprintf("a restart of %s replaces %d of %d pods: spec.updateStrategy.rollingUpdate.partition is %d; "+
 		"set it to 0 to have all of them replaced", t, max(0, want-partition), want, partition)
 }
@@ -124,48 +104,23 @@ func (t target) partial() string {
 // `kubectl rollout status` does: a status of an older generation says nothing.
 func (t target) busy() (reason, message string) {
 	w := t.live
-	s := &w.Status
+	stage := workload.StageOf(t.Kind, w.Generation, &w.Spec.Spec, &w.Status)
 	switch {
 	case w.Spec.Paused:
 		return targetPaused, fmt.Sprintf("%s is paused", t)
 	case w.Spec.Strategy.Type == "OnDelete":
 		return onDelete,
 			fmt.Sprintf("%s has the update strategy OnDelete: its pods change only when they are deleted", t)
-	case s.ObservedGeneration < w.Generation:
+	case stage == workload.Unseen:
 		return rollingOut, fmt.Sprintf("the change of %s has not been seen by its controller yet", t)
 	case w.Deleting():
 		return unavailable, fmt.Sprintf("%s is being deleted", t)
-	}
-	want, updated, total, available := t.counts()
-	switch { // without numbers: each would be a write of the status
-	case updated < want, total > want,
-		t.Kind == "StatefulSet" && w.Spec.Strategy.RollingUpdate.Partition == 0 &&
-			s.UpdateRevision != s.CurrentRevision:
+	case stage == workload.Rolling: // without numbers: each would be a write of the status
 		return rollingOut, fmt.Sprintf("%s rolls out, follow it with `kubectl rollout status %[1]s`", t)
-	case available < want:
+	case stage == workload.Unavailable:
 		return unavailable, fmt.Sprintf("not all pods of %s are available", t)
 	}
 	return "", ""
-}
-
-// counts returns how many pods there should be, and how many are updated, there at all, and available.
-func (t target) counts() (want, updated, total, available int32) {
-	w := t.live
-	s := &w.Status
-	if t.Kind == "DaemonSet" {
-		return s.Desired, s.Updated, s.Desired, s.Available
-	}
-	want = 1 // the API's default
-	if w.Spec.Replicas != nil {
-		want = *w.Spec.Replicas
-	}
-	updated, total, available = s.UpdatedReplicas, s.Replicas, s.AvailableReplicas
-	if t.Kind == "StatefulSet" {
-		// A partition keeps the lower ordinals at the old revision, for as long as it stands.
-		updated = min(want, updated+min(want, w.Spec.Strategy.RollingUpdate.Partition)) // it may be any number
-		available = s.ReadyReplicas
-	}
-	return want, updated, total, available
 }
 
 // templateHashLabel is on every pod of a Deployment. The name of the pod's ReplicaSet is the name of the Deployment

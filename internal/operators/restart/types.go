@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
+	"skiff/internal/operators/workload"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
 )
@@ -14,13 +15,8 @@ var (
 		Kind: "RestartTrigger"}
 	pods = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 	// namespaces say who may have their pods as a source.
-	namespaces = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
-	// targetKinds are the kinds with a pod template and a controller that rolls the template out.
-	targetKinds = map[string]kube.Resource{
-		"Deployment":  {Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment"},
-		"StatefulSet": {Group: "apps", Version: "v1", Plural: "statefulsets", Kind: "StatefulSet"},
-		"DaemonSet":   {Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"},
-	}
+	namespaces  = kube.Resource{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true}
+	targetKinds = workload.Kinds
 )
 
 // RestartTrigger is the custom resource. crds/restarttrigger.yaml describes the fields.

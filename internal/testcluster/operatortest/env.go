@@ -40,6 +40,8 @@ type Options struct {
 	Resource   kube.Resource // the custom resource of the controller
 	Controller string        // its name in Events, without skiff.dev/
 	New        func(controller.Setup, *events.Recorder) *controller.Controller
+	// NewAll makes several controllers that run together, in place of New.
+	NewAll     func(controller.Setup, *events.Recorder) []*controller.Controller
 	Setup      controller.Setup // that New gets, with a client and the log of the environment
 	Server     apiserver.Options
 	Definition func([]byte) []byte // changes the CRD before it is installed; nil = no change
@@ -162,7 +164,7 @@ func (w *Env) start(dial dialFunc) {
 	w.WaitIdle()
 }
 
-// withSelection returns the controllers of a process: the controller under test, and the controller that follows a
+// withSelection returns the controllers of a process: the controllers under test, and the controller that follows a
 // namespace selector.
 func (w *Env) withSelection(s controller.Setup, r *events.Recorder) (cs []*controller.Controller) {
 	if s.Mirrors == nil {
@@ -170,6 +172,9 @@ func (w *Env) withSelection(s controller.Setup, r *events.Recorder) (cs []*contr
 		if s.NamespaceSelector != "" {
 			cs = append(cs, controller.SelectNamespaces(s))
 		}
+	}
+	if w.NewAll != nil {
+		return append(cs, w.NewAll(s, r)...)
 	}
 	return append(cs, w.New(s, r))
 }

@@ -1,0 +1,480 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/keyed"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/metrics"
+)
+
+// Manager is the field manager of the two annotations, and the only owner of both.
+const Manager = "skiff-reload"
+
+// Rights are all rights of the controllers; the client sends nothing else.
+var Rights = append([]kube.Right{
+	{Resource: kinds[0], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: configMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
+	{Resource: secrets, Verbs: []string{"list", "watch"}, Why: "whether a Secret has changed; no value is kept"},
+}, events.Rights...)
+
+const workloadRight = "which workloads have opted in; they are restarted by an annotation"
+
+// Options are what the flags of reload say. The zero value means the defaults.
+type Options struct {
+	Debounce time.Duration // how long sources are quiet before a restart; 0: DefaultDebounce
+	Share    Share         // of the workloads of a namespace, and of the cluster, that roll at a time; 0: DefaultShare
+}
+
+// The indexes of workloads.
+const (
+	all      = "all"    // those that have opted in
+	bySource = "source" // by what they depend on
+	byAfter  = "after"  // by what is restarted before them
+)
+
+// world is what the controllers of all kinds share.
+type world struct {
+	client     *kube.Client
+	workloads  map[string]*cache.Store[*theWorkload] // by kind
+	configMaps *cache.Store[*configMap]
+	secrets    *cache.Store[*secret]
+	recorder   *events.Recorder // nil: no Events
+	restarts   *metrics.Counts
+	wave       *wave
+	debounce   time.Duration
+}
+
+// reloader is the controller of one kind of workloads.
+type reloader struct {
+	*world
+	resource kube.Resource
+	found    func(k kube.Key, p *health.Problem)
+	pending  keyed.Map[*pending] // each used by the one reconcile of the workload
+}
+
+// New returns a controller for each kind of workloads. They send nothing before Run, and have to run together. A nil
+// recorder means no Events; the caller runs the recorder.
+func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*controller.Controller) {
+	s.Client = s.Client.Limit(Rights)
+	w := &world{client: s.Client, recorder: recorder, debounce: o.Debounce,
+		workloads:  map[string]*cache.Store[*theWorkload]{},
+		configMaps: controller.Mirror[*configMap](s, configMaps, ""),
+		secrets:    controller.Mirror[*secret](s, secrets, ""),
+		restarts: metrics.NewCounts(&metrics.Family{Name: "skiff_reload_total", Kind: metrics.CounterKind,
+			Help: "Restarts of workloads that were sent, by result; one that failed is tried again."},
+			"result", "restarted", "workload_changed", "failed")}
+	if w.debounce == 0 {
+		w.debounce = DefaultDebounce
+	}
+	if o.Share == (Share{}) {
+		o.Share = DefaultShare
+	}
+	w.wave = newWave(o.Share, w.count)
+	for _, r := range kinds {
+		m := controller.Mirror[*theWorkload](s, r, "")
+		index(m)
+		w.workloads[r.Kind] = m
+	}
+	for i, r := range kinds {
+		c := w.controller(s, r)
+		if i == 0 {
+			c.Publish(w.restarts)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// index makes the indexes of a mirror of workloads.
+func index(m *cache.Store[*theWorkload]) {
+	m.Index(all, func(w *theWorkload) []string {
+		if w.optedIn() {
+			return []string{""}
+		}
+		return nil
+	})
+	m.Index(bySource, func(w *theWorkload) (names []string) {
+		if w.optedIn() {
+			for _, e := range w.wants().entries {
+				names = append(names, e.source())
+			}
+		}
+		return slices.Compact(names)
+	})
+	m.Index(byAfter, func(w *theWorkload) (names []string) {
+		if w.optedIn() {
+			for _, r := range w.wants().after {
+				names = append(names, r.String())
+			}
+		}
+		return names
+	})
+}
+
+// controller returns the controller of a kind.
+func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Controller {
+	r := &reloader{world: w, resource: of}
+	mine := w.workloads[of.Kind]
+	sources := []controller.Source{
+		controller.ForBut(mine, func(was, is *theWorkload) bool { return !was.optedIn() && !is.optedIn() }),
+		controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
+			return r.dependents(m.Namespace, "configmap/"+m.Name)
+		}),
+		controller.Watches(w.secrets, func(m *secret) []kube.Key { return r.dependents(m.Namespace, "secret/"+m.Name) }),
+	}
+	for _, other := range kinds {
+		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *theWorkload) []kube.Key {
+			return r.behind(other.Kind, o)
+		}))
+	}
+	c := s.New("reload-"+of.Plural, r.Reconcile, sources...)
+	r.found = c.Report
+	c.Show(controller.Shows{Foreign: true, Facts: r.facts,
+		Works: func(o kube.Object) bool { return o.(*theWorkload).optedIn() }})
+	c.Remembers(&r.pending, members{w.wave, of.Kind})
+	return c
+}
+
+// dependents returns the workloads of the kind that depend on a source.
+func (r *reloader) dependents(namespace, source string) []kube.Key {
+	return r.keys(bySource, namespace, source)
+}
+
+// keys returns those of an index; none while the namespace is not known, as all are looked at then.
+func (r *reloader) keys(index, namespace, value string) (keys []kube.Key) {
+	found, err := r.workloads[r.resource.Kind].ByIndex(index, namespace, value)
+	if err != nil {
+		return nil
+	}
+	for _, w := range found {
+		keys = append(keys, w.Key())
+	}
+	return keys
+}
+
+// behind returns the workloads of the kind that may have waited for what has happened to another one.
+func (r *reloader) behind(kind string, o *theWorkload) []kube.Key {
+	keys := r.keys(byAfter, o.Namespace, ref{kind, o.Name}.String())
+	if o.optedIn() {
+		keys = append(keys, r.wave.next(r.resource.Kind, o.Namespace)...)
+	}
+	return keys
+}
+
+// count returns how many workloads of a namespace have opted in; "": of all.
+func (w *world) count(namespace string) (n int) {
+	for _, m := range w.workloads {
+		found, err := m.ByIndex(all, namespace, "")
+		n += len(found)
+		if err == nil || namespace != "" {
+			continue
+		}
+		for _, one := range m.Namespaces() { // not all of which are known
+			found, _ := m.ByIndex(all, one, "")
+			n += len(found)
+		}
+	}
+	return n
+}
+
+// Reconcile restarts a workload whose sources have changed, when it is its turn.
+func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	w, ok, err := r.workloads[r.resource.Kind].Get(key)
+	if err != nil {
+		return controller.Done, err
+	}
+	if !ok || w.Deleting() || !w.optedIn() {
+		r.found(key, nil)
+		return controller.Gone, nil
+	}
+	p := r.pending.Get(key)
+	if p == nil || p.uid != w.UID { // the first, or created anew
+		p = &pending{uid: w.UID}
+		r.pending.Set(key, p)
+	}
+	now := time.Now()
+	f := &facts{kind: r.resource.Kind, w: w, wants: w.wants(), debounce: r.debounce, now: now}
+	if f.contents, err = r.contents(key.Namespace, f.wants.entries); err != nil {
+		return controller.Done, err
+	}
+	if err := r.order(f); err != nil {
+		return controller.Done, err
+	}
+	f.failed = func(changes []change) *failure { return r.failure(f, changes) }
+	d := decide(f, p)
+	me := id{r.resource.Kind, key}
+	rolls, _ := w.progress(f.kind, now)
+	r.wave.note(me, rolls)
+	if d.restart {
+		entered, limit := r.wave.enter(me)
+		if !entered {
+			d.restart, d.write = false, nil
+			d.hold(recheck, notItsTurn, fmt.Sprintf("is restarted in its turn: %d workloads roll at a time", limit))
+		}
+	} else {
+		r.wave.leaveLine(me)
+	}
+	p.name(d.changes, f.contents)
+	r.found(key, d.problem)
+	if d.write != nil {
+		if err := r.write(ctx, f, &d); err != nil {
+			r.wave.note(me, rolls)
+			return r.failed(err)
+		}
+	}
+	if len(d.changes) == 0 || d.restart {
+		p.settle(f.contents)
+	}
+	if rolls && d.wait == 0 {
+		d.wait, d.cause = failedAfter/10, "looks whether the rollout has failed"
+	}
+	return controller.Wait(d.wait).Because(d.cause), nil
+}
+
+// failed says what follows from a write that failed: of a workload that has changed or is gone, an event tells.
+func (r *reloader) failed(err error) (controller.Outcome, error) {
+	if kube.IsConflict(err) || kube.IsNotFound(err) {
+		return controller.After(time.Second).Because("the workload has changed"), nil
+	}
+	return controller.Done, err
+}
+
+// contents reads the sources of a workload.
+func (w *world) contents(namespace string, entries []entry) (map[string]*content, error) {
+	out, errs := map[string]*content{}, []error(nil)
+	for _, e := range entries {
+		if out[e.source()] != nil {
+			continue
+		}
+		c, err := w.content(kube.Key{Namespace: namespace, Name: e.name}, e.kind)
+		errs = append(errs, err)
+		if c != nil {
+			out[e.source()] = c
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// content reads one source; nil: there is none.
+func (w *world) content(k kube.Key, kind string) (*content, error) {
+	if kind == "configmap" {
+		m, ok, err := w.configMaps.Get(k)
+		if !ok || err != nil {
+			return nil, err
+		}
+		return contentOf(&m.MetaOwn, m.Data, m.Binary), nil
+	}
+	m, ok, err := w.secrets.Get(k)
+	if !ok || err != nil {
+		return nil, err
+	}
+	return contentOf(&m.MetaOwn, m.Data), nil
+}
+
+// order looks at the workloads that are restarted first.
+func (w *world) order(f *facts) error {
+	me := ref{f.kind, f.w.Name}
+	for _, r := range f.wants.after {
+		o := other{ref: r, circular: w.leads(f.w.Namespace, r, me)}
+		live, err := w.workload(f.w.Namespace, r)
+		if err != nil {
+			return err
+		}
+		if live != nil && live.optedIn() {
+			o.exists = true
+			entries := live.wants().entries
+			contents, err := w.contents(f.w.Namespace, entries)
+			if err != nil {
+				return err
+			}
+			changes, _ := compare(live, entries, contents)
+			o.changed = len(changes) > 0
+			o.rolls, o.fails = live.progress(r.kind, f.now)
+		}
+		f.others = append(f.others, o)
+	}
+	return nil
+}
+
+// workload reads a workload; nil: there is none.
+func (w *world) workload(namespace string, r ref) (*theWorkload, error) {
+	live, ok, err := w.workloads[r.kind].Get(kube.Key{Namespace: namespace, Name: r.name})
+	if !ok || err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// maxSteps bounds the search for a circle. In a longer one all wait for each other, and each says for whom.
+const maxSteps = 200
+
+// leads says whether the order leads from one workload to another.
+func (w *world) leads(namespace string, from, to ref) bool {
+	way := []ref{from}
+	for i := 0; i < len(way) && i < maxSteps; i++ {
+		if way[i] == to {
+			return true
+		}
+		if live, err := w.workload(namespace, way[i]); err == nil && live != nil && live.optedIn() {
+			for _, next := range live.wants().after {
+				if !slices.Contains(way, next) {
+					way = append(way, next)
+				}
+			}
+		}
+	}
+	return false
+}
+
+// failure looks for another workload whose restart for one of some changes has failed.
+func (w *world) failure(f *facts, changes []change) *failure {
+	for _, c := range changes {
+		now := f.contents[c.source()]
+		for _, r := range kinds {
+			found, err := w.workloads[r.Kind].ByIndex(bySource, f.w.Namespace, c.source())
+			if err != nil {
+				continue
+			}
+			for _, live := range found {
+				if _, failed := live.progress(r.Kind, f.now); !failed || live.UID == f.w.UID ||
+					!live.reloadedAt().After(now.resume) {
+					continue
+				}
+				if ran, _ := stateOf(live); ran.runsWith(live, c.source(), now) {
+					return &failure{ref{r.Kind, live.Name}, c.entry, live.reloadedAt()}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// runsWith says whether the pods of a workload run with a content of a source.
+func (s state) runsWith(w *theWorkload, source string, c *content) bool {
+	for _, e := range w.wants().entries {
+		if e.source() == source && s.Sources[e.String()] != hashOf(w.UID, e, c) {
+			return false
+		}
+	}
+	return true
+}
+
+// write writes the state of a workload, and restarts it if that is decided. It holds for the version that was read
+// alone: of two processes one restarts, and the other finds it done.
+func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
+	text, err := d.write.encode()
+	if err != nil {
+		return err
+	}
+	w := f.w
+	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
+		"name": w.Name, "namespace": w.Namespace, "uid": w.UID, "resourceVersion": w.ResourceVersion,
+		"annotations": map[string]any{StateAnnotation: text}}}
+	at, restarted := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
+	if d.restart {
+		at, restarted = f.now.UTC().Format(time.RFC3339), true
+	}
+	if restarted { // what is not applied again is removed
+		body["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{RestartAnnotation: at}}}}
+	}
+	live := new(theWorkload)
+	err = r.client.Patch(ctx, r.resource, w.Key(), kube.ApplyPatch, body, live,
+		kube.WriteOptions{FieldManager: Manager, Force: true})
+	if !d.restart {
+		return err
+	}
+	r.restarts.Inc(resultOf(err))
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("restarted", "changed", textOf(d.changes))
+	r.announce(live, d.changes)
+	return nil
+}
+
+// resultOf is the result of a restart that was sent.
+func resultOf(err error) string {
+	switch {
+	case err == nil:
+		return "restarted"
+	case kube.IsNotFound(err), kube.IsConflict(err):
+		return "workload_changed"
+	}
+	return "failed"
+}
+
+// announce records a restart, on the workload and on what has changed.
+func (r *reloader) announce(live *theWorkload, changes []change) {
+	of := events.ObjectOf(r.resource, live)
+	record := func(e events.Event) {
+		e.Type, e.Reason, e.Action = events.Normal, "Restarted", "Restart"
+		r.recorder.Record(e)
+	}
+	record(events.Event{Regarding: of, Note: "restarted: " + textOf(changes) + " changed"})
+	for i, c := range changes {
+		if i > 0 && changes[i-1].source() == c.source() {
+			continue
+		}
+		about := configMaps
+		if c.kind == "secret" {
+			about = secrets
+		}
+		record(events.Event{Regarding: events.Object{APIVersion: about.APIVersion(), Kind: about.Kind,
+			Namespace: live.Namespace, Name: c.name, UID: c.uid}, Related: of,
+			Note: "restarted " + ref{r.resource.Kind, live.Name}.String() + r.left(live, c)})
+	}
+}
+
+// left says how many workloads are still to be restarted for a change.
+func (r *reloader) left(done *theWorkload, c change) string {
+	total, wait := 0, 0
+	for _, of := range kinds {
+		found, err := r.workloads[of.Kind].ByIndex(bySource, done.Namespace, c.source())
+		if err != nil {
+			continue
+		}
+		for _, w := range found {
+			total++
+			now, err := r.content(kube.Key{Namespace: done.Namespace, Name: c.name}, c.kind)
+			if ran, _ := stateOf(w); w.UID != done.UID && err == nil && now != nil && !ran.runsWith(w, c.source(), now) {
+				wait++
+			}
+		}
+	}
+	if wait == 0 {
+		return fmt.Sprintf(", the last of %d", total)
+	}
+	return fmt.Sprintf(", %d of %d; %d wait", total-wait, total, wait)
+}
+
+// facts are the things to know about a workload beside its status.
+func (r *reloader) facts(object kube.Object) []controller.Fact {
+	w := object.(*theWorkload)
+	var names []string
+	for _, e := range w.wants().entries {
+		names = append(names, e.String())
+	}
+	if n := len(names); n > maxNames {
+		names = append(names[:maxNames:maxNames], fmt.Sprintf("%d more", n-maxNames))
+	}
+	out := []controller.Fact{{Name: "Restarts for", Value: strings.Join(names, ", ")}}
+	if at := w.reloadedAt(); !at.IsZero() {
+		out = append(out, controller.Fact{Name: "Last restart", At: at})
+	}
+	return out
+}

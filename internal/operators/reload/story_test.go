@@ -1,0 +1,196 @@
+package reload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	recordIt  = "APPLY as skiff-reload deployments/web 200"
+	restartIt = recordIt
+)
+
+func TestStoryOfAConfigMapWithTheWritesOfEachStep(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.deploy("web", auto, envFrom("a"))
+		w.Pass(time.Minute)
+		w.WantWrites(recordIt)
+		w.wantRestarts("web", 0)
+
+		w.Forget()
+		w.setConfigMap("a", "2")
+		w.Pass(DefaultDebounce - time.Second)
+		w.WantRequests()
+		w.Pass(time.Minute)
+		w.WantWrites(restartIt)
+		w.wantRestarts("web", 1)
+		w.Want("Events of the workload", w.notes("Deployment", "web"), []string{"Restarted: restarted: configmap/a (key) changed"})
+		w.Want("Events of the source", w.notes("ConfigMap", "a"), []string{"Restarted: restarted deployment/web, the last of 1"})
+
+		w.Forget()
+		w.Pass(time.Hour)
+		w.WantRequests()
+		w.Stop()
+		w.Start()
+		w.Pass(15 * time.Minute)
+		w.WantWrites()
+
+		// Without skiff, or deleted and made anew: the content counts.
+		w.Stop()
+		w.setConfigMap("a", "3")
+		w.Start()
+		w.Pass(time.Minute)
+		w.WantWrites(restartIt)
+		w.wantRestarts("web", 2)
+		w.Forget()
+		w.Delete(configMaps, "a")
+		w.Pass(time.Minute)
+		w.configMap("a", "3")
+		w.Pass(time.Minute)
+		w.WantWrites()
+		w.Delete(configMaps, "a")
+		w.Pass(time.Minute)
+		w.configMap("a", "4")
+		w.Pass(time.Minute)
+		w.WantWrites(restartIt)
+		w.wantRestarts("web", 3)
+	})
+}
+
+func TestTenChangesWithinTheDebounceAreOneRestart(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.deploy("web", auto, envFrom("a"))
+		w.Pass(time.Minute)
+		for i := range 10 {
+			w.setConfigMap("a", fmt.Sprint("n", i))
+			w.Pass(2 * time.Second)
+		}
+		w.Pass(time.Minute)
+		w.wantRestarts("web", 1)
+		// A source that never becomes quiet is no reason to never restart.
+		for i := range 60 {
+			w.setConfigMap("a", fmt.Sprint("m", i))
+			w.Pass(2 * time.Second)
+		}
+		w.Pass(2 * time.Minute)
+		if n := w.revision("web"); n != "4" && n != "5" {
+			t.Errorf("revision after two minutes of changes: %v", n)
+		}
+	})
+}
+
+func TestAKeyThatNoContainerSeesIsNoReason(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.Post(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"seen":"1","other":"1"}}`)
+		w.deploy("web", auto, `,"env":[{"name":"X","valueFrom":{"configMapKeyRef":{"name":"a","key":"seen"}}}]`)
+		w.Pass(time.Minute)
+		w.Patch(configMaps, "a", `{"data":{"other":"2"},"metadata":{"labels":{"x":"y"}}}`)
+		w.Pass(time.Minute)
+		w.wantRestarts("web", 0)
+		w.Patch(configMaps, "a", `{"data":{"seen":"2"}}`)
+		w.Pass(time.Minute)
+		w.wantRestarts("web", 1)
+	})
+}
+
+func TestAWorkloadThatHasNotOptedInIsLeftAlone(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.deploy("web", ``, envFrom("a"))
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(time.Hour)
+		w.WantWrites()
+	})
+}
+
+func TestAWaveHasABoundedNumberOfWorkloadsRolling(t *testing.T) {
+	story(t, Options{Share: Share{n: 3}}, func(w *env) {
+		w.configMap("a", "1")
+		const n = 12
+		for i := range n {
+			w.deploy(fmt.Sprintf("web-%02d", i), auto, envFrom("a"))
+		}
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "2")
+		most, done := 0, 0
+		for range 600 {
+			w.Pass(100 * time.Millisecond)
+			rolling := 0
+			done = 0
+			for i := range n {
+				d := w.API.Get(deployments, in(fmt.Sprintf("web-%02d", i)))
+				if at(d, "spec", "template", "metadata", "annotations", RestartAnnotation) == nil {
+					continue
+				}
+				done++
+				if at(d, "status", "availableReplicas") != at(d, "status", "replicas") ||
+					fmt.Sprint(at(d, "status", "observedGeneration")) != fmt.Sprint(at(d, "metadata", "generation")) {
+					rolling++
+				}
+			}
+			most = max(most, rolling)
+		}
+		if most > 3 || most < 2 || done != n {
+			t.Errorf("%d of %d were restarted, at most %d at a time", done, n, most)
+		}
+	})
+}
+
+func TestTheOrderIsKept(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.deploy("db", auto, envFrom("a"))
+		w.deploy("web", auto+`,"skiff.dev/reload-after":"deployment/db"`, envFrom("a"))
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(time.Minute)
+		w.wantRestarts("db", 1)
+		w.wantRestarts("web", 1)
+		when := func(name string) time.Time {
+			text, _ := at(w.API.Get(deployments, in(name)), "spec", "template", "metadata", "annotations", RestartAnnotation).(string)
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		if !when("web").After(when("db")) {
+			t.Errorf("web was restarted at %s, db at %s", when("web"), when("db"))
+		}
+	})
+}
+
+func TestARolloutThatFailsStopsTheWaveUntilItIsResumed(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.Post(deployments, strings.Replace(deployment("bad", auto, envFrom("a")), "web:1", "web:broken", 1))
+		w.deploy("good", auto, envFrom("a"))
+		w.Pass(time.Minute)
+		pause := func(value string) {
+			w.Patch(deployments, "good", `{"metadata":{"annotations":{"skiff.dev/paused":`+value+`}}}`)
+		}
+		pause(`"true"`)
+		w.setConfigMap("a", "2")
+		w.Pass(15 * time.Minute)
+		w.wantRestarts("bad", 1)
+		pause("null")
+		w.Pass(time.Hour)
+		w.wantRestarts("good", 0)
+
+		at, _ := at(w.API.Get(deployments, in("bad")), "spec", "template", "metadata", "annotations", RestartAnnotation).(string)
+		w.Patch(configMaps, "a", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, ResumeAnnotation, at))
+		w.Pass(time.Minute)
+		w.wantRestarts("good", 1)
+
+		// New content may be what mends it: all are restarted.
+		w.setConfigMap("a", "3")
+		w.Pass(2 * time.Minute)
+		w.wantRestarts("bad", 2)
+		w.wantRestarts("good", 2)
+	})
+}

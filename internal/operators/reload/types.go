@@ -1,0 +1,155 @@
+package reload
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/operators/workload"
+	"skiff/internal/runtime/kube"
+)
+
+// The resources that this controller watches; workloads are written as well.
+var (
+	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
+	secrets    = kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
+	// kinds are the kinds of workloads, in the order of their controllers.
+	kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
+)
+
+// configMap is what is kept of a ConfigMap.
+type configMap struct {
+	kube.MetaOwn `json:"metadata"`
+	Data         kube.Digests        `json:"data"`
+	Binary       kube.EncodedDigests `json:"binaryData"`
+}
+
+// secret is what is kept of a Secret.
+type secret struct {
+	kube.MetaOwn `json:"metadata"`
+	Data         kube.EncodedDigests `json:"data"`
+}
+
+// content is what a workload sees of a source.
+type content struct {
+	uid    string             // of the ConfigMap or Secret
+	values []kube.NamedDigest // in order
+	resume time.Time          // see ResumeAnnotation; zero: not set
+}
+
+func contentOf(m *kube.MetaOwn, all ...[]kube.NamedDigest) *content {
+	c := &content{uid: m.UID, values: all[0]}
+	if len(all) > 1 && len(all[1]) > 0 {
+		c.values = slices.Concat(all...) // a ConfigMap has no name in both
+		slices.SortFunc(c.values, func(a, b kube.NamedDigest) int { return strings.Compare(a.Name, b.Name) })
+	}
+	text, _ := m.Annotations.Get(ResumeAnnotation)
+	c.resume, _ = time.Parse(time.RFC3339, text)
+	return c
+}
+
+// theWorkload is what is kept of a workload of any kind.
+type theWorkload struct {
+	kube.MetaOwn `json:"metadata"`
+	Spec         struct {
+		workload.Spec
+		Template struct {
+			Metadata struct {
+				Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/"`
+			} `json:"metadata"`
+			Spec podSpec `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+	Status struct {
+		workload.Status
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+			Reason string `json:"reason"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+// podSpec is the part of a pod template that names ConfigMaps and Secrets whose content the containers see.
+type podSpec struct {
+	Containers     []container `json:"containers"`
+	InitContainers []container `json:"initContainers"`
+	Volumes        []volume    `json:"volumes"`
+}
+
+type container struct {
+	Env []struct {
+		From struct {
+			ConfigMap keyOf `json:"configMapKeyRef"`
+			Secret    keyOf `json:"secretKeyRef"`
+		} `json:"valueFrom"`
+	} `json:"env"`
+	EnvFrom []struct {
+		ConfigMap whole `json:"configMapRef"`
+		Secret    whole `json:"secretRef"`
+	} `json:"envFrom"`
+}
+
+// keyOf names a key of a source; an empty name names none.
+type keyOf struct {
+	Name     string `json:"name"`
+	Key      string `json:"key"`
+	Optional bool   `json:"optional"`
+}
+
+// whole names a source, of which a volume may have certain keys alone.
+type whole struct {
+	Name     string `json:"name"`
+	Items    []item `json:"items"`
+	Optional bool   `json:"optional"`
+}
+
+type item struct {
+	Key string `json:"key"`
+}
+
+type volume struct {
+	ConfigMap whole `json:"configMap"`
+	Secret    struct {
+		Name     string `json:"secretName"`
+		Items    []item `json:"items"`
+		Optional bool   `json:"optional"`
+	} `json:"secret"`
+	Projected struct {
+		Sources []struct {
+			ConfigMap whole `json:"configMap"`
+			Secret    whole `json:"secret"`
+		} `json:"sources"`
+	} `json:"projected"`
+}
+
+// reloadedAt returns when the workload was last restarted by this controller; zero: never.
+func (w *theWorkload) reloadedAt() time.Time {
+	text, _ := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// failedAfter is when a rollout that does not end counts as failed, for kinds whose controller does not say so: the
+// API's default of progressDeadlineSeconds of a Deployment.
+const failedAfter = 10 * time.Minute
+
+// progress says whether the restart of a workload is still rolling out, and whether that has failed.
+func (w *theWorkload) progress(kind string, now time.Time) (rolling, failed bool) {
+	at := w.reloadedAt()
+	if at.IsZero() || workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status) == workload.RolledOut {
+		return false, false
+	}
+	for _, c := range w.Status.Conditions {
+		if c.Type == "Progressing" && c.Status == "False" && c.Reason == "ProgressDeadlineExceeded" {
+			return false, true
+		}
+	}
+	if now.Sub(at) > failedAfter {
+		return false, true
+	}
+	return !w.Spec.Paused, false
+}

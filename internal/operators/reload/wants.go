@@ -1,0 +1,239 @@
+package reload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/nearest"
+)
+
+// The annotations of a workload by which it opts in.
+const (
+	// AutoAnnotation with the value "auto" means all that the pod template refers to: env, envFrom and volumes,
+	// imagePullSecrets not, of which no container sees anything.
+	AutoAnnotation = "skiff.dev/reload"
+	// ConfigMapsAnnotation and SecretsAnnotation name sources, separated by commas: "a,b:key" is all of a and the key
+	// of b.
+	ConfigMapsAnnotation = "skiff.dev/reload-configmaps"
+	SecretsAnnotation    = "skiff.dev/reload-secrets"
+	// AfterAnnotation names the workloads that are restarted first where they depend on the change as well:
+	// "deployment/db-proxy,statefulset/db".
+	AfterAnnotation = "skiff.dev/reload-after"
+	// CooldownAnnotation is the least time between two restarts, as "5m".
+	CooldownAnnotation = "skiff.dev/reload-cooldown"
+)
+
+const (
+	defaultCooldown = time.Minute // about the length of a rollout of a few pods, as of a RestartTrigger
+	maxCooldown     = 24 * time.Hour
+
+	// maxSources bounds the work of a look at a workload, and the size of the annotation: 200 sources are 10 KiB.
+	maxSources = 200
+	// maxAfter bounds the search for a circle.
+	maxAfter = 16
+)
+
+// entry is one thing whose change restarts a workload: a ConfigMap or Secret, or one key of either.
+type entry struct {
+	kind     string // "configmap" or "secret"
+	name     string
+	key      string // "": all keys
+	optional bool   // the pods start without it
+}
+
+// source identifies the ConfigMap or Secret: "configmap/a".
+func (e entry) source() string { return e.kind + "/" + e.name }
+
+// String identifies the entry in the state: "configmap/a", "secret/b:key".
+func (e entry) String() string {
+	if e.key == "" {
+		return e.source()
+	}
+	return e.source() + ":" + e.key
+}
+
+// ref names a workload in the same namespace.
+type ref struct{ kind, name string }
+
+// String returns the workload in kubectl's form: "deployment/web".
+func (r ref) String() string { return strings.ToLower(r.kind) + "/" + r.name }
+
+// wants is what a workload says in its annotations.
+type wants struct {
+	entries  []entry // in order, each once; a source as a whole has no keys beside it
+	after    []ref
+	cooldown time.Duration
+	faults   []fault // all else counts
+}
+
+// fault is what is wrong with an annotation.
+type fault struct{ annotation, text string }
+
+// optedIn says whether a workload has any annotation that names sources.
+func (w *theWorkload) optedIn() bool {
+	for _, name := range []string{AutoAnnotation, ConfigMapsAnnotation, SecretsAnnotation} {
+		if _, ok := w.Annotations.Get(name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// wants reads the annotations. What is wrong in one of them costs that part alone.
+func (w *theWorkload) wants() (out wants) {
+	switch auto, ok := w.Annotations.Get(AutoAnnotation); {
+	case auto == "auto":
+		out.entries = w.Spec.Template.Spec.refers()
+	case ok:
+		out.fault(AutoAnnotation, "%.100q is not auto", auto)
+	}
+	out.named(w.Annotations, ConfigMapsAnnotation, "configmap")
+	out.named(w.Annotations, SecretsAnnotation, "secret")
+	out.entries = merged(out.entries)
+	if n := len(out.entries); n > maxSources {
+		out.fault(AutoAnnotation, "%d sources are too many; only the first %d count", n, maxSources)
+		out.entries = out.entries[:maxSources]
+	}
+	out.order(w.Annotations)
+	out.cooldown = defaultCooldown
+	if text, ok := w.Annotations.Get(CooldownAnnotation); ok {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 || d > maxCooldown {
+			out.fault(CooldownAnnotation, "%.100q is not a duration of at most %s, such as 30s or 5m", text,
+				maxCooldown)
+		} else {
+			out.cooldown = d
+		}
+	}
+	return out
+}
+
+func (o *wants) fault(annotation, format string, args ...any) {
+	o.faults = append(o.faults, fault{annotation, fmt.Sprintf(format, args...)})
+}
+
+// named adds the sources that an annotation lists.
+func (o *wants) named(annotations kube.Labels, annotation, kind string) {
+	text, _ := annotations.Get(annotation)
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		name, key, keyed := strings.Cut(one, ":")
+		switch {
+		case !kube.ValidName(name):
+			o.fault(annotation, "%.100q is not the name of a %s", name, kind)
+		case keyed && !validKey(key):
+			o.fault(annotation, "%.100q has no key of %s behind the colon", one, name)
+		default:
+			o.entries = append(o.entries, entry{kind: kind, name: name, key: key, optional: true})
+		}
+	}
+}
+
+// validKey says whether a ConfigMap or Secret can have a key (validation.IsConfigMapKey).
+func validKey(key string) bool {
+	return key != "" && len(key) <= 253 && strings.Trim(key, "-._0123456789"+
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+// order reads AfterAnnotation.
+func (o *wants) order(annotations kube.Labels) {
+	text, _ := annotations.Get(AfterAnnotation)
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		word, name, _ := strings.Cut(one, "/")
+		kind := kindNames[strings.ToLower(word)]
+		switch {
+		case len(o.after) == maxAfter:
+			o.fault(AfterAnnotation, "only the first %d workloads count", maxAfter)
+			return
+		case kind == "":
+			o.fault(AfterAnnotation, "%.100q is none of deployment/NAME, statefulset/NAME, daemonset/NAME%s", one,
+				meant(word, name))
+		case !kube.ValidName(name):
+			o.fault(AfterAnnotation, "%.100q is not the name of a %s", name, word)
+		default:
+			o.after = append(o.after, ref{kind, name})
+		}
+	}
+}
+
+// kindNames are the kinds of workloads by their names in kubectl.
+var kindNames = map[string]string{
+	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+}
+
+// meant asks for the kind most like a mistyped one.
+func meant(word, name string) string {
+	if question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset"}, "", "/"+name); question != "" {
+		return "; " + question
+	}
+	return ""
+}
+
+// refers returns what the containers of the pods see of ConfigMaps and Secrets.
+func (s *podSpec) refers() (out []entry) {
+	add := func(kind, name, key string, optional bool) {
+		if name != "" {
+			out = append(out, entry{kind, name, key, optional})
+		}
+	}
+	addItems := func(kind, name string, items []item, optional bool) {
+		for _, i := range items {
+			add(kind, name, i.Key, optional)
+		}
+		if len(items) == 0 {
+			add(kind, name, "", optional)
+		}
+	}
+	for _, list := range [][]container{s.InitContainers, s.Containers} {
+		for _, c := range list {
+			for _, e := range c.Env {
+				add("configmap", e.From.ConfigMap.Name, e.From.ConfigMap.Key, e.From.ConfigMap.Optional)
+				add("secret", e.From.Secret.Name, e.From.Secret.Key, e.From.Secret.Optional)
+			}
+			for _, e := range c.EnvFrom {
+				add("configmap", e.ConfigMap.Name, "", e.ConfigMap.Optional)
+				add("secret", e.Secret.Name, "", e.Secret.Optional)
+			}
+		}
+	}
+	for _, v := range s.Volumes {
+		addItems("configmap", v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional)
+		addItems("secret", v.Secret.Name, v.Secret.Items, v.Secret.Optional)
+		for _, p := range v.Projected.Sources {
+			addItems("configmap", p.ConfigMap.Name, p.ConfigMap.Items, p.ConfigMap.Optional)
+			addItems("secret", p.Secret.Name, p.Secret.Items, p.Secret.Optional)
+		}
+	}
+	return out
+}
+
+// merged returns entries in order, each once: a source as a whole stands for its keys, and what one reference cannot do
+// without is not optional.
+func merged(all []entry) (out []entry) {
+	slices.SortStableFunc(all, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key))
+	})
+	for _, e := range all {
+		if n := len(out); n > 0 {
+			last := &out[n-1]
+			same := last.source() == e.source()
+			if same && (last.key == e.key || last.key == "") {
+				last.optional = last.optional && e.optional
+				continue
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package reload
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"skiff/internal/runtime/kube"
+)
+
+// Share is how many workloads may roll at a time: a number, or a part of those that there are.
+type Share struct {
+	n       int
+	percent bool
+}
+
+// DefaultShare is a rollout or two on each node of a small cluster.
+var DefaultShare = Share{n: 10}
+
+// ParseShare reads "10" or "20%".
+func ParseShare(text string) (Share, error) {
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || percent && n > 100 {
+		return Share{}, fmt.Errorf("%.100q: want a number of at least 1, or a percentage such as 20%%", text)
+	}
+	return Share{n, percent}, nil
+}
+
+// String returns the share as ParseShare reads it.
+func (s Share) String() string {
+	if s.percent {
+		return strconv.Itoa(s.n) + "%"
+	}
+	return strconv.Itoa(s.n)
+}
+
+// of returns how many of some workloads may roll, at least one.
+func (s Share) of(all int) int {
+	if s.percent {
+		return max(1, all*s.n/100)
+	}
+	return s.n
+}
+
+// id names a workload.
+type id struct {
+	kind string
+	kube.Key
+}
+
+// wave knows which workloads roll out because of a restart, and which wait for their turn, in the order of their
+// coming. All follows from the workloads, and is there again after a start when each was looked at once, which takes
+// less time than the first restart waits.
+type wave struct {
+	share Share
+	count func(namespace string) int // of the workloads that have opted in; "": everywhere
+
+	mu      sync.Mutex // guards what follows
+	rolling map[string]map[id]bool
+	total   int // of rolling
+	waiting map[string][]id
+}
+
+func newWave(share Share, count func(namespace string) int) *wave {
+	return &wave{share: share, count: count, rolling: map[string]map[id]bool{}, waiting: map[string][]id{}}
+}
+
+// note notes whether a workload rolls out.
+func (w *wave) note(of id, rolls bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(of, rolls)
+}
+
+func (w *wave) noteLocked(of id, rolls bool) {
+	in := w.rolling[of.Namespace]
+	switch {
+	case in[of] == rolls:
+	case rolls:
+		if in == nil {
+			in = map[id]bool{}
+			w.rolling[of.Namespace] = in
+		}
+		in[of] = true
+		w.total++
+	default:
+		w.total--
+		if delete(in, of); len(in) == 0 {
+			delete(w.rolling, of.Namespace)
+		}
+	}
+}
+
+// enter lets a workload roll out if it is its turn, and otherwise has it wait; limit is how many may roll then.
+func (w *wave) enter(of id) (entered bool, limit int) {
+	mine, all := w.share.of(w.count(of.Namespace)), w.share.of(w.count(""))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	line := w.waiting[of.Namespace]
+	at := slices.Index(line, of)
+	if at < 0 {
+		at = len(line)
+		w.waiting[of.Namespace] = append(line, of)
+	}
+	rolls := len(w.rolling[of.Namespace])
+	if free := w.freeLocked(rolls, mine, all); at >= free && !w.rolling[of.Namespace][of] {
+		return false, min(mine, all)
+	}
+	w.noteLocked(of, true)
+	w.leaveLineLocked(of)
+	return true, 0
+}
+
+// freeLocked returns how many more workloads of a namespace may roll of which some do. One always may: those of other
+// namespaces, which may never end, hold up nobody.
+func (w *wave) freeLocked(rolls, mine, all int) int {
+	if rolls == 0 {
+		return max(1, min(mine, all-w.total))
+	}
+	return min(mine-rolls, all-w.total)
+}
+
+// leaveLine takes a workload out of the line.
+func (w *wave) leaveLine(of id) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaveLineLocked(of)
+}
+
+func (w *wave) leaveLineLocked(of id) {
+	line := w.waiting[of.Namespace]
+	if at := slices.Index(line, of); at >= 0 {
+		line = slices.Delete(line, at, at+1)
+	}
+	if w.waiting[of.Namespace] = line; len(line) == 0 {
+		delete(w.waiting, of.Namespace)
+	}
+}
+
+// turns is how many waiting workloads are looked at when another has ended.
+const turns = 10
+
+// next returns workloads of a kind whose turn it may be: the first of the line of the namespace, or where there is
+// none of other namespaces.
+func (w *wave) next(kind, namespace string) (keys []kube.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	add := func(line []id) {
+		for _, of := range line[:min(len(line), turns)] {
+			if of.kind == kind && len(keys) < turns {
+				keys = append(keys, of.Key)
+			}
+		}
+	}
+	add(w.waiting[namespace])
+	for _, line := range w.waiting {
+		if len(keys) >= turns {
+			break
+		}
+		add(line)
+	}
+	return keys
+}
+
+// Forget and Leave make a wave a controller.Memory, of each kind.
+type members struct {
+	*wave
+	kind string
+}
+
+// Forget drops a workload.
+func (m members) Forget(k kube.Key) {
+	of := id{m.kind, k}
+	m.note(of, false)
+	m.leaveLine(of)
+}
+
+// Leave drops those of a namespace.
+func (m members) Leave(namespace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total -= len(m.rolling[namespace])
+	delete(m.rolling, namespace)
+	delete(m.waiting, namespace)
+}

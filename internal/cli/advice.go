@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"skiff/internal/hooks/spec"
+	"skiff/internal/operators/reload"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -41,7 +42,10 @@ const maxGranted = 20
 // grantAdvice is a command for an administrator to paste: asked with skiff's name, so that the missing rights are
 // granted to skiff.
 func grantAdvice(name, user string, namespaces []string) string {
-	if !slices.Contains(ControllerNames(), name) { // of flags: its rights are not those of a custom resource
+	if strings.HasPrefix(name, reload.Name+"-") { // one for each kind
+		name = reload.Name
+	}
+	if !slices.Contains(knownControllers(), name) { // of flags: its rights are not those of a custom resource
 		return "grant it as examples/sidecar.yaml does"
 	}
 	command := "skiff check --controllers " + name

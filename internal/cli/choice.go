@@ -29,10 +29,10 @@ type Choice struct {
 	Namespaces []string // empty: all
 	Selector   string   // of namespaces; "": none
 
-	server    kubeconfig.Flags
-	names     []string
-	policy    string
-	floors    floorFlags
+	server kubeconfig.Flags
+	names  []string
+	policy string
+	tuning
 	files     hookFiles
 	exec      execFlags
 	manager   string
@@ -59,7 +59,7 @@ func (c *Choice) Add(cmd *cobra.Command, file string) {
 	fs.StringVar(&c.Selector, "watch-namespace-selector", "", "label `selector` of the namespaces to work in")
 	fs.StringVar(&c.policy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
-	c.floors.add(cmd)
+	c.tuning.add(cmd)
 	fs.StringVar(&c.manager, "field-manager", reconcile.Manager,
 		"`name` of the field manager of the children of hook controllers")
 	fs.IntVar(&c.answerMiB, "max-answer", 16, "how many `MiB` the answer of a hook may have")
@@ -79,7 +79,7 @@ func (c *Choice) Logger(stderr io.Writer) (logr.Logger, error) { return c.log.lo
 
 // Check checks the flags, and reads the files of hook controllers.
 func (c *Choice) Check(cmd *cobra.Command) error {
-	if err := errors.Join(checkTemplatePolicy(c.policy), c.floors.check(), c.files.check(),
+	if err := errors.Join(checkTemplatePolicy(c.policy), c.tuning.check(), c.files.check(),
 		c.exec.check(&c.files),
 		checkNamespaces("--watch-namespaces", c.Namespaces), checkSelector(c.Selector, c.Namespaces)); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (c *Choice) choose(hooks []*spec.Controller) error {
 		}
 		return nil
 	}
-	known := ControllerNames()
+	known := knownControllers()
 	for _, h := range hooks {
 		known = append(known, h.Name)
 		if slices.Contains(c.names, h.Name) {
@@ -179,7 +179,7 @@ func (c *Choice) choose(hooks []*spec.Controller) error {
 			}
 			return Usagef("--controllers: unknown controller %q: %s", name, instead)
 		}
-		if slices.Contains(ControllerNames(), name) {
+		if slices.Contains(knownControllers(), name) {
 			c.own = append(c.own, name)
 		}
 	}
@@ -255,8 +255,8 @@ func (c *Choice) made(setup controller.Setup, wants func(kube.Resource) bool) (o
 		out = append(out, controller.SelectNamespaces(setup))
 	}
 	for _, op := range c.operators() {
-		if wants(op.rights[0].Resource) {
-			out = append(out, op.new(setup, nil, c.floors.Floors))
+		if slices.ContainsFunc(op.worksFor(), wants) {
+			out = append(out, op.new(setup, nil, &c.tuning)...)
 		}
 	}
 	return out

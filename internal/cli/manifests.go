@@ -172,7 +172,7 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 			"measures more. A mirror may take a\nthird of the limit: some 50,000 pods.",
 		By: "# Printed by `skiff manifests`; its flags choose the controllers, the namespaces, the image.\n" +
 			"# The custom resource definitions come first: `skiff crds install`.\n"}
-	if len(f.controllers) < len(operators) {
+	if !areDefault(f.controllers) {
 		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, install.Args...)
 	}
 	if f.selector != "" {

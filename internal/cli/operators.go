@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"skiff/internal/operators/redis"
+	"skiff/internal/operators/reload"
 	"skiff/internal/operators/restart"
 	"skiff/internal/operators/webserver"
 	"skiff/internal/runtime/cache"
@@ -13,12 +17,37 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// maker makes a controller.
-type maker func(controller.Setup, *events.Recorder, restart.Floors) *controller.Controller
+// tuning is what flags say to controllers of one kind.
+type tuning struct {
+	floors floorFlags
+	reload reloadFlags
+}
 
-// unbounded is the maker of a controller without floors.
-func unbounded(of func(controller.Setup, *events.Recorder) *controller.Controller) maker {
-	return func(s controller.Setup, r *events.Recorder, _ restart.Floors) *controller.Controller { return of(s, r) }
+func (t *tuning) add(cmd *cobra.Command) {
+	t.floors.add(cmd)
+	t.reload.add(cmd)
+}
+
+func (t *tuning) check() error { return errors.Join(t.floors.check(), t.reload.check()) }
+
+// maker makes the controllers of a name.
+type maker func(controller.Setup, *events.Recorder, *tuning) []*controller.Controller
+
+// untuned is the maker of one controller without flags of its own.
+func untuned(of func(controller.Setup, *events.Recorder) *controller.Controller) maker {
+	return func(s controller.Setup, r *events.Recorder, _ *tuning) []*controller.Controller {
+		return []*controller.Controller{of(s, r)}
+	}
+}
+
+// newRestarter makes the controller of RestartTriggers.
+func newRestarter(s controller.Setup, r *events.Recorder, t *tuning) []*controller.Controller {
+	return []*controller.Controller{restart.New(s, r, t.floors.Floors)}
+}
+
+// newReloaders makes the controllers of workloads that depend on ConfigMaps and Secrets.
+func newReloaders(s controller.Setup, r *events.Recorder, t *tuning) []*controller.Controller {
+	return reload.New(s, r, t.reload.Options)
 }
 
 // builtIn is one of skiff's controllers.
@@ -29,14 +58,29 @@ type builtIn struct {
 	// container is the declared container in the pods of a custom resource with a spec.template; "": there is none.
 	container string
 	marks     func(kube.Raw) ([]string, error) // the marks of children about how they were declared; nil: none
+	works     []kube.Resource                  // the resources that it works for, where these are no custom resource
 }
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
 var operators = []builtIn{
-	{"webserver", unbounded(webserver.New), webserver.Rights, webserver.Container, webserver.Marks},
-	{"redis", unbounded(redis.New), redis.Rights, redis.Container, redis.Marks},
-	{"restart", restart.New, restart.Rights, "", nil},
+	{name: "webserver", new: untuned(webserver.New), rights: webserver.Rights, container: webserver.Container,
+		marks: webserver.Marks},
+	{name: "redis", new: untuned(redis.New), rights: redis.Rights, container: redis.Container, marks: redis.Marks},
+	{name: "restart", new: newRestarter, rights: restart.Rights},
+	{name: reload.Name, new: newReloaders, rights: reload.Rights, works: reload.Kinds},
 }
+
+// worksFor returns the resources of the objects that a controller works for.
+func (b *builtIn) worksFor() []kube.Resource {
+	if len(b.works) > 0 {
+		return b.works
+	}
+	return []kube.Resource{b.rights[0].Resource}
+}
+
+// asked says that a controller runs only where it is named: to read all Secrets is a right that nobody grants by
+// default.
+func (b *builtIn) asked() bool { return len(b.works) > 0 }
 
 // Marks returns the texts in the children of a custom resource of skiff that are computed from the custom resource, in
 // an order that does not depend on values; nil of any other object.
@@ -49,23 +93,38 @@ func Marks(apiVersion, kind string, raw kube.Raw) ([]string, error) {
 	return nil, nil
 }
 
-// ControllerNames returns the names of all controllers, in the order of the table.
-func ControllerNames() []string {
-	var names []string
-	for _, op := range operators {
-		names = append(names, op.name)
+// ControllerNames returns the names of the controllers that run by default, in the order of the table.
+func ControllerNames() []string { return namesOf((*builtIn).asked, false) }
+
+// knownControllers returns the names of all.
+func knownControllers() []string {
+	return append(ControllerNames(), namesOf((*builtIn).asked, true)...)
+}
+
+func namesOf(has func(*builtIn) bool, want bool) (names []string) {
+	for i := range operators {
+		if has(&operators[i]) == want {
+			names = append(names, operators[i].name)
+		}
 	}
 	return names
 }
 
+// areDefault says whether names are those of the controllers that run by default.
+func areDefault(names []string) bool {
+	names = slices.Sorted(slices.Values(names))
+	return slices.Equal(names, slices.Sorted(slices.Values(ControllerNames())))
+}
+
 // checkControllers checks the value of --controllers.
 func checkControllers(names []string) error {
+	known := knownControllers()
 	if len(names) == 0 {
-		return Usagef("--controllers: name at least one of %s", strings.Join(ControllerNames(), ", "))
+		return Usagef("--controllers: name at least one of %s", strings.Join(known, ", "))
 	}
 	for i, name := range names {
-		if !slices.Contains(ControllerNames(), name) {
-			return Usagef("--controllers: unknown controller %q: %s", name, Instead(name, ControllerNames()))
+		if !slices.Contains(known, name) {
+			return Usagef("--controllers: unknown controller %q: %s", name, Instead(name, known))
 		}
 		if slices.Contains(names[:i], name) {
 			return Usagef("--controllers: %q is listed twice", name)
@@ -76,7 +135,7 @@ func checkControllers(names []string) error {
 
 // newControllers makes the named controllers and the recorders of their Events. The manager runs both, and sends the
 // last Events before it releases the lease.
-func newControllers(names []string, s controller.Setup, floors restart.Floors) (cs []*controller.Controller,
+func newControllers(names []string, s controller.Setup, t *tuning) (cs []*controller.Controller,
 	rs []*events.Recorder) {
 	s.Mirrors = cache.NewMirrors()
 	if limit, limited := cache.MemoryLimit(); limited {
@@ -88,7 +147,7 @@ func newControllers(names []string, s controller.Setup, floors restart.Floors) (
 	for _, op := range operators {
 		if slices.Contains(names, op.name) {
 			r := events.New(events.Options{Client: s.Client, Controller: "skiff.dev/" + op.name, Log: s.Log})
-			cs, rs = append(cs, op.new(s, r, floors)), append(rs, r)
+			cs, rs = append(cs, op.new(s, r, t)...), append(rs, r)
 		}
 	}
 	return cs, rs

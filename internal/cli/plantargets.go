@@ -247,7 +247,7 @@ func proposal(read spec.Object, controllers []*controller.Controller, namespace 
 // resources are those of the owners that the chosen controllers work for, as far as the server has them.
 func (f *planFlags) resources(ctx context.Context, client *kube.Client) (out []kube.Resource) {
 	for _, op := range f.operators() {
-		out = append(out, op.rights[0].Resource)
+		out = append(out, op.worksFor()...)
 	}
 	for _, h := range f.hooks {
 		for _, p := range h.Parents {

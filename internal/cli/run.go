@@ -30,8 +30,8 @@ type ControllerFlags struct {
 	workers        int
 	templatePolicy string
 	log            logFlags
-	floors         floorFlags
-	memory         memoryFlags
+	tuning
+	memory memoryFlags
 	servingFlags
 }
 
@@ -39,14 +39,14 @@ type ControllerFlags struct {
 func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	ListVar(cmd, &f.Names, "controllers", ControllerNames(),
-		"`names` of the controllers to run, separated by commas")
+		"`names` of the controllers to run, separated by commas; reload, which reads Secrets, only where it is named")
 	fs.IntVar(&f.workers, "max-concurrent-reconciles", controller.DefaultWorkers,
 		"how many objects of one namespace each controller reconciles in parallel; one more may be of another")
 	f.servingFlags.add(cmd)
 	f.memory.add(cmd, cache.DefaultObjectBytes)
 	fs.StringVar(&f.templatePolicy, "template-policy", podpolicy.Policy("").String(),
 		"`which` pods a WebServer or a Redis may have: baseline or restricted of the Pod Security Standards, or any")
-	f.floors.add(cmd)
+	f.tuning.add(cmd)
 	f.log.add(cmd)
 	InGroup(cmd, groupControllers, "controllers", "template-policy")
 	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles")
@@ -75,7 +75,7 @@ func (f *ControllerFlags) Check() error {
 	if f.workers < 1 {
 		return Usagef("--max-concurrent-reconciles %d: must be at least 1", f.workers)
 	}
-	if err := errors.Join(f.servingFlags.check(), f.floors.check(), f.memory.check()); err != nil {
+	if err := errors.Join(f.servingFlags.check(), f.tuning.check(), f.memory.check()); err != nil {
 		return err
 	}
 	if err := checkTemplatePolicy(f.templatePolicy); err != nil {
@@ -209,7 +209,7 @@ func RunControllers(ctx context.Context, on Cluster, f ControllerFlags, log logr
 	s := on.setup(&f.servingFlags, log)
 	s.Workers, s.TemplatePolicy = f.workers, podpolicy.Policy(f.templatePolicy)
 	f.memory.bound(&s)
-	controllers, recorders := newControllers(f.Names, s, f.floors.Floors)
+	controllers, recorders := newControllers(f.Names, s, &f.tuning)
 	var installed skew
 	var places absent
 	comparing, stop := context.WithCancel(ctx)

@@ -66,7 +66,8 @@ type decision struct {
 	restart bool   // together with that, once it is the workload's turn
 	changes []change
 	wait    time.Duration // look again after this time; 0: at the next change
-	cause   string
+	cause   string        // of that look
+	when    string        // the restart is to come; "": none is
 	problem *health.Problem
 }
 
@@ -99,20 +100,20 @@ func decide(f *facts, p *pending) decision {
 func (d *decision) waits(f *facts, p *pending) bool {
 	switch {
 	case conditions.IsPaused(f.w.Annotations):
-		d.hold(0, held, "the restart waits until "+conditions.PausedAnnotation+" is removed")
+		d.hold(0, "", held, "when "+conditions.PausedAnnotation+" is removed")
 		return true
 	case f.w.Spec.Paused:
-		d.hold(0, held, "the restart waits until the workload is resumed")
+		d.hold(0, "", held, "when its rollout is resumed")
 		return true
 	}
 	due := min(p.last.Add(f.debounce).Sub(f.now), p.first.Add(maxQuiet*f.debounce).Sub(f.now))
 	if due > 0 {
-		d.hold(due, debouncing, "is restarted when its sources have been quiet for "+f.debounce.String())
+		d.hold(due, "debounce over", debouncing, "when its sources have been quiet for "+f.debounce.String())
 		return true
 	}
 	if at := f.w.reloadedAt(); !at.After(f.now.Add(skew)) {
 		if rest := min(at.Add(f.wants.cooldown).Sub(f.now), f.wants.cooldown); rest > 0 {
-			d.hold(rest, coolingDown, "is restarted when the cooldown of "+f.wants.cooldown.String()+" is over")
+			d.hold(rest, "cooldown over", coolingDown, "when the cooldown of "+f.wants.cooldown.String()+" is over")
 			return true
 		}
 	}
@@ -120,16 +121,17 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		switch {
 		case !o.exists, o.circular:
 		case o.fails:
-			d.hold(recheck, stopped, fmt.Sprintf("the restart waits: %s comes first, and its restart has failed", o))
+			d.hold(recheck, "rechecks "+o.String(), stopped, fmt.Sprintf("after %s, whose restart has failed", o))
 			d.problem.Severity = health.Stalled
 			return true
 		case o.changed, o.rolls:
-			d.hold(recheck, ordered, fmt.Sprintf("is restarted after %s", o))
+			d.hold(recheck, "rechecks "+o.String(), ordered, fmt.Sprintf("after %s", o))
 			return true
 		}
 	}
 	if bad := f.failed(d.changes); bad != nil {
-		d.hold(recheck, stopped, fmt.Sprintf("the restart waits: that of %s for %s has failed", bad, bad.source.source()))
+		d.hold(recheck, "rechecks "+bad.String(), stopped,
+			fmt.Sprintf("when %s has rolled out, whose restart for %s has failed", bad, bad.source.source()))
 		d.problem.Severity = health.Stalled
 		d.problem.Next = fmt.Sprintf("correct it, or go on with kubectl annotate -n %s --overwrite %s %s %s=%s",
 			f.w.Namespace, bad.source.kind, bad.source.name, ResumeAnnotation, bad.at.Format(time.RFC3339))
@@ -138,13 +140,12 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	return false
 }
 
-// hold has the restart wait. What a user has to correct is said first.
-func (d *decision) hold(wait time.Duration, reason, public string) {
-	d.wait, d.cause = wait, "looks at "+reason
-	if d.problem == nil {
-		d.problem = &health.Problem{Reason: reason, Severity: health.Passing}
+// hold has the restart wait, at most for a time unless that is 0. What a user has to correct is said first.
+func (d *decision) hold(wait time.Duration, cause, reason, when string) {
+	d.wait, d.cause, d.when = wait, cause, when
+	if d.problem == nil || d.problem.Severity != health.Stalled || reason == stopped {
+		d.problem = &health.Problem{Reason: reason, Severity: health.Passing, Public: "is restarted " + when}
 	}
-	d.problem.Reason, d.problem.Public, d.problem.Quoted = reason, public, ""
 }
 
 // fault returns what is wrong with a workload's annotations, or with its last restart; nil: nothing.

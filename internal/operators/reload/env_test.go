@@ -26,7 +26,7 @@ func newWith(o Options) func(controller.Setup, *events.Recorder) []*controller.C
 }
 
 var (
-	deployments = kinds[0]
+	deployments = Kinds[0]
 	replicaSets = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 )
@@ -53,7 +53,7 @@ func inCluster(w *operatortest.Env) *env {
 		without := slices.DeleteFunc(simulate.Parts(),
 			func(p simulate.Part) bool { return slices.Contains(needed, p) })
 		return simulate.New(c, simulate.Options{Without: without,
-			Collected: append(slices.Clone(kinds), pods, replicaSets)}).Run(ctx)
+			Collected: append(slices.Clone(Kinds), pods, replicaSets)}).Run(ctx)
 	})
 	w.WaitIdle()
 	return &env{w}

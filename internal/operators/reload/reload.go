@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -19,14 +20,17 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
+// Name is the name of the controllers together; that of each goes on with the plural of the kind.
+const Name = "reload"
+
 // Manager is the field manager of the two annotations, and the only owner of both.
 const Manager = "skiff-reload"
 
 // Rights are all rights of the controllers; the client sends nothing else.
 var Rights = append([]kube.Right{
-	{Resource: kinds[0], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
-	{Resource: kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
-	{Resource: kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: Kinds[0], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: Kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: Kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: configMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
 	{Resource: secrets, Verbs: []string{"list", "watch"}, Why: "whether a Secret has changed; no value is kept"},
 }, events.Rights...)
@@ -84,12 +88,12 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 		o.Share = DefaultShare
 	}
 	w.wave = newWave(o.Share, w.count)
-	for _, r := range kinds {
+	for _, r := range Kinds {
 		m := controller.Mirror[*theWorkload](s, r, "")
 		index(m)
 		w.workloads[r.Kind] = m
 	}
-	for i, r := range kinds {
+	for i, r := range Kinds {
 		c := w.controller(s, r)
 		if i == 0 {
 			c.Publish(w.restarts)
@@ -136,12 +140,12 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 		}),
 		controller.Watches(w.secrets, func(m *secret) []kube.Key { return r.dependents(m.Namespace, "secret/"+m.Name) }),
 	}
-	for _, other := range kinds {
+	for _, other := range Kinds {
 		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *theWorkload) []kube.Key {
 			return r.behind(other.Kind, o)
 		}))
 	}
-	c := s.New("reload-"+of.Plural, r.Reconcile, sources...)
+	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
 	r.found = c.Report
 	c.Show(controller.Shows{Foreign: true, Facts: r.facts,
 		Works: func(o kube.Object) bool { return o.(*theWorkload).optedIn() }})
@@ -223,13 +227,15 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 		entered, limit := r.wave.enter(me)
 		if !entered {
 			d.restart, d.write = false, nil
-			d.hold(recheck, notItsTurn, fmt.Sprintf("is restarted in its turn: %d workloads roll at a time", limit))
+			d.hold(recheck, "rechecks its turn", notItsTurn,
+				fmt.Sprintf("in its turn: %d workloads roll at a time", limit))
 		}
 	} else {
 		r.wave.leaveLine(me)
 	}
 	p.name(d.changes, f.contents)
 	r.found(key, d.problem)
+	r.tell(ctx, f, &d)
 	if d.write != nil {
 		if err := r.write(ctx, f, &d); err != nil {
 			r.wave.note(me, rolls)
@@ -243,6 +249,40 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 		d.wait, d.cause = failedAfter/10, "looks whether the rollout has failed"
 	}
 	return controller.Wait(d.wait).Because(d.cause), nil
+}
+
+// tell tells the observer of the context which restart is to come, and what it waits for.
+func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
+	if len(d.changes) == 0 || d.restart {
+		return
+	}
+	_, next := compare(f.w, f.wants.entries, f.contents)
+	body, err := r.body(f, &next, f.now)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "what is to come is not told")
+		return
+	}
+	why := &health.Problem{Reason: d.problem.Reason, Public: d.when + ": " + textOf(d.changes) + " changed",
+		Next: d.problem.Next}
+	apply.Tell(ctx, apply.OwnerOf(r.resource, f.w), []apply.Child{{Body: body}},
+		apply.Report{Children: []apply.Result{{Resource: r.resource, Live: f.w, Key: f.w.Key(),
+			Outcome: apply.Later, Problem: why}}})
+}
+
+// body is what is applied to a workload: the state, and the time of its last restart unless that is zero. What is not
+// applied again is removed.
+func (r *reloader) body(f *facts, s *state, restarted time.Time) (map[string]any, error) {
+	text, err := s.encode()
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
+		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{StateAnnotation: text}}}
+	if !restarted.IsZero() {
+		body["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{RestartAnnotation: restarted.UTC().Format(time.RFC3339)}}}}
+	}
+	return body, nil
 }
 
 // failed says what follows from a write that failed: of a workload that has changed or is gone, an event tells.
@@ -344,7 +384,7 @@ func (w *world) leads(namespace string, from, to ref) bool {
 func (w *world) failure(f *facts, changes []change) *failure {
 	for _, c := range changes {
 		now := f.contents[c.source()]
-		for _, r := range kinds {
+		for _, r := range Kinds {
 			found, err := w.workloads[r.Kind].ByIndex(bySource, f.w.Namespace, c.source())
 			if err != nil {
 				continue
@@ -376,24 +416,18 @@ func (s state) runsWith(w *theWorkload, source string, c *content) bool {
 // write writes the state of a workload, and restarts it if that is decided. It holds for the version that was read
 // alone: of two processes one restarts, and the other finds it done.
 func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
-	text, err := d.write.encode()
+	at := f.w.reloadedAt()
+	if d.restart {
+		at = f.now
+	}
+	body, err := r.body(f, d.write, at)
 	if err != nil {
 		return err
 	}
-	w := f.w
-	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
-		"name": w.Name, "namespace": w.Namespace, "uid": w.UID, "resourceVersion": w.ResourceVersion,
-		"annotations": map[string]any{StateAnnotation: text}}}
-	at, restarted := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
-	if d.restart {
-		at, restarted = f.now.UTC().Format(time.RFC3339), true
-	}
-	if restarted { // what is not applied again is removed
-		body["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{RestartAnnotation: at}}}}
-	}
+	metadata := body["metadata"].(map[string]any)
+	metadata["uid"], metadata["resourceVersion"] = f.w.UID, f.w.ResourceVersion
 	live := new(theWorkload)
-	err = r.client.Patch(ctx, r.resource, w.Key(), kube.ApplyPatch, body, live,
+	err = r.client.Patch(ctx, r.resource, f.w.Key(), kube.ApplyPatch, body, live,
 		kube.WriteOptions{FieldManager: Manager, Force: true})
 	if !d.restart {
 		return err
@@ -443,7 +477,7 @@ func (r *reloader) announce(live *theWorkload, changes []change) {
 // left says how many workloads are still to be restarted for a change.
 func (r *reloader) left(done *theWorkload, c change) string {
 	total, wait := 0, 0
-	for _, of := range kinds {
+	for _, of := range Kinds {
 		found, err := r.workloads[of.Kind].ByIndex(bySource, done.Namespace, c.source())
 		if err != nil {
 			continue

@@ -13,8 +13,8 @@ import (
 var (
 	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	secrets    = kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
-	// kinds are the kinds of workloads, in the order of their controllers.
-	kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
+	// Kinds are the kinds of workloads, in the order of their controllers.
+	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
 )
 
 // configMap is what is kept of a ConfigMap.

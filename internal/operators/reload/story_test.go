@@ -1,10 +1,15 @@
 package reload
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/events"
+	"skiff/internal/testcluster/operatortest"
 )
 
 const (
@@ -192,5 +197,72 @@ func TestARolloutThatFailsStopsTheWaveUntilItIsResumed(t *testing.T) {
 		w.Pass(2 * time.Minute)
 		w.wantRestarts("bad", 2)
 		w.wantRestarts("good", 2)
+	})
+}
+
+func TestOfTwoProcessesOneRestarts(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		second := w.Connect("second")
+		for _, c := range New(controller.Setup{Client: second, Log: w.Log}, nil, Options{}) {
+			w.Background(c.Run)
+		}
+		w.configMap("a", "1")
+		for i := range 5 {
+			w.deploy(fmt.Sprint("web-", i), auto, envFrom("a"))
+		}
+		w.Pass(time.Minute)
+		for i := range 4 {
+			w.setConfigMap("a", fmt.Sprint("n", i))
+			w.Pass(2 * time.Minute)
+		}
+		for i := range 5 {
+			w.wantRestarts(fmt.Sprint("web-", i), 4)
+		}
+		w.Background(func(context.Context) error { second.Close(); return nil })
+	})
+}
+
+// Rules: PL-12
+func TestAProcessThatIsKilledAtAnyRequestRestartsOnce(t *testing.T) {
+	o := options
+	o.Quiet = true
+	operatortest.KillAtAnyRequest(t, o, func(w *operatortest.Env, start func(), pass func(time.Duration)) {
+		e := inCluster(w)
+		e.configMap("a", "1")
+		e.deploy("web", auto, envFrom("a"))
+		start()
+		pass(time.Minute)
+		e.setConfigMap("a", "2")
+		pass(5 * time.Minute)
+		e.wantRestarts("web", 1)
+	})
+}
+
+func TestWhatIsWrongWithAnnotationsIsSaid(t *testing.T) {
+	var cs []*controller.Controller
+	o := options
+	o.Quiet = true
+	o.NewAll = func(s controller.Setup, r *events.Recorder) []*controller.Controller {
+		cs = New(s, r, Options{})
+		return cs
+	}
+	operatortest.Run(t, o, func(w *operatortest.Env) {
+		e := inCluster(w)
+		w.Start()
+		e.configMap("a", "1")
+		e.deploy("web", auto+`,"skiff.dev/reload-secrets":"NO"`, envFrom("a"))
+		e.deploy("front", auto+`,"skiff.dev/reload-after":"deployment/back"`, envFrom("a"))
+		e.deploy("back", auto+`,"skiff.dev/reload-after":"deployment/front"`, envFrom("a"))
+		w.Pass(time.Minute)
+		for _, name := range []string{"web", "front", "back"} {
+			if o, ok := cs[0].Owner(in(name)); !ok || o.Problem.Reason != invalid {
+				t.Errorf("%s: %+v", name, o.Problem)
+			}
+		}
+		e.setConfigMap("a", "2")
+		w.Pass(5 * time.Minute)
+		for _, name := range []string{"web", "front", "back"} {
+			e.wantRestarts(name, 1)
+		}
 	})
 }

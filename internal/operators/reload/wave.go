@@ -2,9 +2,9 @@ package reload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"skiff/internal/runtime/kube"
@@ -19,14 +19,17 @@ type Share struct {
 // DefaultShare is a rollout or two on each node of a small cluster.
 var DefaultShare = Share{n: 10}
 
+var shareText = regexp.MustCompile(`^([0-9]+)(%?)$`)
+
 // ParseShare reads "10" or "20%".
 func ParseShare(text string) (Share, error) {
-	digits, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 1 || percent && n > 100 {
-		return Share{}, fmt.Errorf("%.100q: want a number of at least 1, or a percentage such as 20%%", text)
+	if m := shareText.FindStringSubmatch(text); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if s := (Share{n, m[2] != ""}); err == nil && n > 0 && (n <= 100 || !s.percent) {
+			return s, nil
+		}
 	}
-	return Share{n, percent}, nil
+	return Share{}, fmt.Errorf("%.100q: want a number of at least 1, or a percentage such as 20%%", text)
 }
 
 // String returns the share as ParseShare reads it.
@@ -143,8 +146,7 @@ func (w *wave) leaveLineLocked(of id) {
 // turns is how many waiting workloads are looked at when another has ended.
 const turns = 10
 
-// next returns workloads of a kind whose turn it may be: the first of the line of the namespace, or where there is
-// none of other namespaces.
+// next returns workloads of a kind whose turn it may be: the first of the namespace's line, then of others.
 func (w *wave) next(kind, namespace string) (keys []kube.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,11 +158,10 @@ func (w *wave) next(kind, namespace string) (keys []kube.Key) {
 		}
 	}
 	add(w.waiting[namespace])
-	for _, line := range w.waiting {
-		if len(keys) >= turns {
-			break
+	for other, line := range w.waiting {
+		if other != namespace {
+			add(line)
 		}
-		add(line)
 	}
 	return keys
 }

@@ -1,0 +1,101 @@
+package reload
+
+import (
+	"testing"
+	"time"
+
+	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/kube"
+)
+
+var start = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+// changed returns the facts about a workload of which a source has changed.
+func changed(t *testing.T) *facts {
+	t.Helper()
+	w := workloadOf(t, map[string]string{ConfigMapsAnnotation: "a"}, `{}`)
+	e := entry{kind: "configmap", name: "a"}
+	text, err := state{"u", map[string]string{"configmap/a": hashOf("u", e, digests("k", "1"))}}.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Annotations = append(w.Annotations, kube.Label{Key: StateAnnotation, Value: text})
+	return &facts{kind: "Deployment", w: w, wants: w.wants(), contents: map[string]*content{"configmap/a": digests("k", "2")},
+		failed: func([]change) *failure { return nil }, debounce: DefaultDebounce, now: start}
+}
+
+func TestWhatARestartWaitsFor(t *testing.T) {
+	annotate := func(f *facts, key, value string) {
+		f.w.Annotations = append(kube.Labels{{Key: key, Value: value}}, f.w.Annotations...)
+	}
+	reloaded := func(f *facts, at time.Time) {
+		f.w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: RestartAnnotation, Value: at.Format(time.RFC3339)}}
+	}
+	quiet := &pending{}
+	for name, c := range map[string]struct {
+		change func(f *facts)
+		reason string // "": it is restarted
+		wait   time.Duration
+	}{
+		"nothing":                     {func(*facts) {}, "", 0},
+		"the pause":                   {func(f *facts) { annotate(f, conditions.PausedAnnotation, "true") }, held, 0},
+		"a paused rollout":            {func(f *facts) { f.w.Spec.Paused = true }, held, 0},
+		"the cooldown":                {func(f *facts) { reloaded(f, start.Add(-45*time.Second)) }, coolingDown, 15 * time.Second},
+		"no cooldown that is over":    {func(f *facts) { reloaded(f, start.Add(-time.Hour)) }, "", 0},
+		"no longer than the cooldown": {func(f *facts) { reloaded(f, start.Add(time.Minute)) }, coolingDown, time.Minute},
+		"no time far ahead":           {func(f *facts) { reloaded(f, start.AddDate(73, 0, 0)) }, "", 0},
+		"one that comes first":        {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, changed: true}} }, ordered, recheck},
+		"one that rolls out":          {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, rolls: true}} }, ordered, recheck},
+		"one that has failed":         {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, fails: true}} }, stopped, recheck},
+		"none that is done":           {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true}} }, "", 0},
+		"none that is missing":        {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, changed: true}} }, "", 0},
+		"none in a circle": {func(f *facts) {
+			f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, circular: true, changed: true}}
+		}, "", 0},
+		"another's failure":            {func(f *facts) { f.failed = func([]change) *failure { return &failure{at: start} } }, stopped, recheck},
+		"the debounce, from the start": {func(f *facts) { f.now = start.Add(-time.Hour) }, debouncing, DefaultDebounce},
+	} {
+		f, p := changed(t), *quiet
+		c.change(f)
+		first := *f
+		if first.now.Equal(start) {
+			first.now = start.Add(-time.Hour) // seen before: the debounce is over
+			decide(&first, &p)
+		}
+		d := decide(f, &p)
+		reason := ""
+		if d.problem != nil && !d.restart {
+			reason = d.problem.Reason
+		}
+		if d.restart != (c.reason == "") || reason != c.reason || d.wait != c.wait {
+			t.Errorf("waits for %s: got restart %t, reason %q, wait %s", name, d.restart, reason, d.wait)
+		}
+		if d.restart != (d.write != nil) {
+			t.Errorf("waits for %s: restart %t, and writes %+v", name, d.restart, d.write)
+		}
+	}
+}
+
+func TestADebounceEndsAlsoWhereChangesDoNot(t *testing.T) {
+	f, p := changed(t), &pending{}
+	for i := range 100 {
+		f.now = start.Add(time.Duration(i) * time.Second)
+		f.contents = map[string]*content{"configmap/a": digests("k", string(rune('a'+i%26)))}
+		if d := decide(f, p); d.restart {
+			if i != int(maxQuiet*DefaultDebounce/time.Second) {
+				t.Errorf("restarted after %d s", i)
+			}
+			return
+		}
+	}
+	t.Error("never restarted")
+}
+
+func TestAWorkloadWithoutPodsIsNotRestarted(t *testing.T) {
+	f, none := changed(t), int32(0)
+	f.w.Spec.Replicas = &none
+	d := decide(f, &pending{})
+	if d.restart || d.write == nil || d.write.same(f.w) {
+		t.Errorf("got %+v", d)
+	}
+}

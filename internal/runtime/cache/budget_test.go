@@ -48,6 +48,26 @@ func TestTheSizeOfAnObjectIsAboutWhatItTakes(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+func TestADigestCostsItsNameAndAFixedSize(t *testing.T) {
+	type source struct {
+		kube.Meta `json:"metadata"`
+		Data      kube.Digests        `json:"data"`
+		Binary    kube.EncodedDigests `json:"binaryData"`
+	}
+	var one, two *source
+	for text, into := range map[string]**source{
+		`{"metadata":{"name":"a"}}`: &one,
+		`{"metadata":{"name":"a"},"data":{"12345":"` + strings.Repeat("x", 1<<20) + `","b":""},"binaryData":{"c":""}}`: &two,
+	} {
+		if err := kube.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := sizeOf(two) - sizeOf(one); more != 3*32+5+1+1 {
+		t.Errorf("three digests take %d bytes", more)
+	}
+}
+
 func BenchmarkSizeOf(b *testing.B) {
 	p := makePod("default", "a", 1, "u")
 	b.ReportAllocs()

@@ -21,10 +21,10 @@ type NamedDigest struct {
 	Digest Digest
 }
 
-// Digests is declared for a map of texts whose values are not to be in memory, such as data of a ConfigMap: the digests
-// of the values, sorted by name. A value is hashed while being read from a list or watch, and the buffers of the
-// stream are cleared behind the reader; null is the empty value. The digests of a map are the same from JSON and from
-// protobuf.
+// Digests is declared for a map of texts whose values are not to be in memory, such as data of a ConfigMap: the
+// digests of the values, sorted by name. A value is hashed while being read from a list or watch, and the buffers of
+// the stream are cleared behind the reader; null is the empty value. The digests of a map are the same from JSON and
+// from protobuf.
 //
 // The metadata is no part of this: kubectl's last-applied annotation has the values of a Secret once more, and so
 // the struct declares Meta, not MetaAnnotated. An answer to Get is in memory as a whole until decoded.
@@ -92,8 +92,8 @@ type digester struct {
 	padded  bool // the base64 has ended
 	bad     bool // not base64
 	n       int
-	// chunk collects the pieces. Its size, in base64 too, is of whole blocks of SHA-256, so that the hash keeps no more
-	// than the end of a value in its own buffer.
+	// chunk collects the pieces. The size is whole blocks of SHA-256, in base64 too, so that the hash has no more than
+	// the end of a value in its own buffer.
 	chunk [1024]byte
 	plain [1024]byte // decoded base64
 	sum   [sha256.Size]byte

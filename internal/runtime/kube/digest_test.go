@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,8 @@ var digestCases = []struct {
 	{configMapKind, `"immutable":true`, nil, nil},
 	{configMapKind, `"data":{"long":"` + strings.Repeat("é", 100_000) + `","next":"x"}`,
 		digestsOf("long", strings.Repeat("é", 100_000), "next", "x"), nil},
-	{secretKind, `"type":"Opaque","data":{"tls.key":"` + strings.Repeat("QUJD", 30_000) + `QQ==","a":"eA=="},"immutable":false`,
+	{secretKind, `"type":"Opaque","data":{"tls.key":"` + strings.Repeat("QUJD", 30_000) +
+		`QQ==","a":"eA=="},"immutable":false`,
 		digestsOf("a", "x", "tls.key", strings.Repeat("ABC", 30_000)+"A"), nil},
 	{secretKind, `"type":"Opaque"`, nil, nil},
 }
@@ -85,7 +87,7 @@ func TestDigestsAreTheSameInBothEncodingsHoweverTheBytesArrive(t *testing.T) {
 		for _, size := range []int{1, 2, 3, 7, 1000, 1 << 20} {
 			if c.kind == secretKind {
 				s, p := bothEncodings[*hidden](t, c.kind, object, size)
-				if !reflect.DeepEqual(s, p) || !reflect.DeepEqual([]NamedDigest(s.Data), c.data) || s.Type != "Opaque" {
+				if !reflect.DeepEqual(s, p) || !reflect.DeepEqual([]NamedDigest(s.Data), c.data) {
 					t.Errorf("%.99s by %d bytes: JSON gives %v, protobuf %v", object, size, s, p)
 				}
 				continue
@@ -124,7 +126,8 @@ func bothEncodings[T Object](t *testing.T, kind Resource, object string, size in
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(inJSON.Items[0], ofJSON.Object) || !reflect.DeepEqual(inProtobuf.Items[0], ofProtobuf.Object) {
+	if !reflect.DeepEqual(inJSON.Items[0], ofJSON.Object) ||
+		!reflect.DeepEqual(inProtobuf.Items[0], ofProtobuf.Object) {
 		t.Errorf("%.99s: a list and a watch differ", object)
 	}
 	return ofJSON.Object, ofProtobuf.Object
@@ -148,7 +151,8 @@ func TestALongValueTakesNoMemory(t *testing.T) {
 		if kept := s.kept; kept > 200 || ev.Part.Size > 200 {
 			t.Errorf("%d bytes are kept, of %d", kept, ev.Part.Size)
 		}
-		p := Query{Resource: secretKind}.protoReader(&chunked{inProtobuf, size}, protoPlanOf[*hidden](secretKind), most)
+		plan := protoPlanOf[*hidden](secretKind)
+		p := Query{Resource: secretKind}.protoReader(&chunked{inProtobuf, size}, plan, most)
 		ev, err = nextProtoEvent[*hidden](p, nil)
 		if err != nil || !reflect.DeepEqual([]NamedDigest(ev.Object.Data), want) || len(p.buf) > bulkBuffer ||
 			cap(p.slim) > bulkBuffer || ev.Part.Size > 200 {
@@ -177,7 +181,8 @@ func TestTheNamesOfDigestsCountAndTheValuesDoNot(t *testing.T) {
 func TestSkippedDigestsAreNotOfTheSizeOfAnObject(t *testing.T) {
 	s := newScanner(strings.NewReader(frame("ADDED", longSecret())))
 	s.want.skim = func(Key) bool { return true }
-	if ev, err := nextEvent[*hidden](s); err != nil || !ev.Part.Skimmed || ev.Part.Size > 200 || ev.Object.Data != nil {
+	ev, err := nextEvent[*hidden](s)
+	if err != nil || !ev.Part.Skimmed || ev.Part.Size > 200 || ev.Object.Data != nil {
 		t.Errorf("got %+v, %v", ev, err)
 	}
 }
@@ -204,107 +209,6 @@ func TestAValueThatDoesNotFitIsNamedAndNotShown(t *testing.T) {
 		if next, err := object[*hidden](s); err != nil || next.Name != "next" {
 			t.Errorf("behind %s: got %v", in, err)
 		}
-	}
-}
-
-// protoSecret is a watch event with a Secret called a, and the given fields behind the metadata.
-func protoSecret(fields string) string {
-	raw := "\x0a\x03\x0a\x01a" + fields
-	envelope := "k8s\x00\x0a\x0c\x0a\x02v1\x12\x06Secret\x12" + string(rune(len(raw))) + raw
-	return "\x0a\x05ADDED\x12" + string(rune(len(envelope)+2)) + "\x0a" + string(rune(len(envelope))) + envelope
-}
-
-func protoEventOf(event string) string { return "\x00\x00\x00" + string(rune(len(event))) + event }
-
-func TestEntriesOfAMapInProtobuf(t *testing.T) {
-	for fields, want := range map[string]string{
-		"\x12\x06\x0a\x01a\x12\x01x": fmt.Sprint(digestsOf("a", "x")),
-		"\x12\x06\x12\x01x\x0a\x01a": fmt.Sprint(digestsOf("a", "x")), // the value first
-		"\x12\x03\x0a\x01a":          fmt.Sprint(digestsOf("a", "")),
-		"\x12\x00":                   fmt.Sprint(digestsOf("", "")),
-		"\x12\x06\x0a\x01a\x12\x01x\x12\x06\x0a\x01a\x12\x01y":     fmt.Sprint(digestsOf("a", "y")),
-		"\x12\x09\x0a\x01a\x12\x01x\x12\x01y":                      fmt.Sprint(digestsOf("a", "y")),
-		"\x12\x08\x0a\x01a\x12\x01x\x18\x01\x28\x01\x1a\x06Opaque": fmt.Sprint(digestsOf("a", "x")),
-		"\x12\x06\x0a\x01a\x12\x07x":                               "decode object a: data: the protobuf message ends within a field",
-		"\x12\x06\x0a\x01a\x12\x80":                                "decode object a: the protobuf message ends within a field",
-		"\x12\x05\x0a\x01a\x12\x80":                                "decode object a: data: the protobuf message ends within a field",
-		"\x12\x05\x0a\x01a\x10\x01":                                "decode object a: data: the field has the wire type 0, want 2",
-		"\x10\x01":                                                 "decode object a: data: the field has the wire type 0, want 2",
-		"\x12\x7f\x0a\x01a":                                        "decode object a: the protobuf message ends within a field",
-		"\x12\x02\x13\x00":                                         "decode object a: data: a field of the protobuf message has the wire type 3",
-	} {
-		event := protoSecret(fields)
-		next := protoFrame("ADDED", protoOf(t, secretKind, item("next", "8")))
-		for _, size := range []int{1, 1000} {
-			p := newProtoReader(&chunked{protoEventOf(event) + next, size}, protoPlanOf[*hidden](secretKind), expected{})
-			ev, err := nextProtoEvent[*hidden](p, nil)
-			got := fmt.Sprint(err)
-			if err == nil {
-				got = fmt.Sprint(ev.Object.Data)
-			}
-			if got != want {
-				t.Errorf("%q: got %s, want %s", fields, got, want)
-			}
-			if ev, err := nextProtoEvent[*hidden](p, nil); err != nil || ev.Object.Name != "next" {
-				t.Errorf("behind %q: %v, %v", fields, ev, err)
-			}
-		}
-	}
-}
-
-func TestOtherEventsWithDigestsAreReadAsEver(t *testing.T) {
-	p := newProtoReader(iotest.OneByteReader(strings.NewReader(protoStory(t))), protoPlanOf[*hidden](secretKind),
-		expected{})
-	got := tellEvents(func() (Event[*pod], error) {
-		ev, err := nextProtoEvent[*hidden](p, nil)
-		told := Event[*pod]{Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd}
-		if ev.Object != nil {
-			told.Object = &pod{Meta: ev.Object.Meta}
-		}
-		return told, err
-	})
-	if want := tellProto(strings.NewReader(protoStory(t))); got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-}
-
-// An object ahead of its type would have to be held whole.
-func TestAnObjectWithDigestsAheadOfItsTypeEndsTheWatch(t *testing.T) {
-	s := newScanner(strings.NewReader(`{"object":` + longSecret() + `,"type":"ADDED"}`))
-	s.wipes = true
-	if _, err := nextEvent[*hidden](s); !errors.Is(err, ErrFrameTooLarge) || len(s.buf) > bulkBuffer {
-		t.Errorf("JSON: %v", err)
-	}
-	p := newProtoReader(strings.NewReader(protoEventOf("\x12\x02\x0a\x00\x0a\x05ADDED")),
-		protoPlanOf[*hidden](secretKind), expected{})
-	if _, err := nextProtoEvent[*hidden](p, nil); !errors.Is(err, ErrFrameTooLarge) {
-		t.Errorf("protobuf: %v", err)
-	}
-}
-
-func TestDigestsThatDidNotChangeAreThoseOfTheVersionBefore(t *testing.T) {
-	object := protoFrame("MODIFIED", protoOf(t, secretKind, `{"metadata":{"name":"a"},"data":{"a":"eA==","b":""}}`))
-	p := newProtoReader(strings.NewReader(object+object), protoPlanOf[*hidden](secretKind), expected{})
-	first, err := nextProtoEvent[*hidden](p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := nextProtoEvent(p, func(Key) (*hidden, bool) { return first.Object, true })
-	if err != nil || &second.Object.Data[0] != &first.Object.Data[0] {
-		t.Errorf("the digests are held twice, %v", err)
-	}
-}
-
-func TestDigestsBelowTheTopOfAnObjectAreReadFromJSON(t *testing.T) {
-	type labeled struct {
-		Metadata struct {
-			Meta
-			Annotations Digests `json:"annotations"`
-		} `json:"metadata"`
-	}
-	if protoStructOf(reflect.TypeFor[labeled](), "v1 Secret") != nil || !holdsDigests(reflect.TypeFor[*labeled]()) ||
-		holdsDigests(reflect.TypeFor[*everything]()) {
-		t.Error("protobuf is asked for where values would be held")
 	}
 }
 
@@ -390,12 +294,59 @@ func digestSeeds() []string {
 	return []string{
 		`{"a":"x","b":"","c":null}`, `{"b":"x","a":"y","b":"z"}`, `{"a":"x","a":null}`, `null`, `{}`, `[]`, `"x"`,
 		`{"a":"\n\t\"\\\/\b\f\r\u00e9\ud83d\ude00"}`, `{"a":"\ud83d","b":"\ud83dx","c":"\ud83d\n","d":"\ude00"}`,
-		`{"a":"\ud83d\u0041","b":"\ud83d\ud83d\ude00","c":"\uFFFD"}`, `{"a":"é€😀"}`, `{"a":7,"b":"x"}`, `{"a":{"b":[1]}}`,
-		"{\"a\":\"\xff\",\"b\":\"x\xe2\x82\",\"c\":\"\xf0\x9f\x98é\"}", "{\"a\":\"\x01\"}", `{"a":"\q"}`, `{"a":"\u12"}`,
+		`{"a":"\ud83d\u0041","b":"\ud83d\ud83d\ude00","c":"\uFFFD"}`, `{"a":"é€😀"}`,
+		`{"a":7,"b":"x"}`, `{"a":{"b":[1]}}`,
+		"{\"a\":\"\xff\",\"b\":\"x\xe2\x82\",\"c\":\"\xf0\x9f\x98é\"}", "{\"a\":\"\x01\"}",
+		`{"a":"\q"}`, `{"a":"\u12"}`,
 		`{"a":"\u`, `{"a":"\ud83d\u1"}`, `{"a":nul}`, `{"a":no,"b":"x"}`, `{"a":true}`, `{"a":"x",}`, `{"a":"x`,
-		`{"a":"eA==","b":"eA=","c":"eA","d":"e"}`, `{"a":"eA==eA=="}`, `{"a":"e A=="}`, `{"a":"eA=\n=\r\n","b":"\neHh4"}`,
-		`{"a":"_-8="}`, `{"a":"eA==\u0041"}`, `{"a":"eB=="}`, `{"a":"` + long + `","b":"` + long + `eA==","c":"eA==` + long + `"}`,
-		`{"a":"` + long[:1020] + `eA==","b":"` + long[:1020] + `eA==eA=="}`, `{"\u0061":"x","é":"y"}`, `{"a":"\u0065A=\u003d"}`,
+		`{"a":"eA==","b":"eA=","c":"eA","d":"e"}`, `{"a":"eA==eA=="}`, `{"a":"e A=="}`,
+		`{"a":"eA=\n=\r\n","b":"\neHh4"}`,
+		`{"a":"_-8="}`, `{"a":"eA==\u0041"}`, `{"a":"eB=="}`,
+		`{"a":"` + long + `","b":"` + long + `eA==","c":"eA==` + long + `"}`,
+		`{"a":"` + long[:1020] + `eA==","b":"` + long[:1020] + `eA==eA=="}`,
+		`{"\u0061":"x","é":"y"}`, `{"a":"\u0065A=\u003d"}`,
 		`{"a":"x","A":"y"}`, `{"a":["x"]}`, `{"a":[1,2]}`,
 	}
+}
+
+// BenchmarkDecodeSecrets reads 1,000 Secrets of 36 KiB, in each encoding, with the digests of the values and without.
+func BenchmarkDecodeSecrets(b *testing.B) {
+	const n = 1000
+	value := strings.Repeat("QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", 3<<7)
+	var objects []string
+	for i := range n {
+		data := fmt.Sprintf(`{"a":%q,"b":%q,"c":%q}`, value, value, value)
+		objects = append(objects, fmt.Sprintf(`{"metadata":{"name":"s-%d"},"data":%s,"type":"Opaque"}`, i, data))
+	}
+	inJSON := []byte(`{"kind":"SecretList","metadata":{"resourceVersion":"9"},"items":[` +
+		strings.Join(objects, ",") + `]}`)
+	inProtobuf := []byte(protoListOf(b, secretKind, "9", objects...))
+	type plain struct {
+		Meta `json:"metadata"`
+	}
+	decodeSecrets[*hidden](b, "digests", n, inJSON, inProtobuf)
+	decodeSecrets[*plain](b, "skipped", n, inJSON, inProtobuf)
+}
+
+func decodeSecrets[T Object](b *testing.B, name string, n int, inJSON, inProtobuf []byte) {
+	run := func(encoding string, body []byte, decode func(r io.Reader, all *ListResult[T]) (listMeta, error)) {
+		b.Run(name+"/"+encoding, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var all ListResult[T]
+				if _, err := decode(bytes.NewReader(body), &all); err != nil || len(all.Items) != n {
+					b.Fatalf("decoded %d Secrets: %v", len(all.Items), err)
+				}
+			}
+		})
+	}
+	run("json", inJSON, func(r io.Reader, all *ListResult[T]) (listMeta, error) {
+		s := newScanner(r)
+		s.wipes = holdsDigests(reflect.TypeFor[T]())
+		return decodePage(s, "Secret", all)
+	})
+	run("protobuf", inProtobuf, func(r io.Reader, all *ListResult[T]) (listMeta, error) {
+		return decodeProtoPage(newProtoReader(r, protoPlanOf[T](secretKind), expected{}), "Secret", all)
+	})
 }

@@ -118,7 +118,8 @@ func ahead(s *scanner, n int) error {
 }
 
 // escapes are the characters that follow a backslash, and their meanings.
-var escapes = [utf8.RuneSelf]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+var escapes = [utf8.RuneSelf]rune{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r',
+	't': '\t'}
 
 // escaped reads an escape, as encoding/json does: half of a surrogate pair is U+FFFD. An invalid escape is still to
 // come.
@@ -179,4 +180,22 @@ func unit(s *scanner) (r rune, valid bool, err error) {
 		r = r<<4 | rune(c)
 	}
 	return r, true, nil
+}
+
+// addText adds text of which more is to come, unless last, and returns how many bytes: not an incomplete character at
+// the end. As in JSON, invalid UTF-8 becomes U+FFFD.
+func addText(d *digester, b []byte, last bool) (n int) {
+	for n < len(b) {
+		from := n
+		for n < len(b) && b[n] < utf8.RuneSelf {
+			n++
+		}
+		if d.add(b[from:n]); n == len(b) || !last && !utf8.FullRune(b[n:]) {
+			break
+		}
+		r, size := utf8.DecodeRune(b[n:])
+		d.addRune(r)
+		n += size
+	}
+	return n
 }

@@ -4,13 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
-	"unicode/utf8"
 )
 
-// An object in protobuf is read in one piece and then decoded. For an object with digests, the piece is a slim message:
-// the same fields, with a digest in place of each value, which goes from the buffer of the stream into the hash.
+// An object in protobuf is read in one piece and then decoded. For an object with digests, the piece is a slim
+// message: the declared fields, with a digest in place of each value, which goes from the buffer of the stream into
+// the hash.
 
 // slimPart is a part of a message that is made slim.
 type slimPart int
@@ -120,7 +118,11 @@ func (p *protoReader) inner(part slimPart, number uint64) (slimPart, error) {
 		return slimObject, nil
 	case part == slimEntry && number == 2:
 		return slimValue, nil
-	case part == slimObject && number < uint64(len(p.plan.fields)) && p.plan.fields[number].digests:
+	case part != slimObject:
+		return slimCopied, nil
+	case number >= uint64(len(p.plan.fields)) || p.plan.fields[number].plan == nil:
+		return slimPassed, nil
+	case p.plan.fields[number].digests:
 		p.member = &p.plan.fields[number]
 		p.kept += digestSize
 		return slimEntry, p.room(0)
@@ -266,8 +268,8 @@ func (p *protoReader) pieces(end int64, use func(b []byte) (int, error)) error {
 	return nil
 }
 
-// room makes room for n bytes in the slim message, of which an object with limited memory may have maxMessage, with the
-// digests to come.
+// room makes room for n bytes in the slim message. An object with limited memory may have maxMessage, with the decoded
+// digests.
 func (p *protoReader) room(n int) error {
 	if p.most > 0 && len(p.slim)+p.kept+n > maxMessage {
 		return errLarge()
@@ -302,65 +304,4 @@ func (p *protoReader) hashValue(end int64) error {
 		p.slim = append(p.slim, sum[:]...)
 	}
 	return err
-}
-
-// addText adds text of which more is to come, unless last, and returns how many bytes: not an incomplete character at
-// the end. As in JSON, invalid UTF-8 becomes U+FFFD.
-func addText(d *digester, b []byte, last bool) (n int) {
-	for n < len(b) {
-		from := n
-		for n < len(b) && b[n] < utf8.RuneSelf {
-			n++
-		}
-		if d.add(b[from:n]); n == len(b) || !last && !utf8.FullRune(b[n:]) {
-			break
-		}
-		r, size := utf8.DecodeRune(b[n:])
-		d.addRune(r)
-		n += size
-	}
-	return n
-}
-
-// digestOfNothing is the digest of a value that is not there.
-var digestOfNothing = func() Digest {
-	var d digester
-	d.begin(false)
-	sum, _ := d.end()
-	return sum
-}()
-
-// protoDigests reads all entries of a map in a slim message at the first entry.
-func protoDigests(f protoField, rest []byte, v, was reflect.Value) error {
-	if v.Len() > 0 {
-		return nil
-	}
-	var bad *misfit
-	all := make([]NamedDigest, 0, 1+count(rest, f.number))
-	for number := f.number; ; {
-		if f.number == number {
-			key, value, err := f.pair(wireBytes, wireBytes)
-			sum := digestOfNothing
-			if value.number != 0 {
-				copy(sum[:], value.bytes)
-			}
-			all = append(all, NamedDigest{protoText(key.bytes), sum})
-			if err != nil {
-				bad, _ = keep(bad, err, "")
-			}
-		}
-		var err error
-		if len(rest) == 0 {
-			break
-		} else if f, rest, err = nextField(rest); err != nil {
-			break // decode has the error
-		}
-	}
-	all = sortedDigests(all)
-	if was.IsValid() && slices.Equal(was.Convert(reflect.TypeOf(all)).Interface().([]NamedDigest), all) {
-		v.Set(was)
-	} else {
-		v.Set(reflect.ValueOf(all))
-	}
-	return bad.orNil()
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -168,4 +169,45 @@ func protoMap(f protoField, _ []byte, v, _ reflect.Value) error {
 	}
 	(*m)[protoText(key.bytes)] = protoText(value.bytes)
 	return nil
+}
+
+// digestOfNothing is the digest of a value that is not there.
+var digestOfNothing = func() Digest {
+	var d digester
+	d.begin(false)
+	sum, _ := d.end()
+	return sum
+}()
+
+// protoDigests reads all entries of a map in a slim message at the first entry.
+func protoDigests(f protoField, rest []byte, v, was reflect.Value) error {
+	if v.Len() > 0 {
+		return nil
+	}
+	var bad *misfit
+	all := make([]NamedDigest, 0, 1+count(rest, f.number))
+	for number := f.number; ; {
+		if f.number == number {
+			key, value, err := f.pair(wireBytes, wireBytes)
+			sum := digestOfNothing
+			if value.number != 0 {
+				copy(sum[:], value.bytes)
+			}
+			all = append(all, NamedDigest{protoText(key.bytes), sum})
+			if err != nil {
+				bad, _ = keep(bad, err, "")
+			}
+		}
+		if len(all) == cap(all) { // count has seen as many
+			break
+		}
+		f, rest, _ = nextField(rest)
+	}
+	all = sortedDigests(all)
+	if was.IsValid() && slices.Equal(was.Convert(reflect.TypeOf(all)).Interface().([]NamedDigest), all) {
+		v.Set(was)
+	} else {
+		v.Set(reflect.ValueOf(all))
+	}
+	return bad.orNil()
 }

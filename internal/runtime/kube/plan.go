@@ -206,7 +206,7 @@ func structPlan(fields []field, rest []int) plan {
 			case atTop && s.skimmed:
 				from := s.offset()
 				err = s.skip()
-				if f != nil && f.digests {
+				if f != nil && isDigests(v.FieldByIndex(f.index).Type()) {
 					s.hashed += int(s.offset() - from)
 				}
 			case err != nil:

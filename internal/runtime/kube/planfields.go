@@ -15,8 +15,7 @@ type field struct {
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
 	// prefix is the prefix of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/"`); "": all.
-	prefix  string
-	digests bool // Digests or EncodedDigests
+	prefix string
 }
 
 // fieldsOf returns the members declared by a struct, and the index of the Raw field for all other members in one JSON
@@ -45,15 +44,15 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 				return nil, nil, false
 			}
 		case name == "":
-			inner = []field{{sf.Name, index, planOf(sf.Type), "", isDigests(sf.Type)}}
+			inner = []field{{sf.Name, index, planOf(sf.Type), ""}}
 		case sf.Tag.Get("prefix") != "":
 			if sf.Type != reflect.TypeFor[Labels]() {
 				return nil, nil, false
 			}
 			prefix := sf.Tag.Get("prefix")
-			inner = []field{{name, index, labelsPlan(prefix), prefix, false}}
+			inner = []field{{name, index, labelsPlan(prefix), prefix}}
 		default:
-			inner = []field{{name, index, planOf(sf.Type), "", isDigests(sf.Type)}}
+			inner = []field{{name, index, planOf(sf.Type), ""}}
 		}
 		if rest != nil && innerRest != nil {
 			return nil, nil, false

@@ -71,7 +71,7 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		}
 		n, known := numbers[f.name]
 		plan := newProtoPlan(ft, n)
-		if !known || plan == nil || f.prefix != "" || f.digests && !strings.Contains(message, " ") {
+		if !known || plan == nil || f.prefix != "" || isDigests(ft) && !strings.Contains(message, " ") {
 			return nil // slimMessage knows of digests at the top of an object alone
 		}
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {
@@ -81,8 +81,8 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		if n.kind == "bool" || n.kind == "int" {
 			wire = wireVarint
 		}
-		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan, f.digests, n.kind == "map"}
-		p.digests = p.digests || f.digests
+		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan, isDigests(ft), n.kind == "map"}
+		p.digests = p.digests || isDigests(ft)
 	}
 	return p
 }

@@ -14,20 +14,20 @@ import (
 // content, no workload was restarted more often than its sources changed, and what has not opted in never was.
 func TestRandomHistoriesEndWithThePresentContent(t *testing.T) {
 	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
-		(&history{History: h, w: inCluster(h.Env), changes: map[string]int{}}).run()
+		(&past{History: h, w: inCluster(h.Env), changes: map[string]int{}}).run()
 	})
 }
 
-// history is a random sequence of what can happen to the sources a and b, of which one depends on a, two on both, and
+// past is a random sequence of what can happen to the sources a and b, of which one depends on a, two on both, and
 // other on none.
-type history struct {
+type past struct {
 	*operatortest.History
 	w       *env
 	changes map[string]int // of each source
 	n       int
 }
 
-func (h *history) run() {
+func (h *past) run() {
 	for _, name := range []string{"a", "b"} {
 		h.w.configMap(name, "0")
 	}
@@ -58,7 +58,7 @@ func (h *history) run() {
 }
 
 // set gives a source new content, and makes it anew where it is gone.
-func (h *history) set(name string) {
+func (h *past) set(name string) {
 	h.n++
 	h.changes[name]++
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"key":"%d"}}`, name, h.n)
@@ -69,7 +69,7 @@ func (h *history) set(name string) {
 	h.TryPatch(configMaps, name, "", text)
 }
 
-func (h *history) act() {
+func (h *past) act() {
 	name := operatortest.Pick(h.History, "a", "b")
 	switch n := h.Rand.IntN(100); {
 	case n < 35:
@@ -96,7 +96,7 @@ func (h *history) act() {
 }
 
 // restarts returns when a Deployment was restarted: each restart has left a ReplicaSet.
-func (h *history) restarts(of string) (out []string) {
+func (h *past) restarts(of string) (out []string) {
 	for _, rs := range h.API.List(replicaSets, "default") {
 		if text, _ := at(rs, "spec", "template", "metadata", "annotations", RestartAnnotation).(string); text != "" &&
 			at(rs, "metadata", "ownerReferences", 0, "name") == of {
@@ -108,7 +108,7 @@ func (h *history) restarts(of string) (out []string) {
 }
 
 // check checks the state of all workloads.
-func (h *history) check() {
+func (h *past) check() {
 	h.Helper()
 	h.TryPatch(deployments, "one", "", `{"spec":{"paused":false}}`)
 	h.Pass(5 * time.Minute)

@@ -109,6 +109,19 @@ func (r *reports) get(k kube.Key) health.Problem {
 	return r.of[k.Namespace][k.Name]
 }
 
+// reasons returns how many objects have a Problem, by the reason.
+func (r *reports) reasons() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := map[string]int{}
+	for _, in := range r.of {
+		for _, p := range in {
+			n[p.Reason]++
+		}
+	}
+	return n
+}
+
 // Forget drops the Problem of one object.
 func (r *reports) Forget(k kube.Key) { r.set(k, nil) }
 

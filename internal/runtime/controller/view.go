@@ -442,6 +442,9 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 // keep quotes.
 func (c *Controller) Report(k kube.Key, p *health.Problem) { c.reports.set(k, p) }
 
+// Reasons returns how many objects have a Problem of Report, by the Problem's reason.
+func (c *Controller) Reasons() map[string]int { return c.reports.reasons() }
+
 // Strays returns the failing keys without an object in memory: keys of rules, or of deleted objects.
 func (c *Controller) Strays() (out []Failing) {
 	for _, f := range c.streaks.all() {

@@ -86,6 +86,11 @@ func writeController(p *metrics.Page, c *controller.Controller) {
 	p.Add(failingKeys, float64(s.Failing), label...)
 	p.Add(stalledKeys, float64(s.Stalled), label...)
 	p.Add(delayedKeys, float64(s.Queue.Delayed), label...)
+	p.Declare(problemObjects)
+	reasons := c.Reasons()
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		p.Add(problemObjects, float64(reasons[reason]), "controller", c.Name(), "reason", reason)
+	}
 	p.Declare(causeTotal)
 	for _, cause := range slices.Sorted(maps.Keys(s.Causes)) {
 		p.Add(causeTotal, float64(s.Causes[cause]), "controller", c.Name(), "cause", cause)

@@ -107,6 +107,10 @@ var alertTests = map[string]struct{ fires, quiet series }{
 		}}},
 	"SkiffKeysStalled": {series{`skiff_stalled_keys{controller="redis"}`: always(2)},
 		series{`skiff_stalled_keys{controller="redis"}`: always(0)}},
+	"SkiffReloadStopped": {
+		series{`skiff_problem_objects{controller="reload-deployments",reason="OtherFailed"}`: always(2)},
+		series{`skiff_problem_objects{controller="reload-deployments",reason="WaitsForTurn"}`: always(9),
+			`skiff_problem_objects{controller="webserver",reason="RolloutFailed"}`: always(1)}},
 	"SkiffReconcileErrors": {
 		series{`controller_runtime_reconcile_errors_total{controller="redis"}`: rising(30),
 			`controller_runtime_reconcile_total{controller="redis",result="error"}`:   rising(30),

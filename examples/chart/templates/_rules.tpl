@@ -78,6 +78,24 @@
     resources: [events]
     verbs: [create, patch]
 {{- end }}
+{{- if has "reload" .Values.controllers }}
+  # which workloads have opted in; they are restarted by an annotation
+  - apiGroups: [apps]
+    resources: [deployments, statefulsets, daemonsets]
+    verbs: [list, watch, patch]
+  # whether a ConfigMap has changed
+  - apiGroups: [""]
+    resources: [configmaps]
+    verbs: [list, watch]
+  # whether a Secret has changed; no value is kept
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [list, watch]
+  # what was done, and why
+  - apiGroups: [events.k8s.io]
+    resources: [events]
+    verbs: [create, patch]
+{{- end }}
 {{- if .Values.watchNamespaceSelector }}
   # which namespaces a label selector selects
   - apiGroups: [""]

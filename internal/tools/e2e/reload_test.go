@@ -73,13 +73,13 @@ func (s *Scope) waitReloaded(before map[string]string, workloads ...string) {
 	}
 }
 
-var reloadWorkloads = []string{"deployments/web", "statefulsets/store", "daemonsets/agent", "deployments/other"}
+var reloadables = []string{"deployments/web", "statefulsets/store", "daemonsets/agent", "deployments/other"}
 
 // reloads returns when the workloads were restarted.
 func (s *Scope) reloads() map[string]string {
 	s.Helper()
 	out := map[string]string{}
-	for _, w := range reloadWorkloads {
+	for _, w := range reloadables {
 		plural, name, _ := strings.Cut(w, "/")
 		out[w] = reloadedAt(s.workload(plural, name))
 	}
@@ -94,7 +94,7 @@ func TestReload(t *testing.T) {
 	s.Apply(manifests(t, s, "--controllers", "reload", "--namespaced", s.NS, "--rbac-only"))
 	s.Kubectl("create", "rolebinding", "reload-restricted", "--role=skiff", "--user="+restricted.Name)
 	s.Apply(reloadManifest)
-	for _, w := range reloadWorkloads {
+	for _, w := range reloadables {
 		s.Kubectl("rollout", "status", w, "--timeout=4m")
 	}
 	flags := []string{"--controllers", "reload", "--watch-namespaces", s.NS, "--reload-debounce", "1s"}
@@ -103,7 +103,7 @@ func TestReload(t *testing.T) {
 		plural, name, _ := strings.Cut(w, "/")
 		return s.workload(plural, name).Str("metadata", "annotations", "skiff.dev/reloaded") != ""
 	}
-	for _, w := range reloadWorkloads[:3] {
+	for _, w := range reloadables[:3] {
 		Eventually(s, limit, "what the pods of "+w+" run with is written down", func() (bool, string) { return recorded(w), w })
 	}
 	if recorded("deployments/other") {

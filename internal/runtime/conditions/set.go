@@ -89,6 +89,18 @@ func (s *Set) Report(p *health.Problem) {
 	}
 }
 
+// Reported returns the conditions of an object whose status is written by others, made of a Problem; one without a
+// reason is none.
+func Reported(annotations kube.Labels, p health.Problem) []Condition {
+	set := NewSet(annotations)
+	set.Ready = New(Ready, true, AsExpected, "nothing is wrong")
+	set.Progressing = New(Progressing, false, AsExpected, "nothing is under way")
+	if p.Reason != "" {
+		set.Report(&p)
+	}
+	return set.After(nil, 0, p.Since)
+}
+
 // After returns the conditions of an object that had old; see Update. A message stands in one condition only, because
 // `kubectl describe` shows all of the conditions one below the other.
 func (s *Set) After(old []Condition, generation int64, now time.Time) []Condition {

@@ -36,6 +36,9 @@ type Shows struct {
 	Facts    func(owner kube.Object) []Fact
 	Works    func(owner kube.Object) bool // whether the controller does anything for it; nil: for each
 	Foreign  bool                         // the status of the objects is written by others
+	// Reported says that the controller writes no status, and that the conditions shown are made of what Report was
+	// told last.
+	Reported bool
 	Short    []string                     // the short names of the resource
 	// Example is an object in YAML, as short as possible; "": derived from the resource.
 	Example string
@@ -78,6 +81,8 @@ const maxReported = 1000
 type reports struct {
 	mu sync.Mutex                           // guards of
 	of map[string]map[string]health.Problem // by namespace and name
+
+	quoted bool // also the words of others are kept, which no condition has; do not change after Run has begun
 }
 
 func (r *reports) set(k kube.Key, p *health.Problem) {
@@ -100,7 +105,16 @@ func (r *reports) set(k kube.Key, p *health.Problem) {
 		in = map[string]health.Problem{}
 		r.of[k.Namespace] = in
 	}
-	in[k.Name] = p.Hidden()
+	kept := p.Hidden()
+	if r.quoted {
+		kept = p.Printable()
+	}
+	if before := in[k.Name]; before.Reason == kept.Reason {
+		kept.Since = before.Since
+	} else if kept.Since.IsZero() {
+		kept.Since = time.Now()
+	}
+	in[k.Name] = kept
 }
 
 func (r *reports) get(k kube.Key) health.Problem {

@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/metrics"
@@ -366,7 +367,7 @@ func (c *Controller) Example() string {
 }
 
 // Show sets the details of objects. Show is for before Run.
-func (c *Controller) Show(s Shows) { c.shows = s }
+func (c *Controller) Show(s Shows) { c.shows, c.reports.quoted = s, s.Reported }
 
 // Details returns the details of the object under a key; nothing without an object.
 func (c *Controller) Details(k kube.Key) (children []apply.Shown, facts []Fact) {
@@ -432,6 +433,8 @@ func (c *Controller) Owner(k kube.Key) (Owner, bool) {
 	}
 	if says, ok := object.(conditioned); ok {
 		o.Conditions = says.Shown()
+	} else if c.shows.Reported {
+		o.Foreign, o.Conditions = false, conditions.Reported(kube.HeadOf(object).Annotations, o.Problem)
 	}
 	o.Next, _ = c.queue.Due(k)
 	return o, true

@@ -60,8 +60,8 @@ const (
 	maxNoteQuoted = 640
 )
 
-// printable returns p with texts that are bounded and safe to print.
-func (p Problem) printable() Problem {
+// Printable returns p with texts that are bounded and safe to print.
+func (p Problem) Printable() Problem {
 	p.Reason, p.Public = kube.Printable(p.Reason, maxReason), kube.Printable(p.Public, maxPublic)
 	p.Subject = kube.Printable(p.Subject, maxQuoted)
 	p.Quoted, p.Next = kube.Printable(p.Quoted, maxQuoted), kube.Printable(p.Next, maxPublic)
@@ -71,7 +71,7 @@ func (p Problem) printable() Problem {
 // Hidden returns p without the text of others. The rest is bounded, so that p may be kept.
 func (p Problem) Hidden() Problem {
 	p.Quoted = ""
-	return p.printable()
+	return p.Printable()
 }
 
 // Text returns p in one line for people, as seen at a time: "the lease is lost for 12s (no answer); the next step".
@@ -161,7 +161,7 @@ type Report struct {
 func NewReport(checks []Check, passed bool, page string) *Report {
 	r := &Report{Format: Format, Passed: passed, Page: page, Checks: []Check{}}
 	for _, c := range checks {
-		c.Failed, c.Problems = each(c.Failed, Problem.printable), each(c.Problems, Problem.printable)
+		c.Failed, c.Problems = each(c.Failed, Problem.Printable), each(c.Problems, Problem.Printable)
 		c.Notes = slices.Clone(c.Notes)
 		for i := range c.Notes {
 			c.Notes[i] = kube.Printable(c.Notes[i], maxPublic)

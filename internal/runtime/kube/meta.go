@@ -158,13 +158,13 @@ func (l Labels) MarshalJSON() ([]byte, error) { return json.Marshal(l.Map()) }
 // labelSize is the memory of a label besides its texts.
 var labelSize = int(reflect.TypeFor[Label]().Size())
 
-// labelsPlan is the plan of Labels with keys that begin with prefix. A repeated key keeps the last value, as on the
-// server.
-func labelsPlan(prefix string) plan {
-	return func(s *scanner, v reflect.Value) error { return decodeLabels(s, v, prefix) }
+// labelsPlan is the plan of Labels with keys that begin with one of prefixes; nil: with all keys. A repeated key keeps
+// the last value, as on the server.
+func labelsPlan(prefixes []string) plan {
+	return func(s *scanner, v reflect.Value) error { return decodeLabels(s, v, prefixes) }
 }
 
-func decodeLabels(s *scanner, v reflect.Value, prefix string) error {
+func decodeLabels(s *scanner, v reflect.Value, prefixes []string) error {
 	if ok, err := s.enterInto('{', v); !ok {
 		return err
 	}
@@ -180,7 +180,7 @@ func decodeLabels(s *scanner, v reflect.Value, prefix string) error {
 			}
 			break
 		}
-		if !strings.HasPrefix(string(name), prefix) { // the compiler makes no string of it
+		if !keeps(prefixes, name) {
 			if err := s.skip(); err != nil {
 				return err
 			}
@@ -213,6 +213,16 @@ func decodeLabels(s *scanner, v reflect.Value, prefix string) error {
 	}
 	*v.Addr().Interface().(*Labels) = sharedLabels.of(Labels(out).sorted())
 	return nil
+}
+
+// keeps says whether a field of Labels with some prefixes keeps a key.
+func keeps(prefixes []string, name []byte) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(string(name), prefix) { // the compiler makes no string of it
+			return true
+		}
+	}
+	return prefixes == nil
 }
 
 // sorted sorts l itself, and keeps the last of equal keys.

@@ -32,7 +32,7 @@ func newPlan(t reflect.Type) plan {
 	case t == reflect.TypeFor[Skipped]():
 		return func(s *scanner, _ reflect.Value) error { return s.skip() }
 	case t == reflect.TypeFor[Labels]():
-		return labelsPlan("")
+		return labelsPlan(nil)
 	case isDigests(t):
 		return digestsPlan(t == reflect.TypeFor[EncodedDigests]())
 	case t.Kind() == reflect.Pointer:

@@ -14,8 +14,9 @@ type field struct {
 	name  string
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
-	// prefix is the prefix of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/"`); "": all.
-	prefix string
+	// prefixes are the prefixes of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/ a.example/"`); nil:
+	// all are kept.
+	prefixes []string
 }
 
 // fieldsOf returns the members declared by a struct, and the index of the Raw field for all other members in one JSON
@@ -44,15 +45,15 @@ func fieldsOf(t reflect.Type, outer []int) (fields []field, rest []int, ok bool)
 				return nil, nil, false
 			}
 		case name == "":
-			inner = []field{{sf.Name, index, planOf(sf.Type), ""}}
+			inner = []field{{sf.Name, index, planOf(sf.Type), nil}}
 		case sf.Tag.Get("prefix") != "":
 			if sf.Type != reflect.TypeFor[Labels]() {
 				return nil, nil, false
 			}
-			prefix := sf.Tag.Get("prefix")
-			inner = []field{{name, index, labelsPlan(prefix), prefix}}
+			prefixes := strings.Fields(sf.Tag.Get("prefix"))
+			inner = []field{{name, index, labelsPlan(prefixes), prefixes}}
 		default:
-			inner = []field{{name, index, planOf(sf.Type), ""}}
+			inner = []field{{name, index, planOf(sf.Type), nil}}
 		}
 		if rest != nil && innerRest != nil {
 			return nil, nil, false

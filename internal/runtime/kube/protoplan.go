@@ -71,7 +71,7 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		}
 		n, known := numbers[f.name]
 		plan := newProtoPlan(ft, n)
-		if !known || plan == nil || f.prefix != "" || isDigests(ft) && !strings.Contains(message, " ") {
+		if !known || plan == nil || f.prefixes != nil || isDigests(ft) && !strings.Contains(message, " ") {
 			return nil // slimMessage knows of digests at the top of an object alone
 		}
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {

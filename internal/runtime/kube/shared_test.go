@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -68,6 +69,22 @@ func TestOnlySkiffsOwnAnnotationsAreKept(t *testing.T) {
 		if len(s.buf) > 4*most {
 			t.Errorf("%d bytes were held", len(s.buf))
 		}
+	}
+}
+
+func TestAnnotationsOfSeveralPrefixesAreKept(t *testing.T) {
+	type several struct {
+		Meta        `json:"-"`
+		Annotations Labels `json:"annotations" prefix:"skiff.dev/ a.example/x"`
+	}
+	var got several
+	text := `{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"secret","skiff.dev/b":"1",` +
+		`"a.example/x":"2","a.example/xy":"3","a.example/y":"secret","skiff":"secret"," ":"secret","":"secret"}}`
+	if err := Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Labels{{"a.example/x", "2"}, {"a.example/xy", "3"}, {"skiff.dev/b", "1"}}); !slices.Equal(got.Annotations, want) {
+		t.Errorf("kept %v, want %v", got.Annotations, want)
 	}
 }
 

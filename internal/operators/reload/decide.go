@@ -32,6 +32,7 @@ const (
 	ordered     = "WaitsForOther"
 	stopped     = "OtherFailed"
 	ownFailed   = "RolloutFailed"
+	rivalRuns   = "RivalController"
 )
 
 // facts are all that a decision about a workload depends on.
@@ -77,7 +78,7 @@ func decide(f *facts, p *pending) decision {
 	d := decision{changes: changes, problem: f.fault()}
 	p.see(changes, f.now)
 	if len(changes) == 0 {
-		if !next.same(f.w) {
+		if _, known := stateOf(f.w); !next.same(f.w) && (known || len(next.Sources) > 0) {
 			d.write = &next
 		}
 		return d
@@ -106,9 +107,8 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		d.hold(0, "", held, "when its rollout is resumed")
 		return true
 	}
-	due := min(p.last.Add(f.debounce).Sub(f.now), p.first.Add(maxQuiet*f.debounce).Sub(f.now))
-	if due > 0 {
-		d.hold(due, "debounce over", debouncing, "when its sources have been quiet for "+f.debounce.String())
+	if due, when := f.due(p); due > 0 {
+		d.hold(due, "debounce over", debouncing, when)
 		return true
 	}
 	if at := f.w.reloadedAt(); !at.After(f.now.Add(skew)) {
@@ -140,6 +140,15 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	return false
 }
 
+// due returns how long a restart waits for more changes, and how people are told.
+func (f *facts) due(p *pending) (wait time.Duration, when string) {
+	if period := f.wants.period; period > 0 {
+		return p.first.Add(period).Sub(f.now), "when " + period.String() + " have passed since the first change"
+	}
+	return min(p.last.Add(f.debounce).Sub(f.now), p.first.Add(maxQuiet*f.debounce).Sub(f.now)),
+		"when its sources have been quiet for " + f.debounce.String()
+}
+
 // hold has the restart wait, at most for a time unless that is 0. What a user has to correct is said first.
 func (d *decision) hold(wait time.Duration, cause, reason, when string) {
 	d.wait, d.cause, d.when = wait, cause, when
@@ -150,6 +159,11 @@ func (d *decision) hold(wait time.Duration, cause, reason, when string) {
 
 // fault returns what is wrong with a workload's annotations, or with its last restart; nil: nothing.
 func (f *facts) fault() *health.Problem {
+	if f.wants.rival != nil {
+		return &health.Problem{Reason: rivalRuns, Severity: health.Stalled, Public: "is not restarted for " +
+			"annotations of Reloader, which runs as Deployment " + f.wants.rival.String() + "; those of skiff count",
+			Next: "scale that Deployment to 0, or run skiff without --reloader-annotations"}
+	}
 	for _, bad := range f.wants.faults {
 		return &health.Problem{Reason: invalid, Severity: health.Stalled, Public: "the annotation " + bad.annotation +
 			" is not valid", Quoted: bad.text, Next: "correct it, the rest of it counts"}

@@ -25,6 +25,12 @@
 // costs a look. Of a namespace and of the cluster a bounded number of workloads rolls at a time (wave.go), and a
 // namespace of which none rolls may always begin one: the rollouts of one tenant that never end hold up no other.
 //
+// # Reloader
+//
+// A cluster that ran Stakater's Reloader needs no edit: with [Options].Reloader its annotations count beside skiff's
+// (theirs.go). Lists have expressions (patterns.go), so that the entries of a workload follow from the sources of the
+// namespace (look.go). While a Reloader runs, skiff leaves the annotations to that one.
+//
 // Place on the event path: the package is Reconcile, on the controllers' workers, one controller for each kind of
 // workloads; the functions that find workloads for a source run on the goroutines of the mirrors. No goroutine is
 // started.

@@ -13,13 +13,15 @@ import (
 // Whatever users, networks and the process itself do: in the end the pods of each workload run with the present
 // content, no workload was restarted more often than its sources changed, and what has not opted in never was.
 func TestRandomHistoriesEndWithThePresentContent(t *testing.T) {
-	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
+	o := options
+	o.NewAll = newWith(Options{Reloader: true})
+	operatortest.RandomHistories(t, o, func(h *operatortest.History) {
 		(&past{History: h, w: inCluster(h.Env), changes: map[string]int{}}).run()
 	})
 }
 
-// past is a random sequence of what can happen to the sources a and b, of which one depends on a, two on both, and
-// other on none.
+// past is a random sequence of what can happen to the sources a and b, of which one depends on a, two on both,
+// three on both by a list of Reloader, and other on none.
 type past struct {
 	*operatortest.History
 	w       *env
@@ -34,6 +36,7 @@ func (h *past) run() {
 	both := `,"envFrom":[{"configMapRef":{"name":"a"}},{"configMapRef":{"name":"b"}}]`
 	h.w.deploy("one", auto+`,"skiff.dev/reload-cooldown":"10s"`, envFrom("a"))
 	h.w.deploy("two", auto+`,"skiff.dev/reload-after":"deployment/one"`, both)
+	h.w.deploy("three", `"configmap.reloader.stakater.com/reload":"a,b"`, ``)
 	h.w.deploy("other", ``, both)
 	h.Pass(10 * time.Second)
 	h.Start()
@@ -112,7 +115,7 @@ func (h *past) check() {
 	h.Helper()
 	h.TryPatch(deployments, "one", "", `{"spec":{"paused":false}}`)
 	h.Pass(5 * time.Minute)
-	for name, sources := range map[string][]string{"one": {"a"}, "two": {"a", "b"}} {
+	for name, sources := range map[string][]string{"one": {"a"}, "two": {"a", "b"}, "three": {"a", "b"}} {
 		w := operatortest.Convert[theWorkload](h.Env, h.API.Get(deployments, in(name)))
 		most := 0
 		for _, source := range sources {
@@ -121,9 +124,9 @@ func (h *past) check() {
 		contents := map[string]*content{}
 		for _, source := range sources {
 			m := operatortest.Convert[configMap](h.Env, h.API.Get(configMaps, in(source)))
-			contents["configmap/"+source] = contentOf(&m.MetaOwn, m.Data, m.Binary)
+			contents["configmap/"+source] = contentOf(&m.Meta, m.Data, m.Binary)
 		}
-		if changes, _ := compare(w, w.wants().entries, contents); len(changes) > 0 {
+		if changes, _ := compare(w, wanted(w, "Deployment", nil).entries, contents); len(changes) > 0 {
 			h.Errorf("%s does not run with the present content of %v", name, changes)
 		}
 		if got := h.restarts(name); len(got) > most {

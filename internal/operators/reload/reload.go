@@ -41,6 +41,7 @@ const workloadRight = "which workloads have opted in; they are restarted by an a
 type Options struct {
 	Debounce time.Duration // how long sources are quiet before a restart; 0: DefaultDebounce
 	Share    Share         // of the workloads of a namespace, and of the cluster, that roll at a time; 0: DefaultShare
+	Reloader bool          // the annotations of Stakater's Reloader count as well
 }
 
 // The indexes of workloads.
@@ -52,6 +53,7 @@ const (
 
 // world is what the controllers of all kinds share.
 type world struct {
+	reader
 	client     *kube.Client
 	workloads  map[string]*cache.Store[*theWorkload] // by kind
 	configMaps *cache.Store[*configMap]
@@ -74,7 +76,7 @@ type reloader struct {
 // recorder means no Events; the caller runs the recorder.
 func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*controller.Controller) {
 	s.Client = s.Client.Limit(Rights)
-	w := &world{client: s.Client, recorder: recorder, debounce: o.Debounce,
+	w := &world{client: s.Client, recorder: recorder, debounce: o.Debounce, reader: reader{reloader: o.Reloader},
 		workloads:  map[string]*cache.Store[*theWorkload]{},
 		configMaps: controller.Mirror[*configMap](s, configMaps, ""),
 		secrets:    controller.Mirror[*secret](s, secrets, ""),
@@ -90,7 +92,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 	w.wave = newWave(o.Share, w.count)
 	for _, r := range Kinds {
 		m := controller.Mirror[*theWorkload](s, r, "")
-		index(m)
+		w.index(m)
+		w.indexTheirs(r.Kind, m)
 		w.workloads[r.Kind] = m
 	}
 	for i, r := range Kinds {
@@ -104,24 +107,21 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 }
 
 // index makes the indexes of a mirror of workloads.
-func index(m *cache.Store[*theWorkload]) {
-	m.Index(all, func(w *theWorkload) []string {
-		if w.optedIn() {
-			return []string{""}
+func (w *world) index(m *cache.Store[*theWorkload]) {
+	m.Index(all, func(o *theWorkload) []string { return where(w.optedIn(o)) })
+	m.Index(bySource, func(o *theWorkload) (names []string) {
+		entries := o.wants().entries
+		if t := w.theirs(o); t != nil {
+			entries = merged(append(entries, t.named()...))
 		}
-		return nil
-	})
-	m.Index(bySource, func(w *theWorkload) (names []string) {
-		if w.optedIn() {
-			for _, e := range w.wants().entries {
-				names = append(names, e.source())
-			}
+		for _, e := range entries {
+			names = append(names, e.source())
 		}
 		return slices.Compact(names)
 	})
-	m.Index(byAfter, func(w *theWorkload) (names []string) {
-		if w.optedIn() {
-			for _, r := range w.wants().after {
+	m.Index(byAfter, func(o *theWorkload) (names []string) {
+		if w.optedIn(o) {
+			for _, r := range o.wants().after {
 				names = append(names, r.String())
 			}
 		}
@@ -134,11 +134,13 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 	r := &reloader{world: w, resource: of}
 	mine := w.workloads[of.Kind]
 	sources := []controller.Source{
-		controller.ForBut(mine, func(was, is *theWorkload) bool { return !was.optedIn() && !is.optedIn() }),
+		controller.ForBut(mine, func(was, is *theWorkload) bool { return !w.optedIn(was) && !w.optedIn(is) }),
 		controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
-			return r.dependents(m.Namespace, "configmap/"+m.Name)
+			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "configmap", name: m.Name}))
 		}),
-		controller.Watches(w.secrets, func(m *secret) []kube.Key { return r.dependents(m.Namespace, "secret/"+m.Name) }),
+		controller.Watches(w.secrets, func(m *secret) []kube.Key {
+			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "secret", name: m.Name}))
+		}),
 	}
 	for _, other := range Kinds {
 		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *theWorkload) []kube.Key {
@@ -148,23 +150,14 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
 	r.found = c.Report
 	c.Show(controller.Shows{Foreign: true, Facts: r.facts,
-		Works: func(o kube.Object) bool { return o.(*theWorkload).optedIn() }})
+		Works: func(o kube.Object) bool { return w.optedIn(o.(*theWorkload)) }})
 	c.Remembers(&r.pending, members{w.wave, of.Kind})
 	return c
 }
 
-// dependents returns the workloads of the kind that depend on a source.
-func (r *reloader) dependents(namespace, source string) []kube.Key {
-	return r.keys(bySource, namespace, source)
-}
-
-// keys returns those of an index; none while the namespace is not known, as all are looked at then.
-func (r *reloader) keys(index, namespace, value string) (keys []kube.Key) {
-	found, err := r.workloads[r.resource.Kind].ByIndex(index, namespace, value)
-	if err != nil {
-		return nil
-	}
-	for _, w := range found {
+// keysOf returns the keys of workloads.
+func keysOf(all []*theWorkload) (keys []kube.Key) {
+	for _, w := range all {
 		keys = append(keys, w.Key())
 	}
 	return keys
@@ -172,9 +165,14 @@ func (r *reloader) keys(index, namespace, value string) (keys []kube.Key) {
 
 // behind returns the workloads of the kind that may have waited for what has happened to another one.
 func (r *reloader) behind(kind string, o *theWorkload) []kube.Key {
-	keys := r.keys(byAfter, o.Namespace, ref{kind, o.Name}.String())
-	if o.optedIn() {
+	mine := r.workloads[r.resource.Kind]
+	after, _ := mine.ByIndex(byAfter, o.Namespace, ref{kind, o.Name}.String())
+	keys := keysOf(after)
+	if r.optedIn(o) {
 		keys = append(keys, r.wave.next(r.resource.Kind, o.Namespace)...)
+	}
+	if r.reloader && kind == "Deployment" && o.isReloader() { // it may have been started, or stopped
+		keys = append(keys, keysOf(everywhere(mine, withTheirs))...)
 	}
 	return keys
 }
@@ -182,15 +180,12 @@ func (r *reloader) behind(kind string, o *theWorkload) []kube.Key {
 // count returns how many workloads of a namespace have opted in; "": of all.
 func (w *world) count(namespace string) (n int) {
 	for _, m := range w.workloads {
-		found, err := m.ByIndex(all, namespace, "")
-		n += len(found)
-		if err == nil || namespace != "" {
+		if namespace == "" {
+			n += len(everywhere(m, all))
 			continue
 		}
-		for _, one := range m.Namespaces() { // not all of which are known
-			found, _ := m.ByIndex(all, one, "")
-			n += len(found)
-		}
+		found, _ := m.ByIndex(all, namespace, "")
+		n += len(found)
 	}
 	return n
 }
@@ -201,7 +196,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	if err != nil {
 		return controller.Done, err
 	}
-	if !ok || w.Deleting() || !w.optedIn() {
+	if !ok || w.Deleting() || !r.optedIn(w) {
 		r.found(key, nil)
 		return controller.Gone, nil
 	}
@@ -211,7 +206,10 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 		r.pending.Set(key, p)
 	}
 	now := time.Now()
-	f := &facts{kind: r.resource.Kind, w: w, wants: w.wants(), debounce: r.debounce, now: now}
+	f := &facts{kind: r.resource.Kind, w: w, debounce: r.debounce, now: now}
+	if f.wants, err = r.look(f.kind, w); err != nil {
+		return controller.Done, err
+	}
 	if f.contents, err = r.contents(key.Namespace, f.wants.entries); err != nil {
 		return controller.Done, err
 	}
@@ -316,13 +314,13 @@ func (w *world) content(k kube.Key, kind string) (*content, error) {
 		if !ok || err != nil {
 			return nil, err
 		}
-		return contentOf(&m.MetaOwn, m.Data, m.Binary), nil
+		return contentOf(&m.Meta, m.Data, m.Binary), nil
 	}
 	m, ok, err := w.secrets.Get(k)
 	if !ok || err != nil {
 		return nil, err
 	}
-	return contentOf(&m.MetaOwn, m.Data), nil
+	return contentOf(&m.Meta, m.Data), nil
 }
 
 // order looks at the workloads that are restarted first.
@@ -334,14 +332,17 @@ func (w *world) order(f *facts) error {
 		if err != nil {
 			return err
 		}
-		if live != nil && live.optedIn() {
+		if live != nil && w.optedIn(live) {
 			o.exists = true
-			entries := live.wants().entries
-			contents, err := w.contents(f.w.Namespace, entries)
+			wants, err := w.look(r.kind, live)
 			if err != nil {
 				return err
 			}
-			changes, _ := compare(live, entries, contents)
+			contents, err := w.contents(f.w.Namespace, wants.entries)
+			if err != nil {
+				return err
+			}
+			changes, _ := compare(live, wants.entries, contents)
 			o.changed = len(changes) > 0
 			o.rolls, o.fails = live.progress(r.kind, f.now)
 		}
@@ -369,7 +370,7 @@ func (w *world) leads(namespace string, from, to ref) bool {
 		if way[i] == to {
 			return true
 		}
-		if live, err := w.workload(namespace, way[i]); err == nil && live != nil && live.optedIn() {
+		if live, err := w.workload(namespace, way[i]); err == nil && live != nil && w.optedIn(live) {
 			for _, next := range live.wants().after {
 				if !slices.Contains(way, next) {
 					way = append(way, next)
@@ -384,33 +385,22 @@ func (w *world) leads(namespace string, from, to ref) bool {
 func (w *world) failure(f *facts, changes []change) *failure {
 	for _, c := range changes {
 		now := f.contents[c.source()]
-		for _, r := range Kinds {
-			found, err := w.workloads[r.Kind].ByIndex(bySource, f.w.Namespace, c.source())
-			if err != nil {
-				continue
-			}
-			for _, live := range found {
-				if _, failed := live.progress(r.Kind, f.now); !failed || live.UID == f.w.UID ||
-					!live.reloadedAt().After(now.resume) {
-					continue
-				}
-				if ran, _ := stateOf(live); ran.runsWith(live, c.source(), now) {
-					return &failure{ref{r.Kind, live.Name}, c.entry, live.reloadedAt()}
-				}
+		for _, d := range w.dependents(f.w.Namespace, c.entry) {
+			if _, failed := d.w.progress(d.kind, f.now); failed && d.w.UID != f.w.UID &&
+				d.w.reloadedAt().After(now.resume) && d.runsWith(now) {
+				return &failure{d.ref, c.entry, d.w.reloadedAt()}
 			}
 		}
 	}
 	return nil
 }
 
-// runsWith says whether the pods of a workload run with a content of a source.
-func (s state) runsWith(w *theWorkload, source string, c *content) bool {
-	for _, e := range w.wants().entries {
-		if e.source() == source && s.Sources[e.String()] != hashOf(w.UID, e, c) {
-			return false
-		}
-	}
-	return true
+// runsWith says whether the pods of a workload run with a content of the source.
+func (d *dependent) runsWith(c *content) bool {
+	ran, _ := stateOf(d.w)
+	return !slices.ContainsFunc(d.entries, func(e entry) bool {
+		return ran.Sources[e.String()] != hashOf(d.w.UID, e, c)
+	})
 }
 
 // write writes the state of a workload, and restarts it if that is decided. It holds for the version that was read
@@ -476,20 +466,15 @@ func (r *reloader) announce(live *theWorkload, changes []change) {
 
 // left says how many workloads are still to be restarted for a change.
 func (r *reloader) left(done *theWorkload, c change) string {
-	total, wait := 0, 0
-	for _, of := range Kinds {
-		found, err := r.workloads[of.Kind].ByIndex(bySource, done.Namespace, c.source())
-		if err != nil {
-			continue
-		}
-		for _, w := range found {
-			total++
-			now, err := r.content(kube.Key{Namespace: done.Namespace, Name: c.name}, c.kind)
-			if ran, _ := stateOf(w); w.UID != done.UID && err == nil && now != nil && !ran.runsWith(w, c.source(), now) {
-				wait++
-			}
+	wait := 0
+	all := r.dependents(done.Namespace, c.entry)
+	now, err := r.content(kube.Key{Namespace: done.Namespace, Name: c.name}, c.kind)
+	for _, d := range all {
+		if d.w.UID != done.UID && err == nil && now != nil && !d.runsWith(now) {
+			wait++
 		}
 	}
+	total := len(all)
 	if wait == 0 {
 		return fmt.Sprintf(", the last of %d", total)
 	}
@@ -500,7 +485,8 @@ func (r *reloader) left(done *theWorkload, c change) string {
 func (r *reloader) facts(object kube.Object) []controller.Fact {
 	w := object.(*theWorkload)
 	var names []string
-	for _, e := range w.wants().entries {
+	wants, _ := r.look(r.resource.Kind, w) // what is known
+	for _, e := range wants.entries {
 		names = append(names, e.String())
 	}
 	if n := len(names); n > maxNames {

@@ -17,17 +17,30 @@ var (
 	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
 )
 
+// Annotated has the annotations of sources, workloads and pod templates that are kept: skiff's own, and Reloader's as
+// far as they count (theirs.go). Any other may be large, or have a Secret's values. (Exported names are for package
+// kube, which decodes into the fields.)
+type Annotated struct {
+	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ reloader.stakater.com/auto reloader.stakater.com/search reloader.stakater.com/match reloader.stakater.com/ignore configmap.reloader.stakater.com/ secret.reloader.stakater.com/ configmaps.exclude.reloader.stakater.com/ secrets.exclude.reloader.stakater.com/ deployment.reloader.stakater.com/pause-period"`
+}
+
+// Meta is the metadata of sources and workloads, as far as kept.
+type Meta struct {
+	kube.Meta
+	Annotated
+}
+
 // configMap is what is kept of a ConfigMap.
 type configMap struct {
-	kube.MetaOwn `json:"metadata"`
-	Data         kube.Digests        `json:"data"`
-	Binary       kube.EncodedDigests `json:"binaryData"`
+	Meta   `json:"metadata"`
+	Data   kube.Digests        `json:"data"`
+	Binary kube.EncodedDigests `json:"binaryData"`
 }
 
 // secret is what is kept of a Secret.
 type secret struct {
-	kube.MetaOwn `json:"metadata"`
-	Data         kube.EncodedDigests `json:"data"`
+	Meta `json:"metadata"`
+	Data kube.EncodedDigests `json:"data"`
 }
 
 // content is what a workload sees of a source.
@@ -37,7 +50,7 @@ type content struct {
 	resume time.Time          // see ResumeAnnotation; zero: not set
 }
 
-func contentOf(m *kube.MetaOwn, all ...[]kube.NamedDigest) *content {
+func contentOf(m *Meta, all ...[]kube.NamedDigest) *content {
 	c := &content{uid: m.UID, values: all[0]}
 	if len(all) > 1 && len(all[1]) > 0 {
 		c.values = slices.Concat(all...) // a ConfigMap has no name in both
@@ -50,14 +63,12 @@ func contentOf(m *kube.MetaOwn, all ...[]kube.NamedDigest) *content {
 
 // theWorkload is what is kept of a workload of any kind.
 type theWorkload struct {
-	kube.MetaOwn `json:"metadata"`
-	Spec         struct {
+	Meta `json:"metadata"`
+	Spec struct {
 		workload.Spec
 		Template struct {
-			Metadata struct {
-				Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/"`
-			} `json:"metadata"`
-			Spec podSpec `json:"spec"`
+			Metadata Annotated `json:"metadata"`
+			Spec     podSpec   `json:"spec"`
 		} `json:"template"`
 	} `json:"spec"`
 	Status struct {
@@ -78,7 +89,8 @@ type podSpec struct {
 }
 
 type container struct {
-	Env []struct {
+	Image string `json:"image"`
+	Env   []struct {
 		From struct {
 			ConfigMap keyOf `json:"configMapKeyRef"`
 			Secret    keyOf `json:"secretKeyRef"`
@@ -88,6 +100,12 @@ type container struct {
 		ConfigMap whole `json:"configMapRef"`
 		Secret    whole `json:"secretRef"`
 	} `json:"envFrom"`
+	Mounts []mount `json:"volumeMounts"`
+}
+
+// mount names a volume.
+type mount struct {
+	Volume string `json:"name"`
 }
 
 // keyOf names a key of a source; an empty name names none.
@@ -109,7 +127,8 @@ type item struct {
 }
 
 type volume struct {
-	ConfigMap whole `json:"configMap"`
+	Name      string `json:"name"`
+	ConfigMap whole  `json:"configMap"`
 	Secret    struct {
 		Name     string `json:"secretName"`
 		Items    []item `json:"items"`

@@ -67,13 +67,16 @@ type wants struct {
 	entries  []entry // in order, each once; a source as a whole has no keys beside it
 	after    []ref
 	cooldown time.Duration
-	faults   []fault // all else counts
+	faults   []fault       // all else counts
+	theirs   *theirs       // nil: nothing in Reloader's annotations counts
+	period   time.Duration // that a restart waits from the first change on, in place of the debounce; 0: none
+	rival    *kube.Key     // the Deployment of a Reloader that runs, to which its annotations are left; nil: none
 }
 
 // fault is what is wrong with an annotation.
 type fault struct{ annotation, text string }
 
-// optedIn says whether a workload has any annotation that names sources.
+// optedIn says whether a workload has any annotation of skiff that names sources.
 func (w *theWorkload) optedIn() bool {
 	for _, name := range []string{AutoAnnotation, ConfigMapsAnnotation, SecretsAnnotation} {
 		if _, ok := w.Annotations.Get(name); ok {
@@ -83,7 +86,7 @@ func (w *theWorkload) optedIn() bool {
 	return false
 }
 
-// wants reads the annotations. What is wrong in one of them costs that part alone.
+// wants reads the annotations of skiff. What is wrong in one of them costs that part alone.
 func (w *theWorkload) wants() (out wants) {
 	switch auto, ok := w.Annotations.Get(AutoAnnotation); {
 	case auto == "auto":
@@ -94,10 +97,7 @@ func (w *theWorkload) wants() (out wants) {
 	out.named(w.Annotations, ConfigMapsAnnotation, "configmap")
 	out.named(w.Annotations, SecretsAnnotation, "secret")
 	out.entries = merged(out.entries)
-	if n := len(out.entries); n > maxSources {
-		out.fault(AutoAnnotation, "%d sources are too many; only the first %d count", n, maxSources)
-		out.entries = out.entries[:maxSources]
-	}
+	out.bound(AutoAnnotation)
 	out.order(w.Annotations)
 	out.cooldown = defaultCooldown
 	if text, ok := w.Annotations.Get(CooldownAnnotation); ok {
@@ -110,6 +110,14 @@ func (w *theWorkload) wants() (out wants) {
 		}
 	}
 	return out
+}
+
+// bound keeps the sources that an annotation may name.
+func (o *wants) bound(annotation string) {
+	if n := len(o.entries); n > maxSources {
+		o.fault(annotation, "%d sources are too many; only the first %d count", n, maxSources)
+		o.entries = o.entries[:maxSources]
+	}
 }
 
 func (o *wants) fault(annotation, format string, args ...any) {
@@ -208,6 +216,9 @@ func (s *podSpec) refers() (out []entry) {
 		}
 	}
 	for _, v := range s.Volumes {
+		if !s.mounts(v.Name) {
+			continue
+		}
 		addItems("configmap", v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional)
 		addItems("secret", v.Secret.Name, v.Secret.Items, v.Secret.Optional)
 		for _, p := range v.Projected.Sources {
@@ -216,6 +227,14 @@ func (s *podSpec) refers() (out []entry) {
 		}
 	}
 	return out
+}
+
+// mounts says whether a container sees a volume.
+func (s *podSpec) mounts(volume string) bool {
+	mounted := func(c container) bool {
+		return slices.Contains(c.Mounts, mount{volume})
+	}
+	return slices.ContainsFunc(s.Containers, mounted) || slices.ContainsFunc(s.InitContainers, mounted)
 }
 
 // merged returns entries in order, each once: a source as a whole stands for its keys, and what one reference cannot do

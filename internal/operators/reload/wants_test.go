@@ -29,8 +29,9 @@ const everything = `{"imagePullSecrets":[{"name":"pull"}],
 	"initContainers":[{"envFrom":[{"secretRef":{"name":"init","optional":true}}]}],
 	"containers":[{"env":[{"name":"A","value":"x"},{"name":"B","valueFrom":{"configMapKeyRef":{"name":"c","key":"k"}}},
 		{"name":"C","valueFrom":{"secretKeyRef":{"name":"s","key":"k"}}},
-		{"name":"D","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"envFrom":[{"configMapRef":{"name":"all"}}]}],
-	"volumes":[{"name":"v","secret":{"secretName":"tls"}},{"name":"w","configMap":{"name":"c","items":[{"key":"f","path":"f"}]}},
+		{"name":"D","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}],"envFrom":[{"configMapRef":{"name":"all"}}],
+		"volumeMounts":[{"name":"v"},{"name":"w"},{"name":"e"},{"name":"p"}]}],
+	"volumes":[{"name":"unseen","secret":{"secretName":"unseen"}},{"name":"v","secret":{"secretName":"tls"}},{"name":"w","configMap":{"name":"c","items":[{"key":"f","path":"f"}]}},
 		{"name":"e","emptyDir":{}},{"name":"p","projected":{"sources":[{"secret":{"name":"s"}},{"configMap":{"name":"p",
 		"items":[{"key":"x","path":"x"}],"optional":true}}]}}]}`
 

@@ -83,7 +83,8 @@ func TestAnnotationsOfSeveralPrefixesAreKept(t *testing.T) {
 	if err := Unmarshal([]byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Labels{{"a.example/x", "2"}, {"a.example/xy", "3"}, {"skiff.dev/b", "1"}}); !slices.Equal(got.Annotations, want) {
+	want := Labels{{"a.example/x", "2"}, {"a.example/xy", "3"}, {"skiff.dev/b", "1"}}
+	if !slices.Equal(got.Annotations, want) {
 		t.Errorf("kept %v, want %v", got.Annotations, want)
 	}
 }

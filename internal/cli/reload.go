@@ -20,7 +20,9 @@ func (f *reloadFlags) add(cmd *cobra.Command) {
 		"how many `workloads` of a namespace and of the cluster reload has rolling at a time: a number, or 20%")
 	fs.DurationVar(&f.Debounce, "reload-debounce", reload.DefaultDebounce,
 		"reload restarts a workload when its ConfigMaps and Secrets have not changed for this long")
-	InGroup(cmd, groupControllers, "max-unavailable-workloads", "reload-debounce")
+	fs.BoolVar(&f.Reloader, "reloader-annotations", false,
+		"reload restarts for the annotations of Stakater's Reloader as well: see examples/reload/RELOADER.md")
+	InGroup(cmd, groupControllers, "max-unavailable-workloads", "reload-debounce", "reloader-annotations")
 }
 
 // maxReloadDebounce refuses what must be a mistake in the unit.

@@ -18,6 +18,9 @@ const (
 	maxQuiet = 10
 	// recheck is how often is looked at what a restart waits for and of which no event tells.
 	recheck = 30 * time.Second
+	// rivalPatience is how long Reloader has to restart a workload before skiff does: several times what it takes, and
+	// short where somebody who may create a Deployment makes one that only looks like Reloader.
+	rivalPatience = 30 * time.Second
 	// skew is how far another machine's clock may be ahead. A later time is nobody's: it must not stop restarts.
 	skew = 5 * time.Minute
 )
@@ -76,7 +79,7 @@ type decision struct {
 func decide(f *facts, p *pending) decision {
 	changes, next := compare(f.w, f.wants.entries, f.contents)
 	d := decision{changes: changes, problem: f.fault()}
-	p.see(changes, f.now)
+	p.see(changes, f.w.Generation, f.now)
 	if len(changes) == 0 {
 		if _, known := stateOf(f.w); !next.same(f.w) && (known || len(next.Sources) > 0) {
 			d.write = &next
@@ -85,6 +88,10 @@ func decide(f *facts, p *pending) decision {
 	}
 	if want, _, _, _ := workload.Counts(f.kind, &f.w.Spec.Spec, &f.w.Status.Status); want == 0 {
 		d.write, d.changes = &next, nil // what starts later starts with the present content
+		return d
+	}
+	if f.wants.rival != nil && f.w.Generation != p.generation {
+		d.write, d.changes = &next, nil // the other has restarted it
 		return d
 	}
 	if !d.waits(f, p) {
@@ -105,6 +112,10 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		return true
 	case f.w.Spec.Paused:
 		d.hold(0, "", held, "when its rollout is resumed")
+		return true
+	}
+	if rest := p.last.Add(rivalPatience).Sub(f.now); f.wants.rival != nil && rest > 0 {
+		d.hold(rest, "waits for Reloader", rivalRuns, "when Reloader has not restarted it within "+rivalPatience.String())
 		return true
 	}
 	if due, when := f.due(p); due > 0 {
@@ -160,9 +171,10 @@ func (d *decision) hold(wait time.Duration, cause, reason, when string) {
 // fault returns what is wrong with a workload's annotations, or with its last restart; nil: nothing.
 func (f *facts) fault() *health.Problem {
 	if f.wants.rival != nil {
-		return &health.Problem{Reason: rivalRuns, Severity: health.Stalled, Public: "is not restarted for " +
-			"annotations of Reloader, which runs as Deployment " + f.wants.rival.String() + "; those of skiff count",
-			Next: "scale that Deployment to 0, or run skiff without --reloader-annotations"}
+		return &health.Problem{Reason: rivalRuns, Public: "is left to Reloader, which runs as well, and restarted " +
+			"when Reloader has not done it " + rivalPatience.String() + " after a change",
+			Quoted: "Deployment " + f.wants.rival.String(),
+			Next:   "scale Reloader to 0, or run skiff without --reloader-annotations"}
 	}
 	for _, bad := range f.wants.faults {
 		return &health.Problem{Reason: invalid, Severity: health.Stalled, Public: "the annotation " + bad.annotation +

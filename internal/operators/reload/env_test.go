@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,14 @@ func deployment(name, annotations, spec string) string {
 // envFrom is the environment of a container, of all keys of a ConfigMap.
 func envFrom(configMap string) string {
 	return fmt.Sprintf(`,"envFrom":[{"configMapRef":{"name":%q}}]`, configMap)
+}
+
+// wantWrites checks the writes since Forget, without those that came too late for the version that was read: the
+// cluster's controllers write the same objects.
+func (w *env) wantWrites(want ...string) {
+	w.Helper()
+	w.WantLines("writes", slices.DeleteFunc(w.Writes(), func(line string) bool { return strings.HasSuffix(line, " 409") }),
+		want)
 }
 
 // wantRestarts checks how often a Deployment was restarted.

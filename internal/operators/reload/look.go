@@ -94,9 +94,8 @@ func (w *world) look(kind string, o *theWorkload) (wants, error) {
 	if out.theirs == nil {
 		return out, nil
 	}
-	if out.rival = w.rival(); out.rival != nil {
-		out.period = 0
-		return out, nil
+	if !o.optedIn() {
+		out.rival = w.rival()
 	}
 	heads, err := w.heads(o.Namespace, out.theirs)
 	if err == nil {
@@ -193,7 +192,7 @@ func (w *world) dependents(namespace string, source entry) (out []dependent) {
 // on returns the entries of a workload that name a source.
 func (w *world) on(kind string, o *theWorkload, source entry) []entry {
 	out := w.wants(kind, o)
-	if out.theirs != nil && w.rival() == nil {
+	if out.theirs != nil {
 		heads := map[string]head{}
 		if w.head(o.Namespace, source, heads) == nil {
 			out.add(out.theirs.entries(heads))

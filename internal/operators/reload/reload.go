@@ -149,7 +149,7 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 	}
 	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
 	r.found = c.Report
-	c.Show(controller.Shows{Foreign: true, Facts: r.facts,
+	c.Show(controller.Shows{Foreign: true, Reported: true, Facts: r.facts, Short: []string{short[of.Kind]},
 		Works: func(o kube.Object) bool { return w.optedIn(o.(*theWorkload)) }})
 	c.Remembers(&r.pending, members{w.wave, of.Kind})
 	return c

@@ -171,12 +171,13 @@ func textOf(changes []change) string {
 type pending struct {
 	uid         string
 	hashes      []string // of the changes as last seen
+	generation  int64    // of the workload when the first of them was seen
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
 }
 
-// see notes the changes of a workload as seen at a time.
-func (p *pending) see(changes []change, now time.Time) {
+// see notes the changes of a workload of a generation as seen at a time.
+func (p *pending) see(changes []change, generation int64, now time.Time) {
 	var hashes []string
 	for _, c := range changes {
 		hashes = append(hashes, c.String()+" "+c.hash)
@@ -185,7 +186,7 @@ func (p *pending) see(changes []change, now time.Time) {
 		p.last = now
 	}
 	if len(p.hashes) == 0 {
-		p.first = now
+		p.first, p.generation = now, generation
 	}
 	p.hashes = hashes
 }

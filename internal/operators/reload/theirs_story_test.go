@@ -170,7 +170,7 @@ func TestAReloaderInAnotherNamespaceIsSeenWhereThatIsWatched(t *testing.T) {
 			w.deploy("web", `"reloader.stakater.com/auto":"true"`, envFrom("a"))
 			w.Pass(time.Minute)
 			w.setConfigMap("a", "2")
-			w.Pass(5 * time.Minute)
+			w.Pass(20 * time.Second)
 			w.wantRestarts("web", c.restarts)
 		})
 	}
@@ -221,48 +221,43 @@ func TestAPausePeriodIsOneRestartWhenItIsOver(t *testing.T) {
 
 func TestSkiffStandsBackWhileReloaderRuns(t *testing.T) {
 	reloaderStory(t, func(w *env, reason func(string) string) {
-		scale := func(n int) {
-			w.Patch(deployments, "rival", fmt.Sprintf(`{"spec":{"replicas":%d}}`, n))
-			w.Pass(time.Minute)
+		restart := func(text string) { // as Reloader does
+			w.Pass(time.Second)
+			w.Patch(deployments, "theirs", fmt.Sprintf(
+				`{"spec":{"template":{"metadata":{"annotations":{"reloader.stakater.com/last-reloaded-from":%q}}}}}`, text))
 		}
 		w.configMap("a", "1")
 		w.deploy("theirs", `"reloader.stakater.com/auto":"true"`, envFrom("a"))
 		w.deploy("ours", auto, envFrom("a"))
-		w.Pass(time.Minute)
 		w.Post(deployments, rival)
 		w.Pass(time.Minute)
 		w.setConfigMap("a", "2")
+		restart("a")
 		w.Pass(5 * time.Minute)
-		w.wantRestarts("theirs", 0)
+		w.wantRestarts("theirs", 1)
 		w.wantRestarts("ours", 1)
 		if a, b := reason("theirs"), reason("ours"); a != rivalRuns || b != "" {
 			t.Errorf("the Problems are %q and %q", a, b)
 		}
-		w.deploy("later", `"reloader.stakater.com/auto":"true"`, envFrom("a"))
-		w.Pass(time.Minute)
-		if at(w.API.Get(deployments, in("later")), "metadata", "annotations", StateAnnotation) != nil {
-			t.Error("a state was written for a workload that is left to Reloader")
-		}
 
-		// What Reloader has restarted for is no change when it is gone.
-		scale(0)
-		w.wantRestarts("theirs", 0)
+		// One that only looks like Reloader delays a restart, and prevents none.
+		w.setConfigMap("a", "3")
+		w.Pass(rivalPatience - 2*time.Second)
+		w.wantRestarts("theirs", 1)
+		w.Pass(5 * time.Second)
+		w.wantRestarts("theirs", 2)
+
+		w.Patch(deployments, "rival", `{"spec":{"replicas":0}}`)
+		w.Pass(5 * time.Minute)
+		w.wantRestarts("theirs", 2)
 		if got := reason("theirs"); got != "" {
 			t.Errorf("the Problem is still %q", got)
 		}
-		w.setConfigMap("a", "3")
-		w.Pass(5 * time.Minute)
-		w.wantRestarts("theirs", 1)
-		w.wantRestarts("ours", 2)
-
-		scale(1)
-		if got := reason("theirs"); got != rivalRuns {
-			t.Errorf("the Problem is %q", got)
-		}
+		w.setConfigMap("a", "4")
+		w.Pass(20 * time.Second)
+		w.wantRestarts("theirs", 3)
 		w.Delete(deployments, "rival")
 		w.Pass(time.Minute)
-		if got := reason("theirs"); got != "" {
-			t.Errorf("the Problem is still %q", got)
-		}
+		w.wantRestarts("ours", 3)
 	})
 }

@@ -17,11 +17,14 @@ var (
 	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
 )
 
+// short are the short names of the kinds in kubectl.
+var short = map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds"}
+
 // Annotated has the annotations of sources, workloads and pod templates that are kept: skiff's own, and Reloader's as
 // far as they count (theirs.go). Any other may be large, or have a Secret's values. (Exported names are for package
 // kube, which decodes into the fields.)
 type Annotated struct {
-	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ reloader.stakater.com/auto reloader.stakater.com/search reloader.stakater.com/match reloader.stakater.com/ignore configmap.reloader.stakater.com/ secret.reloader.stakater.com/ configmaps.exclude.reloader.stakater.com/ secrets.exclude.reloader.stakater.com/ deployment.reloader.stakater.com/pause-period"`
+	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/"`
 }
 
 // Meta is the metadata of sources and workloads, as far as kept.

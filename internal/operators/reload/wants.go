@@ -70,7 +70,7 @@ type wants struct {
 	faults   []fault       // all else counts
 	theirs   *theirs       // nil: nothing in Reloader's annotations counts
 	period   time.Duration // that a restart waits from the first change on, in place of the debounce; 0: none
-	rival    *kube.Key     // the Deployment of a Reloader that runs, to which its annotations are left; nil: none
+	rival    *kube.Key     // the Deployment of a Reloader that runs, where its annotations alone count; nil: none
 }
 
 // fault is what is wrong with an annotation.

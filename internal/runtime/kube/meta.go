@@ -218,8 +218,9 @@ func decodeLabels(s *scanner, v reflect.Value, prefixes []string) error {
 // keeps says whether a field of Labels with some prefixes keeps a key.
 func keeps(prefixes []string, name []byte) bool {
 	for _, prefix := range prefixes {
-		if strings.HasPrefix(string(name), prefix) { // the compiler makes no string of it
-			return true
+		inner, anywhere := strings.CutPrefix(prefix, "*")
+		if anywhere && strings.Contains(string(name), inner) || strings.HasPrefix(string(name), prefix) {
+			return true // the compiler makes no string of the name
 		}
 	}
 	return prefixes == nil

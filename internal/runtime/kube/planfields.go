@@ -14,8 +14,8 @@ type field struct {
 	name  string
 	index []int // of embedded structs, outermost first, then of the field
 	plan  plan
-	// prefixes are the prefixes of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/ a.example/"`); nil:
-	// all are kept.
+	// prefixes are the prefixes of the keys kept by a field of Labels (the tag `prefix:"skiff.dev/ *a.example/"`), of
+	// which one with a star may have anything in front; nil: all are kept.
 	prefixes []string
 }
 

@@ -75,15 +75,15 @@ func TestOnlySkiffsOwnAnnotationsAreKept(t *testing.T) {
 func TestAnnotationsOfSeveralPrefixesAreKept(t *testing.T) {
 	type several struct {
 		Meta        `json:"-"`
-		Annotations Labels `json:"annotations" prefix:"skiff.dev/ a.example/x"`
+		Annotations Labels `json:"annotations" prefix:"skiff.dev/ *a.example/x"`
 	}
 	var got several
 	text := `{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"secret","skiff.dev/b":"1",` +
-		`"a.example/x":"2","a.example/xy":"3","a.example/y":"secret","skiff":"secret"," ":"secret","":"secret"}}`
+		`"a.example/x":"2","b.a.example/xy":"3","a.example/y":"secret","skiff":"secret"," ":"secret","":"secret"}}`
 	if err := Unmarshal([]byte(text), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := Labels{{"a.example/x", "2"}, {"a.example/xy", "3"}, {"skiff.dev/b", "1"}}
+	want := Labels{{"a.example/x", "2"}, {"b.a.example/xy", "3"}, {"skiff.dev/b", "1"}}
 	if !slices.Equal(got.Annotations, want) {
 		t.Errorf("kept %v, want %v", got.Annotations, want)
 	}

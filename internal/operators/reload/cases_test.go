@@ -117,7 +117,7 @@ func (c *theirCase) restarts(t *testing.T) bool {
 }
 
 // compare compares a workload to its sources while the source is there, with some data, or is not.
-func (c *theirCase) compare(kind string, w *theWorkload, there bool, data []kube.NamedDigest) ([]change, state) {
+func (c *theirCase) compare(kind string, w *target, there bool, data []kube.NamedDigest) ([]change, state) {
 	heads, contents := map[string]head{}, map[string]*content{}
 	if there {
 		heads[c.Source] = headOf(labels(c.Annotations))
@@ -127,7 +127,7 @@ func (c *theirCase) compare(kind string, w *theWorkload, there bool, data []kube
 }
 
 // wanted returns what a workload wants, given the heads of the sources that there are.
-func wanted(w *theWorkload, kind string, heads map[string]head) wants {
+func wanted(w *target, kind string, heads map[string]head) wants {
 	out := (&reader{reloader: true}).wants(kind, w)
 	if out.theirs != nil {
 		out.add(out.theirs.entries(heads))
@@ -159,14 +159,14 @@ func labels(of map[string]string) (out kube.Labels) {
 type object = map[string]any
 
 // workload returns the workload as the mirror has it.
-func (c *theirCase) workload(t *testing.T) *theWorkload {
+func (c *theirCase) workload(t *testing.T) *target {
 	text, err := json.Marshal(object{"metadata": object{"name": "web", "namespace": "default", "uid": "u",
 		"annotations": c.Workload}, "spec": object{"template": object{"metadata": object{"annotations": c.Template},
 		"spec": c.podSpec()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := new(theWorkload)
+	w := new(target)
 	if err := kube.Unmarshal(text, w); err != nil {
 		t.Fatalf("%s: %v", c.Name, err)
 	}

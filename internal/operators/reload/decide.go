@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// DefaultDebounce is longer than the pauses within one change of several sources (a release of Helm), and short
+	// DefaultDebounce is longer than the pauses within a change of several sources (a release of Helm), and short
 	// enough not to look like a fault.
 	DefaultDebounce = 5 * time.Second
-	// maxQuiet is how many debounces a restart waits for the sources to become quiet: one that never does must not
-	// prevent restarts for ever.
+	// maxQuiet is how many debounces a restart waits for the sources to become quiet: a source that never does must
+	// not prevent restarts for ever.
 	maxQuiet = 10
-	// recheck is how often is looked at what a restart waits for and of which no event tells.
+	// recheck is how often a waiting restart is looked at again where no event ends the wait.
 	recheck = 30 * time.Second
-	// rivalPatience is how long Reloader has to restart a workload before skiff does: several times what it takes, and
-	// short where somebody who may create a Deployment makes one that only looks like Reloader.
+	// rivalPatience is how long Reloader has to restart a workload before skiff does: several times as long as
+	// Reloader takes, and short where somebody creates a Deployment that only looks like Reloader.
 	rivalPatience = 30 * time.Second
-	// skew is how far another machine's clock may be ahead. A later time is nobody's: it must not stop restarts.
+	// skew is how far another machine's clock may be ahead. A later time must not stop restarts.
 	skew = 5 * time.Minute
 )
 
@@ -38,44 +38,44 @@ const (
 	rivalRuns   = "RivalController"
 )
 
-// facts are all that a decision about a workload depends on.
+// facts are the input of a decision about a workload.
 type facts struct {
 	kind     string
-	w        *theWorkload
+	w        *target
 	wants    wants
-	contents map[string]*content // by source; none: it does not exist
-	others   []other             // that come first, in the order of wants.after
+	contents map[string]*content // by source; none: no such source exists
+	others   []other             // to be restarted first, in the order of wants.after
 	failed   func(changes []change) *failure
 	debounce time.Duration
 	now      time.Time
 }
 
-// other is a workload that is restarted first.
+// other is a workload to be restarted first.
 type other struct {
 	ref
 	exists, circular      bool
 	changed, rolls, fails bool
 }
 
-// failure is a restart of another workload that has failed with the content that this one is to be restarted for.
+// failure is a failed restart of another workload for the same content.
 type failure struct {
 	ref
 	source entry
 	at     time.Time
 }
 
-// decision is what to do now.
+// decision says what to do now.
 type decision struct {
-	write   *state // what the annotation is to say; nil: it does
-	restart bool   // together with that, once it is the workload's turn
+	write   *state // the annotation to be written; nil: none
+	restart bool   // together with write, in the workload's turn
 	changes []change
-	wait    time.Duration // look again after this time; 0: at the next change
+	wait    time.Duration // until the next look; 0: look at the next change
 	cause   string        // of that look
 	when    string        // the restart is to come; "": none is
 	problem *health.Problem
 }
 
-// decide returns what to do with a workload, and notes in p what a later look has to know.
+// decide decides about a workload, and notes in p whatever a later look has to know.
 func decide(f *facts, p *pending) decision {
 	changes, next := compare(f.w, f.wants.entries, f.contents)
 	d := decision{changes: changes, problem: f.fault()}
@@ -87,11 +87,11 @@ func decide(f *facts, p *pending) decision {
 		return d
 	}
 	if want, _, _, _ := workload.Counts(f.kind, &f.w.Spec.Spec, &f.w.Status.Status); want == 0 {
-		d.write, d.changes = &next, nil // what starts later starts with the present content
+		d.write, d.changes = &next, nil // pods that start later start with the present content
 		return d
 	}
 	if f.wants.rival != nil && f.w.Generation != p.generation {
-		d.write, d.changes = &next, nil // the other has restarted it
+		d.write, d.changes = &next, nil // restarted by Reloader
 		return d
 	}
 	if !d.waits(f, p) {
@@ -104,7 +104,7 @@ func decide(f *facts, p *pending) decision {
 	return d
 }
 
-// waits says whether a restart has to wait for something else than its turn, and for what.
+// waits says whether a restart has to wait for something else than a turn, and holds the restart.
 func (d *decision) waits(f *facts, p *pending) bool {
 	switch {
 	case conditions.IsPaused(f.w.Annotations):
@@ -115,7 +115,8 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		return true
 	}
 	if rest := p.last.Add(rivalPatience).Sub(f.now); f.wants.rival != nil && rest > 0 {
-		d.hold(rest, "waits for Reloader", rivalRuns, "when Reloader has not restarted it within "+rivalPatience.String())
+		d.hold(rest, "waits for Reloader", rivalRuns,
+			"when Reloader has not restarted it within "+rivalPatience.String())
 		return true
 	}
 	if due, when := f.due(p); due > 0 {
@@ -160,7 +161,7 @@ func (f *facts) due(p *pending) (wait time.Duration, when string) {
 		"when its sources have been quiet for " + f.debounce.String()
 }
 
-// hold has the restart wait, at most for a time unless that is 0. What a user has to correct is said first.
+// hold has the restart wait, at most for the given time unless the time is 0. A user's mistake is said first.
 func (d *decision) hold(wait time.Duration, cause, reason, when string) {
 	d.wait, d.cause, d.when = wait, cause, when
 	if d.problem == nil || d.problem.Severity != health.Stalled || reason == stopped {
@@ -168,7 +169,7 @@ func (d *decision) hold(wait time.Duration, cause, reason, when string) {
 	}
 }
 
-// fault returns what is wrong with a workload's annotations, or with its last restart; nil: nothing.
+// fault returns a fault of the annotations of a workload, or of the last restart; nil: none.
 func (f *facts) fault() *health.Problem {
 	if f.wants.rival != nil {
 		return &health.Problem{Reason: rivalRuns, Public: "is left to Reloader, which runs as well, and restarted " +

@@ -20,7 +20,8 @@ func changed(t *testing.T) *facts {
 		t.Fatal(err)
 	}
 	w.Annotations = append(w.Annotations, kube.Label{Key: StateAnnotation, Value: text})
-	return &facts{kind: "Deployment", w: w, wants: w.wants(), contents: map[string]*content{"configmap/a": digests("k", "2")},
+	return &facts{kind: "Deployment", w: w, wants: w.wants(),
+		contents: map[string]*content{"configmap/a": digests("k", "2")},
 		failed: func([]change) *failure { return nil }, debounce: DefaultDebounce, now: start}
 }
 
@@ -32,35 +33,46 @@ func TestWhatARestartWaitsFor(t *testing.T) {
 		f.w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: RestartAnnotation, Value: at.Format(time.RFC3339)}}
 	}
 	quiet := &pending{}
+	first := func(o other) func(f *facts) {
+		o.ref = ref{"Deployment", "b"}
+		return func(f *facts) { f.others = []other{o} }
+	}
 	for name, c := range map[string]struct {
 		change func(f *facts)
 		reason string // "": it is restarted
 		wait   time.Duration
 	}{
-		"nothing":                     {func(*facts) {}, "", 0},
-		"the pause":                   {func(f *facts) { annotate(f, conditions.PausedAnnotation, "true") }, held, 0},
-		"a paused rollout":            {func(f *facts) { f.w.Spec.Paused = true }, held, 0},
-		"the cooldown":                {func(f *facts) { reloaded(f, start.Add(-45*time.Second)) }, coolingDown, 15 * time.Second},
-		"no cooldown that is over":    {func(f *facts) { reloaded(f, start.Add(-time.Hour)) }, "", 0},
-		"no longer than the cooldown": {func(f *facts) { reloaded(f, start.Add(time.Minute)) }, coolingDown, time.Minute},
-		"no time far ahead":           {func(f *facts) { reloaded(f, start.AddDate(73, 0, 0)) }, "", 0},
-		"one that comes first":        {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, changed: true}} }, ordered, recheck},
-		"one that rolls out":          {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, rolls: true}} }, ordered, recheck},
-		"one that has failed":         {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, fails: true}} }, stopped, recheck},
-		"none that is done":           {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, exists: true}} }, "", 0},
-		"none that is missing":        {func(f *facts) { f.others = []other{{ref: ref{"Deployment", "b"}, changed: true}} }, "", 0},
-		"none in a circle": {func(f *facts) {
-			f.others = []other{{ref: ref{"Deployment", "b"}, exists: true, circular: true, changed: true}}
-		}, "", 0},
-		"another's failure":            {func(f *facts) { f.failed = func([]change) *failure { return &failure{at: start} } }, stopped, recheck},
-		"the debounce, from the start": {func(f *facts) { f.now = start.Add(-time.Hour) }, debouncing, DefaultDebounce},
+		"nothing":          {func(*facts) {}, "", 0},
+		"the pause":        {func(f *facts) { annotate(f, conditions.PausedAnnotation, "true") }, held, 0},
+		"a paused rollout": {func(f *facts) { f.w.Spec.Paused = true }, held, 0},
+		"the cooldown": {func(f *facts) { reloaded(f, start.Add(-45*time.Second)) },
+			coolingDown, 15 * time.Second},
+		"no cooldown that is over": {func(f *facts) { reloaded(f, start.Add(-time.Hour)) }, "", 0},
+		"no longer than the cooldown": {func(f *facts) { reloaded(f, start.Add(time.Minute)) },
+			coolingDown, time.Minute},
+		"no time far ahead":    {func(f *facts) { reloaded(f, start.AddDate(73, 0, 0)) }, "", 0},
+		"one that comes first": {first(other{exists: true, changed: true}), ordered, recheck},
+		"one that rolls out":   {first(other{exists: true, rolls: true}), ordered, recheck},
+		"one that has failed":  {first(other{exists: true, fails: true}), stopped, recheck},
+		"none that is done":    {first(other{exists: true}), "", 0},
+		"none that is missing": {first(other{changed: true}), "", 0},
+		"none in a circle":     {first(other{exists: true, circular: true, changed: true}), "", 0},
+		"another's failure": {func(f *facts) {
+			f.failed = func([]change) *failure { return &failure{at: start} }
+		}, stopped, recheck},
+		"the debounce, from the start": {func(f *facts) { f.now = start.Add(-time.Hour) },
+			debouncing, DefaultDebounce},
+		"Reloader, for a time": {func(f *facts) {
+			f.wants.rival, f.now = new(kube.Key), start.Add(10*time.Second-time.Hour)
+		}, rivalRuns, rivalPatience},
+		"no Reloader that does nothing": {func(f *facts) { f.wants.rival = new(kube.Key) }, "", 0},
 	} {
 		f, p := changed(t), *quiet
 		c.change(f)
-		first := *f
-		if first.now.Equal(start) {
-			first.now = start.Add(-time.Hour) // seen before: the debounce is over
-			decide(&first, &p)
+		before := *f
+		if before.now.Equal(start) {
+			before.now = start.Add(-time.Hour) // seen before: the debounce is over
+			decide(&before, &p)
 		}
 		d := decide(f, &p)
 		reason := ""

@@ -100,14 +100,21 @@ func envFrom(configMap string) string {
 // cluster's controllers write the same objects.
 func (w *env) wantWrites(want ...string) {
 	w.Helper()
-	w.WantLines("writes", slices.DeleteFunc(w.Writes(), func(line string) bool { return strings.HasSuffix(line, " 409") }),
-		want)
+	late := func(line string) bool { return strings.HasSuffix(line, " 409") }
+	w.WantLines("writes", slices.DeleteFunc(w.Writes(), late), want)
 }
 
 // wantRestarts checks how often a Deployment was restarted.
 func (w *env) wantRestarts(name string, n int) {
 	w.Helper()
 	w.Want("revision of "+name, w.revision(name), fmt.Sprint(n+1))
+}
+
+// reloadedAt returns when a Deployment was restarted, "" if never.
+func (w *env) reloadedAt(name string) string {
+	d := w.API.Get(deployments, in(name))
+	when, _ := at(d, "spec", "template", "metadata", "annotations", RestartAnnotation).(string)
+	return when
 }
 
 // revision returns how often the template of a Deployment has been rolled out.

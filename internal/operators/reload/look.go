@@ -12,12 +12,12 @@ import (
 const (
 	byExpression = "expression" // by the kinds of sources for which there are expressions
 	withTheirs   = "theirs"     // workloads with annotations of Reloader
-	rivals       = "rival"      // the Deployments of Reloader that run
+	rivals       = "rival"      // running Deployments of Reloader
 )
 
 // indexTheirs makes the indexes of a mirror of workloads of a kind.
-func (w *world) indexTheirs(kind string, m *cache.Store[*theWorkload]) {
-	m.Index(byExpression, func(o *theWorkload) (kinds []string) {
+func (w *world) indexTheirs(kind string, m *cache.Store[*target]) {
+	m.Index(byExpression, func(o *target) (kinds []string) {
 		if t := w.theirs(o); t != nil {
 			for _, c := range t.choices {
 				if len(c.expressions) > 0 {
@@ -27,14 +27,14 @@ func (w *world) indexTheirs(kind string, m *cache.Store[*theWorkload]) {
 		}
 		return kinds
 	})
-	m.Index(withTheirs, func(o *theWorkload) []string { return where(w.theirs(o) != nil) })
-	m.Index(rivals, func(o *theWorkload) []string {
+	m.Index(withTheirs, func(o *target) []string { return where(w.theirs(o) != nil) })
+	m.Index(rivals, func(o *target) []string {
 		replicas := o.Spec.Replicas
 		return where(kind == "Deployment" && o.isReloader() && (replicas == nil || *replicas > 0))
 	})
 }
 
-// where returns the values of an index that an object is either in or not in.
+// where returns the values of an index without values of interest: an object is in the index or not.
 func where(in bool) []string {
 	if in {
 		return []string{""}
@@ -45,7 +45,7 @@ func where(in bool) []string {
 // isReloader says whether a workload is a Reloader: by the chart, also where the image was copied under another name,
 // or by the image. The variables of a container tell as well, and the names of the variables of all workloads would
 // have to be kept.
-func (w *theWorkload) isReloader() bool {
+func (w *target) isReloader() bool {
 	chart, _ := w.Labels.Get("helm.sh/chart")
 	if version, ok := strings.CutPrefix(chart, "reloader-"); ok && strings.IndexAny(version, "0123456789") == 0 {
 		return true
@@ -66,7 +66,7 @@ func isTheirImage(image string) bool {
 	return repository == "reloader"
 }
 
-// rival returns the Deployment of a Reloader that runs, as far as can be seen; nil: there is none.
+// rival returns the Deployment of a running Reloader, as far as can be seen; nil: there is none.
 func (w *world) rival() *kube.Key {
 	for _, o := range everywhere(w.workloads["Deployment"], rivals) {
 		k := o.Key()
@@ -75,8 +75,8 @@ func (w *world) rival() *kube.Key {
 	return nil
 }
 
-// everywhere returns the workloads that are in an index, of all namespaces that are known.
-func everywhere(m *cache.Store[*theWorkload], index string) []*theWorkload {
+// everywhere returns the workloads in an index, of all known namespaces.
+func everywhere(m *cache.Store[*target], index string) []*target {
 	found, err := m.ByIndex(index, "", "")
 	if err == nil {
 		return found
@@ -89,7 +89,7 @@ func everywhere(m *cache.Store[*theWorkload], index string) []*theWorkload {
 }
 
 // look returns the wants of a workload, given the present sources.
-func (w *world) look(kind string, o *theWorkload) (wants, error) {
+func (w *world) look(kind string, o *target) (wants, error) {
 	out := w.wants(kind, o)
 	if out.theirs == nil {
 		return out, nil
@@ -105,7 +105,7 @@ func (w *world) look(kind string, o *theWorkload) (wants, error) {
 	return out, err
 }
 
-// heads returns the heads of the sources that a workload may depend on, by source.
+// heads returns the heads of the sources on which a workload may depend, by source.
 func (w *world) heads(namespace string, t *theirs) (map[string]head, error) {
 	out := map[string]head{}
 	for _, e := range t.named() {
@@ -170,14 +170,14 @@ func headOf(annotations kube.Labels) head {
 	return head{isTrue(annotations, theirMatch), isTrue(annotations, theirIgnore)}
 }
 
-// dependent is a workload that a source restarts.
+// dependent is a workload with the entries about a source.
 type dependent struct {
 	ref
-	w       *theWorkload
+	w       *target
 	entries []entry // of the source
 }
 
-// dependents returns the workloads of all kinds that a source restarts.
+// dependents returns the workloads of all kinds with entries about a source.
 func (w *world) dependents(namespace string, source entry) (out []dependent) {
 	for _, r := range Kinds {
 		for _, o := range w.candidates(r.Kind, namespace, source) {
@@ -189,8 +189,8 @@ func (w *world) dependents(namespace string, source entry) (out []dependent) {
 	return out
 }
 
-// on returns the entries of a workload that name a source.
-func (w *world) on(kind string, o *theWorkload, source entry) []entry {
+// on returns the entries of a workload about a source.
+func (w *world) on(kind string, o *target, source entry) []entry {
 	out := w.wants(kind, o)
 	if out.theirs != nil {
 		heads := map[string]head{}
@@ -202,9 +202,9 @@ func (w *world) on(kind string, o *theWorkload, source entry) []entry {
 }
 
 // candidates returns the workloads of a kind that may depend on a source, or may have before its change; none while
-// the namespace is not known, as all are looked at then. Workloads with expressions are not asked whether one matches:
-// the mirrors' goroutines serve all namespaces, and users write the expressions of one.
-func (w *world) candidates(kind, namespace string, source entry) []*theWorkload {
+// the namespace is not known, as all are looked at then. Expressions are not matched here: the
+// mirrors' goroutines serve all namespaces, and any user may write expressions.
+func (w *world) candidates(kind, namespace string, source entry) []*target {
 	m := w.workloads[kind]
 	found, err := m.ByIndex(bySource, namespace, source.source())
 	others, _ := m.ByIndex(byExpression, namespace, source.kind)
@@ -212,6 +212,6 @@ func (w *world) candidates(kind, namespace string, source entry) []*theWorkload 
 		return found
 	}
 	found = append(found, others...)
-	slices.SortFunc(found, func(a, b *theWorkload) int { return strings.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(found, func(a, b *theWorkload) bool { return a.Name == b.Name })
+	slices.SortFunc(found, func(a, b *target) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(found, func(a, b *target) bool { return a.Name == b.Name })
 }

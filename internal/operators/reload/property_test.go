@@ -116,7 +116,7 @@ func (h *past) check() {
 	h.TryPatch(deployments, "one", "", `{"spec":{"paused":false}}`)
 	h.Pass(5 * time.Minute)
 	for name, sources := range map[string][]string{"one": {"a"}, "two": {"a", "b"}, "three": {"a", "b"}} {
-		w := operatortest.Convert[theWorkload](h.Env, h.API.Get(deployments, in(name)))
+		w := operatortest.Convert[target](h.Env, h.API.Get(deployments, in(name)))
 		most := 0
 		for _, source := range sources {
 			most += h.changes[source]

@@ -20,7 +20,7 @@ import (
 	"skiff/internal/runtime/metrics"
 )
 
-// Name is the name of the controllers together; that of each goes on with the plural of the kind.
+// Name is the name of the controllers together; the name of each goes on with the plural of the kind.
 const Name = "reload"
 
 // Manager is the field manager of the two annotations, and the only owner of both.
@@ -37,25 +37,25 @@ var Rights = append([]kube.Right{
 
 const workloadRight = "which workloads have opted in; they are restarted by an annotation"
 
-// Options are what the flags of reload say. The zero value means the defaults.
+// Options hold the flags of reload. The zero value means the defaults.
 type Options struct {
 	Debounce time.Duration // how long sources are quiet before a restart; 0: DefaultDebounce
-	Share    Share         // of the workloads of a namespace, and of the cluster, that roll at a time; 0: DefaultShare
+	Share    Share         // of the workloads, in a namespace and in the cluster, to roll at a time; 0: DefaultShare
 	Reloader bool          // the annotations of Stakater's Reloader count as well
 }
 
 // The indexes of workloads.
 const (
-	all      = "all"    // those that have opted in
-	bySource = "source" // by what they depend on
-	byAfter  = "after"  // by what is restarted before them
+	all      = "all"    // all with an annotation of ours
+	bySource = "source" // by their sources
+	byAfter  = "after"  // by the workloads to be restarted before
 )
 
-// world is what the controllers of all kinds share.
+// world is shared by the controllers of all kinds.
 type world struct {
 	reader
 	client     *kube.Client
-	workloads  map[string]*cache.Store[*theWorkload] // by kind
+	workloads  map[string]*cache.Store[*target] // by kind
 	configMaps *cache.Store[*configMap]
 	secrets    *cache.Store[*secret]
 	recorder   *events.Recorder // nil: no Events
@@ -64,12 +64,12 @@ type world struct {
 	debounce   time.Duration
 }
 
-// reloader is the controller of one kind of workloads.
+// reloader is the controller of a kind of workloads.
 type reloader struct {
 	*world
 	resource kube.Resource
 	found    func(k kube.Key, p *health.Problem)
-	pending  keyed.Map[*pending] // each used by the one reconcile of the workload
+	pending  keyed.Map[*pending] // each used by no other reconcile than the workload's
 }
 
 // New returns a controller for each kind of workloads. They send nothing before Run, and have to run together. A nil
@@ -77,7 +77,7 @@ type reloader struct {
 func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*controller.Controller) {
 	s.Client = s.Client.Limit(Rights)
 	w := &world{client: s.Client, recorder: recorder, debounce: o.Debounce, reader: reader{reloader: o.Reloader},
-		workloads:  map[string]*cache.Store[*theWorkload]{},
+		workloads:  map[string]*cache.Store[*target]{},
 		configMaps: controller.Mirror[*configMap](s, configMaps, ""),
 		secrets:    controller.Mirror[*secret](s, secrets, ""),
 		restarts: metrics.NewCounts(&metrics.Family{Name: "skiff_reload_total", Kind: metrics.CounterKind,
@@ -91,7 +91,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 	}
 	w.wave = newWave(o.Share, w.count)
 	for _, r := range Kinds {
-		m := controller.Mirror[*theWorkload](s, r, "")
+		m := controller.Mirror[*target](s, r, "")
 		w.index(m)
 		w.indexTheirs(r.Kind, m)
 		w.workloads[r.Kind] = m
@@ -107,9 +107,9 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 }
 
 // index makes the indexes of a mirror of workloads.
-func (w *world) index(m *cache.Store[*theWorkload]) {
-	m.Index(all, func(o *theWorkload) []string { return where(w.optedIn(o)) })
-	m.Index(bySource, func(o *theWorkload) (names []string) {
+func (w *world) index(m *cache.Store[*target]) {
+	m.Index(all, func(o *target) []string { return where(w.optedIn(o)) })
+	m.Index(bySource, func(o *target) (names []string) {
 		entries := o.wants().entries
 		if t := w.theirs(o); t != nil {
 			entries = merged(append(entries, t.named()...))
@@ -119,7 +119,7 @@ func (w *world) index(m *cache.Store[*theWorkload]) {
 		}
 		return slices.Compact(names)
 	})
-	m.Index(byAfter, func(o *theWorkload) (names []string) {
+	m.Index(byAfter, func(o *target) (names []string) {
 		if w.optedIn(o) {
 			for _, r := range o.wants().after {
 				names = append(names, r.String())
@@ -134,7 +134,7 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 	r := &reloader{world: w, resource: of}
 	mine := w.workloads[of.Kind]
 	sources := []controller.Source{
-		controller.ForBut(mine, func(was, is *theWorkload) bool { return !w.optedIn(was) && !w.optedIn(is) }),
+		controller.ForBut(mine, func(was, is *target) bool { return !w.optedIn(was) && !w.optedIn(is) }),
 		controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
 			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "configmap", name: m.Name}))
 		}),
@@ -143,35 +143,35 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 		}),
 	}
 	for _, other := range Kinds {
-		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *theWorkload) []kube.Key {
+		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *target) []kube.Key {
 			return r.behind(other.Kind, o)
 		}))
 	}
 	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
 	r.found = c.Report
 	c.Show(controller.Shows{Foreign: true, Reported: true, Facts: r.facts, Short: []string{short[of.Kind]},
-		Works: func(o kube.Object) bool { return w.optedIn(o.(*theWorkload)) }})
+		Works: func(o kube.Object) bool { return w.optedIn(o.(*target)) }})
 	c.Remembers(&r.pending, members{w.wave, of.Kind})
 	return c
 }
 
 // keysOf returns the keys of workloads.
-func keysOf(all []*theWorkload) (keys []kube.Key) {
+func keysOf(all []*target) (keys []kube.Key) {
 	for _, w := range all {
 		keys = append(keys, w.Key())
 	}
 	return keys
 }
 
-// behind returns the workloads of the kind that may have waited for what has happened to another one.
-func (r *reloader) behind(kind string, o *theWorkload) []kube.Key {
+// behind returns the workloads of the kind which may have waited for a change of another workload.
+func (r *reloader) behind(kind string, o *target) []kube.Key {
 	mine := r.workloads[r.resource.Kind]
 	after, _ := mine.ByIndex(byAfter, o.Namespace, ref{kind, o.Name}.String())
 	keys := keysOf(after)
 	if r.optedIn(o) {
 		keys = append(keys, r.wave.next(r.resource.Kind, o.Namespace)...)
 	}
-	if r.reloader && kind == "Deployment" && o.isReloader() { // it may have been started, or stopped
+	if r.reloader && kind == "Deployment" && o.isReloader() { // started or stopped, perhaps
 		keys = append(keys, keysOf(everywhere(mine, withTheirs))...)
 	}
 	return keys
@@ -190,7 +190,7 @@ func (w *world) count(namespace string) (n int) {
 	return n
 }
 
-// Reconcile restarts a workload whose sources have changed, when it is its turn.
+// Reconcile restarts a workload whose sources have changed, in turn.
 func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
 	w, ok, err := r.workloads[r.resource.Kind].Get(key)
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	return controller.Wait(d.wait).Because(d.cause), nil
 }
 
-// tell tells the observer of the context which restart is to come, and what it waits for.
+// tell tells the observer of the context which restart is to come, and when.
 func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 	if len(d.changes) == 0 || d.restart {
 		return
@@ -267,8 +267,8 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 			Outcome: apply.Later, Problem: why}}})
 }
 
-// body is what is applied to a workload: the state, and the time of its last restart unless that is zero. What is not
-// applied again is removed.
+// body is the patch of a workload: the state, and the time of the last restart unless zero. Server-side apply removes
+// a field of ours which is not applied again.
 func (r *reloader) body(f *facts, s *state, restarted time.Time) (map[string]any, error) {
 	text, err := s.encode()
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *reloader) body(f *facts, s *state, restarted time.Time) (map[string]any
 	return body, nil
 }
 
-// failed says what follows from a write that failed: of a workload that has changed or is gone, an event tells.
+// failed says how to go on after a failed write. An event tells of a workload changed or deleted meanwhile.
 func (r *reloader) failed(err error) (controller.Outcome, error) {
 	if kube.IsConflict(err) || kube.IsNotFound(err) {
 		return controller.After(time.Second).Because("the workload has changed"), nil
@@ -307,7 +307,7 @@ func (w *world) contents(namespace string, entries []entry) (map[string]*content
 	return out, errors.Join(errs...)
 }
 
-// content reads one source; nil: there is none.
+// content reads a source; nil: there is none.
 func (w *world) content(k kube.Key, kind string) (*content, error) {
 	if kind == "configmap" {
 		m, ok, err := w.configMaps.Get(k)
@@ -323,7 +323,7 @@ func (w *world) content(k kube.Key, kind string) (*content, error) {
 	return contentOf(&m.Meta, m.Data), nil
 }
 
-// order looks at the workloads that are restarted first.
+// order looks at the workloads to be restarted first.
 func (w *world) order(f *facts) error {
 	me := ref{f.kind, f.w.Name}
 	for _, r := range f.wants.after {
@@ -352,7 +352,7 @@ func (w *world) order(f *facts) error {
 }
 
 // workload reads a workload; nil: there is none.
-func (w *world) workload(namespace string, r ref) (*theWorkload, error) {
+func (w *world) workload(namespace string, r ref) (*target, error) {
 	live, ok, err := w.workloads[r.kind].Get(kube.Key{Namespace: namespace, Name: r.name})
 	if !ok || err != nil {
 		return nil, err
@@ -360,10 +360,10 @@ func (w *world) workload(namespace string, r ref) (*theWorkload, error) {
 	return live, nil
 }
 
-// maxSteps bounds the search for a circle. In a longer one all wait for each other, and each says for whom.
+// maxSteps bounds the search for a circle. In a longer circle all wait for each other, and each says for whom.
 const maxSteps = 200
 
-// leads says whether the order leads from one workload to another.
+// leads says whether the order leads from a workload to another.
 func (w *world) leads(namespace string, from, to ref) bool {
 	way := []ref{from}
 	for i := 0; i < len(way) && i < maxSteps; i++ {
@@ -381,7 +381,7 @@ func (w *world) leads(namespace string, from, to ref) bool {
 	return false
 }
 
-// failure looks for another workload whose restart for one of some changes has failed.
+// failure looks for another workload whose restart for any of the changes has failed.
 func (w *world) failure(f *facts, changes []change) *failure {
 	for _, c := range changes {
 		now := f.contents[c.source()]
@@ -403,8 +403,8 @@ func (d *dependent) runsWith(c *content) bool {
 	})
 }
 
-// write writes the state of a workload, and restarts it if that is decided. It holds for the version that was read
-// alone: of two processes one restarts, and the other finds it done.
+// write writes the state of a workload, with the restart if decided, for no other version than was read: of two
+// processes only the first restarts.
 func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
 	at := f.w.reloadedAt()
 	if d.restart {
@@ -416,7 +416,7 @@ func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
 	}
 	metadata := body["metadata"].(map[string]any)
 	metadata["uid"], metadata["resourceVersion"] = f.w.UID, f.w.ResourceVersion
-	live := new(theWorkload)
+	live := new(target)
 	err = r.client.Patch(ctx, r.resource, f.w.Key(), kube.ApplyPatch, body, live,
 		kube.WriteOptions{FieldManager: Manager, Force: true})
 	if !d.restart {
@@ -431,7 +431,7 @@ func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
 	return nil
 }
 
-// resultOf is the result of a restart that was sent.
+// resultOf is the result of a restart as sent.
 func resultOf(err error) string {
 	switch {
 	case err == nil:
@@ -442,8 +442,8 @@ func resultOf(err error) string {
 	return "failed"
 }
 
-// announce records a restart, on the workload and on what has changed.
-func (r *reloader) announce(live *theWorkload, changes []change) {
+// announce records a restart, on the workload and on the sources.
+func (r *reloader) announce(live *target, changes []change) {
 	of := events.ObjectOf(r.resource, live)
 	record := func(e events.Event) {
 		e.Type, e.Reason, e.Action = events.Normal, "Restarted", "Restart"
@@ -465,7 +465,7 @@ func (r *reloader) announce(live *theWorkload, changes []change) {
 }
 
 // left says how many workloads are still to be restarted for a change.
-func (r *reloader) left(done *theWorkload, c change) string {
+func (r *reloader) left(done *target, c change) string {
 	wait := 0
 	all := r.dependents(done.Namespace, c.entry)
 	now, err := r.content(kube.Key{Namespace: done.Namespace, Name: c.name}, c.kind)
@@ -481,11 +481,11 @@ func (r *reloader) left(done *theWorkload, c change) string {
 	return fmt.Sprintf(", %d of %d; %d wait", total-wait, total, wait)
 }
 
-// facts are the things to know about a workload beside its status.
+// facts are the things to know about a workload beside the status.
 func (r *reloader) facts(object kube.Object) []controller.Fact {
-	w := object.(*theWorkload)
+	w := object.(*target)
 	var names []string
-	wants, _ := r.look(r.resource.Kind, w) // what is known
+	wants, _ := r.look(r.resource.Kind, w) // as far as known
 	for _, e := range wants.entries {
 		names = append(names, e.String())
 	}

@@ -14,26 +14,27 @@ import (
 )
 
 const (
-	// StateAnnotation of a workload says what its pods run with: for each source, or key of one, a hash of the content.
+	// StateAnnotation of a workload names the content with which the pods run: a hash for each source, or key of a
+	// source.
 	StateAnnotation = "skiff.dev/reloaded"
-	// RestartAnnotation of a pod template is when this controller last restarted the workload. A new value is a new
+	// RestartAnnotation of a pod template is the time of the last restart by reload. A new value is a new
 	// template, which the cluster rolls out.
 	RestartAnnotation = "skiff.dev/reloaded-at"
-	// ResumeAnnotation of a ConfigMap or Secret is a time, as in RestartAnnotation: restarts up to then that failed do
-	// not hold up those that are still to come.
+	// ResumeAnnotation of a ConfigMap or Secret is a time, as in RestartAnnotation: failed restarts up to then hold up
+	// no other restart.
 	ResumeAnnotation = "skiff.dev/reload-resume"
 )
 
-// state is what the pods of a workload run with.
+// state is the content with which the pods of a workload run.
 type state struct {
-	// UID is that of the workload: the annotation of a copied manifest says nothing about the pods of the copy.
+	// UID is the workload's: the annotation of a copied manifest says nothing about the pods of the copy.
 	UID string `json:"uid"`
 	// Sources has the hashes by the entries' names; "": there was no such source or key.
 	Sources map[string]string `json:"sources"`
 }
 
-// stateOf reads the annotation of a workload; none, or one that cannot be read or is of another workload, is no state.
-func stateOf(w *theWorkload) (s state, ok bool) {
+// stateOf reads the annotation of a workload; an annotation that cannot be read, or of another workload, is no state.
+func stateOf(w *target) (s state, ok bool) {
 	text, ok := w.Annotations.Get(StateAnnotation)
 	if !ok || json.Unmarshal([]byte(text), &s) != nil || s.UID != w.UID {
 		return state{}, false
@@ -50,13 +51,13 @@ func (s state) encode() (string, error) {
 	return string(text), nil
 }
 
-// hashSize is the part of a hash that is kept, in bytes. Whoever may read a workload may read the annotation, and may
-// have no right to the Secret: four bytes miss one of four billion changes, and leave one of four billion guesses
-// standing, so that they confirm none of a value that is worth guessing.
+// hashSize is how many bytes of a hash are kept. Whoever may read a workload may read the annotation, and may have no
+// right to the Secret. Four bytes miss a change in four billion, and rule out all but a guess in four billion: of a
+// thousand likely passwords the right one is left, of random ones of 64 bits four billion are.
 const hashSize = 4
 
-// hashOf returns the hash of what an entry of a workload names in a content; "": there is nothing, or no content. Equal
-// contents have other hashes for another workload.
+// hashOf returns the hash of the values to which an entry of a workload refers in a content; "": none. Equal contents
+// have other hashes for another workload.
 func hashOf(uid string, e entry, c *content) string {
 	if c == nil {
 		return ""
@@ -76,20 +77,20 @@ func hashOf(uid string, e entry, c *content) string {
 	return hex.EncodeToString(h.Sum(nil)[:hashSize])
 }
 
-// change is an entry whose content is not what the pods run with.
+// change is an entry with other content than the pods run with.
 type change struct {
 	entry
 	uid  string   // of the ConfigMap or Secret
 	hash string   // of the content now
-	keys []string // that have changed; nil: not known
+	keys []string // changed ones; nil: not known
 }
 
-// compare compares what the pods of a workload run with to what there is. next is the state that follows: with what is
-// new, without what is not wanted any more, and with the changes, if there are any, as after a restart.
+// compare compares the content with which the pods of a workload run to the present content. next is the state to be
+// written: with new entries, without entries no longer wanted, and with all changes, as after a restart.
 //
-// No change is a source that the workload names for the first time, one that is gone, as pods without it would not
-// start, and one that has come without which the pods could not start.
-func compare(w *theWorkload, entries []entry, contents map[string]*content) (changes []change, next state) {
+// Three things are no change: a source named for the first time; a source that is gone, as new pods might not start;
+// and a source that appears and without which no pod could have started.
+func compare(w *target, entries []entry, contents map[string]*content) (changes []change, next state) {
 	was, known := stateOf(w)
 	next = state{UID: w.UID, Sources: map[string]string{}}
 	for _, e := range entries {
@@ -110,14 +111,14 @@ func compare(w *theWorkload, entries []entry, contents map[string]*content) (cha
 	return changes, next
 }
 
-// same says whether the annotation of a workload says what s says.
-func (s state) same(w *theWorkload) bool {
+// same says whether the annotation of a workload equals s.
+func (s state) same(w *target) bool {
 	was, ok := stateOf(w)
 	return ok && maps.Equal(was.Sources, s.Sources)
 }
 
-// without returns s as it is before a restart: with the changes not yet made.
-func (s state) without(changes []change, w *theWorkload) state {
+// without returns s as before a restart: with the changes not yet made.
+func (s state) without(changes []change, w *target) state {
 	was, _ := stateOf(w)
 	s.Sources = maps.Clone(s.Sources)
 	for _, c := range changes {
@@ -147,7 +148,7 @@ func differing(a, b []kube.NamedDigest) (names []string) {
 // maxNames bounds the names in a text for people.
 const maxNames = 5
 
-// textOf says what has changed: "configmap/a (log.conf, x), secret/b:tls.crt".
+// textOf lists changes: "configmap/a (log.conf, x), secret/b:tls.crt".
 func textOf(changes []change) string {
 	var all []string
 	for _, c := range changes {
@@ -167,11 +168,11 @@ func textOf(changes []change) string {
 	return strings.Join(all, ", ")
 }
 
-// pending is what a process remembers of a change between the look that finds it and the restart.
+// pending is the memory of a change between the first look and the restart.
 type pending struct {
 	uid         string
 	hashes      []string // of the changes as last seen
-	generation  int64    // of the workload when the first of them was seen
+	generation  int64    // of the workload when the first change was seen
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
 }

@@ -32,8 +32,10 @@ func TestStoryOfAConfigMapWithTheWritesOfEachStep(t *testing.T) {
 		w.Pass(time.Minute)
 		w.wantWrites(restartIt)
 		w.wantRestarts("web", 1)
-		w.Want("Events of the workload", w.notes("Deployment", "web"), []string{"Restarted: restarted: configmap/a (key) changed"})
-		w.Want("Events of the source", w.notes("ConfigMap", "a"), []string{"Restarted: restarted deployment/web, the last of 1"})
+		w.Want("Events of the workload", w.notes("Deployment", "web"),
+			[]string{"Restarted: restarted: configmap/a (key) changed"})
+		w.Want("Events of the source", w.notes("ConfigMap", "a"),
+			[]string{"Restarted: restarted deployment/web, the last of 1"})
 
 		w.Forget()
 		w.Pass(time.Hour)
@@ -157,8 +159,7 @@ func TestTheOrderIsKept(t *testing.T) {
 		w.wantRestarts("db", 1)
 		w.wantRestarts("web", 1)
 		when := func(name string) time.Time {
-			text, _ := at(w.API.Get(deployments, in(name)), "spec", "template", "metadata", "annotations", RestartAnnotation).(string)
-			at, err := time.Parse(time.RFC3339, text)
+			at, err := time.Parse(time.RFC3339, w.reloadedAt(name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,8 +188,7 @@ func TestARolloutThatFailsStopsTheWaveUntilItIsResumed(t *testing.T) {
 		w.Pass(time.Hour)
 		w.wantRestarts("good", 0)
 
-		at, _ := at(w.API.Get(deployments, in("bad")), "spec", "template", "metadata", "annotations", RestartAnnotation).(string)
-		w.Patch(configMaps, "a", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, ResumeAnnotation, at))
+		w.Patch(configMaps, "a", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, ResumeAnnotation, w.reloadedAt("bad")))
 		w.Pass(time.Minute)
 		w.wantRestarts("good", 1)
 

@@ -5,12 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"log"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/stdr"
+	"github.com/go-logr/logr/funcr"
 
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
@@ -78,7 +77,7 @@ func TestNoValueIsShown(t *testing.T) {
 	o.Quiet, o.Setup.History = true, new(history.Log)
 	o.Resource = deployments
 	o.NewAll = func(s controller.Setup, r *events.Recorder) []*controller.Controller {
-		s.Log = stdr.New(log.New(&logged, "", 0)).V(0)
+		s.Log = funcr.New(func(prefix, args string) { fmt.Fprintln(&logged, prefix, args) }, funcr.Options{})
 		cs = New(s, r, Options{})
 		return cs
 	}
@@ -100,7 +99,8 @@ func TestNoValueIsShown(t *testing.T) {
 		}
 		e.wantRestarts("web", 1)
 		shown := logged.String()
-		for _, r := range []kube.Resource{deployments, {Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}} {
+		records := kube.Resource{Group: "events.k8s.io", Version: "v1", Plural: "events", Kind: "Event"}
+		for _, r := range []kube.Resource{deployments, records} {
 			text, err := json.Marshal(w.API.List(r, ""))
 			if err != nil {
 				t.Fatal(err)

@@ -32,7 +32,7 @@ func isTrue(annotations kube.Labels, name string) bool {
 	return value == "true"
 }
 
-// isOn reads auto as Reloader does: a value that does not parse is no.
+// isOn reads auto as Reloader does: a garbled value is no.
 func isOn(annotations kube.Labels, name string) bool {
 	value, _ := annotations.Get(name)
 	on, _ := strconv.ParseBool(value)
@@ -43,7 +43,7 @@ func isOn(annotations kube.Labels, name string) bool {
 type choice struct {
 	kind         string // "configmap" or "secret"
 	auto, search bool
-	names        []string                 // the entries of the list that match no other name
+	names        []string                 // the entries of the list without an expression
 	expressions  []string                 // the rest of the list
 	matches      []func(name string) bool // the expressions that count
 	size         int                      // of the expressions together
@@ -61,7 +61,7 @@ var kindsOfSources = [...]string{"configmap", "secret"}
 
 // choiceOf reads the annotations about a kind. The pod template's count where the workload has no key of the four,
 // whatever the value; the exclude list stands on the workload alone.
-func choiceOf(w *theWorkload, kind string) choice {
+func choiceOf(w *target, kind string) choice {
 	from := w.Annotations
 	if !slices.ContainsFunc([]string{listOf(kind), autoOf(kind), theirAuto, theirSearch}, func(name string) bool {
 		_, ok := from.Get(name)
@@ -81,7 +81,7 @@ func choiceOf(w *theWorkload, kind string) choice {
 	return c
 }
 
-// split returns the entries of a list. An empty one names nothing.
+// split returns the entries of a list. An empty entry names nothing.
 func split(annotations kube.Labels, name string) (out []string) {
 	list, _ := annotations.Get(name)
 	for one := range strings.SplitSeq(list, ",") {
@@ -98,8 +98,8 @@ type reader struct {
 	patterns patterns
 }
 
-// theirs returns Reloader's annotations of a workload; nil: none that could restart the workload.
-func (r *reader) theirs(w *theWorkload) *theirs {
+// theirs returns Reloader's annotations of a workload; nil: none could restart the workload.
+func (r *reader) theirs(w *target) *theirs {
 	if !r.reloader || len(w.Annotations)+len(w.Spec.Template.Metadata.Annotations) == 0 {
 		return nil
 	}
@@ -117,12 +117,12 @@ func (r *reader) theirs(w *theWorkload) *theirs {
 	return t
 }
 
-// optedIn says whether a workload has any annotation that names sources.
-func (r *reader) optedIn(w *theWorkload) bool { return w.optedIn() || r.theirs(w) != nil }
+// optedIn says whether a workload has any annotation about sources.
+func (r *reader) optedIn(w *target) bool { return w.optedIn() || r.theirs(w) != nil }
 
 // wants reads the annotations of a workload of a kind. Entries that follow from the present sources are left to
 // theirs.entries.
-func (r *reader) wants(kind string, w *theWorkload) wants {
+func (r *reader) wants(kind string, w *target) wants {
 	out := w.wants()
 	if out.theirs = r.theirs(w); out.theirs == nil {
 		return out
@@ -185,7 +185,7 @@ func (t *theirs) of(kind string) *choice {
 	return &t.choices[slices.Index(kindsOfSources[:], kind)]
 }
 
-// named returns the sources that may restart the workload, whatever others there are.
+// named returns the sources on which the workload may depend, whatever other sources there are.
 func (t *theirs) named() (out []entry) {
 	for _, e := range t.refers {
 		if c := t.of(e.kind); c.auto || c.search {
@@ -205,7 +205,7 @@ func (t *theirs) named() (out []entry) {
 func (t *theirs) entries(heads map[string]head) (out []entry) {
 	for _, e := range t.refers {
 		h, exists := heads[e.source()]
-		// A source that is gone has matched, or has not been recorded: it may come back with other content.
+		// A missing source has matched, or has not been recorded, and may come back with other content.
 		if c := t.of(e.kind); c.auto || c.search && (h.match || !exists) {
 			out = append(out, e)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // annotatedBy is a workload with annotations that refers to the ConfigMap cfg.
-func annotatedBy(t *testing.T, annotations map[string]string) *theWorkload {
+func annotatedBy(t *testing.T, annotations map[string]string) *target {
 	c := theirCase{Name: "annotated", Workload: annotations, Refers: []string{"configmap/cfg"}}
 	return c.workload(t)
 }
@@ -109,7 +109,7 @@ func TestAReloaderIsKnownByItsImageOrItsChart(t *testing.T) {
 		}
 	}
 	for chart, want := range map[string]bool{"reloader-2.2.16": true, "reloader-x": false, "reloader-": false} {
-		w := &theWorkload{}
+		w := &target{}
 		w.Labels = labels(map[string]string{"helm.sh/chart": chart})
 		if w.isReloader() != want {
 			t.Errorf("chart %q: not %v", chart, want)

@@ -9,7 +9,7 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// The resources that this controller watches; workloads are written as well.
+// The watched resources; workloads are written as well.
 var (
 	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	secrets    = kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
@@ -33,20 +33,20 @@ type Meta struct {
 	Annotated
 }
 
-// configMap is what is kept of a ConfigMap.
+// configMap has the fields kept of a ConfigMap.
 type configMap struct {
 	Meta   `json:"metadata"`
 	Data   kube.Digests        `json:"data"`
 	Binary kube.EncodedDigests `json:"binaryData"`
 }
 
-// secret is what is kept of a Secret.
+// secret has the fields kept of a Secret.
 type secret struct {
 	Meta `json:"metadata"`
 	Data kube.EncodedDigests `json:"data"`
 }
 
-// content is what a workload sees of a source.
+// content is a source as seen by a workload.
 type content struct {
 	uid    string             // of the ConfigMap or Secret
 	values []kube.NamedDigest // in order
@@ -64,8 +64,8 @@ func contentOf(m *Meta, all ...[]kube.NamedDigest) *content {
 	return c
 }
 
-// theWorkload is what is kept of a workload of any kind.
-type theWorkload struct {
+// target has the fields kept of a workload of any kind.
+type target struct {
 	Meta `json:"metadata"`
 	Spec struct {
 		workload.Spec
@@ -145,8 +145,8 @@ type volume struct {
 	} `json:"projected"`
 }
 
-// reloadedAt returns when the workload was last restarted by this controller; zero: never.
-func (w *theWorkload) reloadedAt() time.Time {
+// reloadedAt returns when reload last restarted the workload; zero: never.
+func (w *target) reloadedAt() time.Time {
 	text, _ := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -155,12 +155,12 @@ func (w *theWorkload) reloadedAt() time.Time {
 	return at
 }
 
-// failedAfter is when a rollout that does not end counts as failed, for kinds whose controller does not say so: the
+// failedAfter is when an endless rollout counts as failed, for kinds whose controller does not say so: the
 // API's default of progressDeadlineSeconds of a Deployment.
 const failedAfter = 10 * time.Minute
 
-// progress says whether the restart of a workload is still rolling out, and whether that has failed.
-func (w *theWorkload) progress(kind string, now time.Time) (rolling, failed bool) {
+// progress says whether the restart of a workload is still rolling out, and whether the rollout has failed.
+func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
 	at := w.reloadedAt()
 	if at.IsZero() || workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status) == workload.RolledOut {
 		return false, false

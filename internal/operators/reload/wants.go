@@ -11,16 +11,16 @@ import (
 	"skiff/internal/runtime/nearest"
 )
 
-// The annotations of a workload by which it opts in.
+// The annotations by which a workload opts in.
 const (
-	// AutoAnnotation with the value "auto" means all that the pod template refers to: env, envFrom and volumes,
+	// AutoAnnotation with the value "auto" means all references of the pod template: env, envFrom and volumes,
 	// imagePullSecrets not, of which no container sees anything.
 	AutoAnnotation = "skiff.dev/reload"
 	// ConfigMapsAnnotation and SecretsAnnotation name sources, separated by commas: "a,b:key" is all of a and the key
 	// of b.
 	ConfigMapsAnnotation = "skiff.dev/reload-configmaps"
 	SecretsAnnotation    = "skiff.dev/reload-secrets"
-	// AfterAnnotation names the workloads that are restarted first where they depend on the change as well:
+	// AfterAnnotation names the workloads to be restarted first where the change concerns both:
 	// "deployment/db-proxy,statefulset/db".
 	AfterAnnotation = "skiff.dev/reload-after"
 	// CooldownAnnotation is the least time between two restarts, as "5m".
@@ -37,12 +37,12 @@ const (
 	maxAfter = 16
 )
 
-// entry is one thing whose change restarts a workload: a ConfigMap or Secret, or one key of either.
+// entry is a thing whose change restarts a workload: a ConfigMap or Secret, or a key of either.
 type entry struct {
 	kind     string // "configmap" or "secret"
 	name     string
 	key      string // "": all keys
-	optional bool   // the pods start without it
+	optional bool   // the pods start without the source
 }
 
 // source identifies the ConfigMap or Secret: "configmap/a".
@@ -62,22 +62,22 @@ type ref struct{ kind, name string }
 // String returns the workload in kubectl's form: "deployment/web".
 func (r ref) String() string { return strings.ToLower(r.kind) + "/" + r.name }
 
-// wants is what a workload says in its annotations.
+// wants holds the annotations of a workload as read.
 type wants struct {
-	entries  []entry // in order, each once; a source as a whole has no keys beside it
+	entries  []entry // in order, each once; beside a source as a whole, its keys are left out
 	after    []ref
 	cooldown time.Duration
 	faults   []fault       // all else counts
 	theirs   *theirs       // nil: nothing in Reloader's annotations counts
-	period   time.Duration // that a restart waits from the first change on, in place of the debounce; 0: none
-	rival    *kube.Key     // the Deployment of a Reloader that runs, where its annotations alone count; nil: none
+	period   time.Duration // from the first change to the restart, in place of the debounce; 0: none
+	rival    *kube.Key     // a running Reloader's Deployment, where only Reloader's annotations count; nil: none
 }
 
-// fault is what is wrong with an annotation.
+// fault is a mistake in an annotation.
 type fault struct{ annotation, text string }
 
-// optedIn says whether a workload has any annotation of skiff that names sources.
-func (w *theWorkload) optedIn() bool {
+// optedIn says whether a workload has any annotation of skiff about sources.
+func (w *target) optedIn() bool {
 	for _, name := range []string{AutoAnnotation, ConfigMapsAnnotation, SecretsAnnotation} {
 		if _, ok := w.Annotations.Get(name); ok {
 			return true
@@ -86,8 +86,8 @@ func (w *theWorkload) optedIn() bool {
 	return false
 }
 
-// wants reads the annotations of skiff. What is wrong in one of them costs that part alone.
-func (w *theWorkload) wants() (out wants) {
+// wants reads the annotations of skiff. A mistake costs the wrong part alone.
+func (w *target) wants() (out wants) {
 	switch auto, ok := w.Annotations.Get(AutoAnnotation); {
 	case auto == "auto":
 		out.entries = w.Spec.Template.Spec.refers()
@@ -112,7 +112,7 @@ func (w *theWorkload) wants() (out wants) {
 	return out
 }
 
-// bound keeps the sources that an annotation may name.
+// bound drops the sources beyond maxSources.
 func (o *wants) bound(annotation string) {
 	if n := len(o.entries); n > maxSources {
 		o.fault(annotation, "%d sources are too many; only the first %d count", n, maxSources)
@@ -124,7 +124,7 @@ func (o *wants) fault(annotation, format string, args ...any) {
 	o.faults = append(o.faults, fault{annotation, fmt.Sprintf(format, args...)})
 }
 
-// named adds the sources that an annotation lists.
+// named adds the sources listed in an annotation.
 func (o *wants) named(annotations kube.Labels, annotation, kind string) {
 	text, _ := annotations.Get(annotation)
 	for one := range strings.SplitSeq(text, ",") {
@@ -180,15 +180,16 @@ var kindNames = map[string]string{
 	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
 }
 
-// meant asks for the kind most like a mistyped one.
+// meant asks for the kind most like a mistyped kind.
 func meant(word, name string) string {
-	if question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset"}, "", "/"+name); question != "" {
+	question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset"}, "", "/"+name)
+	if question != "" {
 		return "; " + question
 	}
 	return ""
 }
 
-// refers returns what the containers of the pods see of ConfigMaps and Secrets.
+// refers returns the references of containers to ConfigMaps and Secrets.
 func (s *podSpec) refers() (out []entry) {
 	add := func(kind, name, key string, optional bool) {
 		if name != "" {
@@ -237,8 +238,8 @@ func (s *podSpec) mounts(volume string) bool {
 	return slices.ContainsFunc(s.Containers, mounted) || slices.ContainsFunc(s.InitContainers, mounted)
 }
 
-// merged returns entries in order, each once: a source as a whole stands for its keys, and what one reference cannot do
-// without is not optional.
+// merged returns entries in order, each once: a source as a whole stands for the keys as well, and an entry is
+// optional only where all references are.
 func merged(all []entry) (out []entry) {
 	slices.SortStableFunc(all, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.key, b.key))

@@ -12,9 +12,9 @@ import (
 )
 
 // workloadOf returns a workload with annotations and a pod template's spec.
-func workloadOf(t *testing.T, annotations map[string]string, spec string) *theWorkload {
+func workloadOf(t *testing.T, annotations map[string]string, spec string) *target {
 	t.Helper()
-	w := new(theWorkload)
+	w := new(target)
 	if err := kube.Unmarshal([]byte(`{"metadata":{"name":"web","namespace":"shop","uid":"u"},"spec":{"template":{"spec":`+
 		spec+`}}}`), w); err != nil {
 		t.Fatal(err)
@@ -51,9 +51,9 @@ func TestWhatAWorkloadDependsOn(t *testing.T) {
 		"another value than auto": {map[string]string{AutoAnnotation: "true"}, "", []string{AutoAnnotation}},
 		"wrong entries cost themselves alone": {
 			map[string]string{ConfigMapsAnnotation: "other/a,A,ok,x:,y:a b", SecretsAnnotation: "*"}, "configmap/ok?",
-			[]string{ConfigMapsAnnotation, ConfigMapsAnnotation, ConfigMapsAnnotation, ConfigMapsAnnotation, SecretsAnnotation}},
-		"order and cooldown": {map[string]string{AutoAnnotation: "auto", AfterAnnotation: "deploy/a,pod/b,statefulsets/c,daemonset/",
-			CooldownAnnotation: "soon"},
+			append(slices.Repeat([]string{ConfigMapsAnnotation}, 4), SecretsAnnotation)},
+		"order and cooldown": {map[string]string{AutoAnnotation: "auto", CooldownAnnotation: "soon",
+			AfterAnnotation: "deploy/a,pod/b,statefulsets/c,daemonset/"},
 			"configmap/all configmap/c:f configmap/c:k configmap/p:x? secret/init? secret/s secret/tls",
 			[]string{AfterAnnotation, AfterAnnotation, CooldownAnnotation}},
 	} {
@@ -109,7 +109,9 @@ func TestWhatCountsAsAChange(t *testing.T) {
 	optional := whole
 	optional.optional = true
 	none := map[string]*content{}
-	of := func(c *content) map[string]*content { return map[string]*content{"configmap/a": c} }
+	of := func(values ...string) map[string]*content {
+		return map[string]*content{"configmap/a": digests(values...)}
+	}
 	for name, c := range map[string]struct {
 		entry    entry
 		was, is  map[string]*content
@@ -118,21 +120,22 @@ func TestWhatCountsAsAChange(t *testing.T) {
 		changes  int
 		recorded bool // what there is now follows
 	}{
-		"nothing":                             {whole, of(digests("k", "1")), of(digests("k", "1")), false, "u", 0, true},
-		"a value":                             {whole, of(digests("k", "1")), of(digests("k", "2")), false, "u", 1, true},
-		"another key":                         {whole, of(digests("k", "1")), of(digests("k", "1", "l", "")), false, "u", 1, true},
-		"a key that is not wanted":            {key, of(digests("k", "1")), of(digests("k", "1", "l", "")), false, "u", 0, true},
-		"the key":                             {key, of(digests("k", "1")), of(digests("k", "2")), false, "u", 1, true},
-		"a source that is gone":               {whole, of(digests("k", "1")), none, false, "u", 0, false},
-		"a key that is gone":                  {key, of(digests("k", "1")), of(digests("l", "1")), false, "u", 0, false},
-		"one without which no pod started":    {whole, none, of(digests("k", "1")), false, "u", 0, true},
-		"one without which pods have started": {optional, none, of(digests("k", "1")), false, "u", 1, true},
-		"the first look":                      {whole, none, of(digests("k", "1")), true, "u", 0, true},
-		"a copy of another workload":          {whole, of(digests("k", "1")), of(digests("k", "2")), false, "other", 0, true},
+		"nothing":                             {whole, of("k", "1"), of("k", "1"), false, "u", 0, true},
+		"a value":                             {whole, of("k", "1"), of("k", "2"), false, "u", 1, true},
+		"another key":                         {whole, of("k", "1"), of("k", "1", "l", ""), false, "u", 1, true},
+		"a key that is not wanted":            {key, of("k", "1"), of("k", "1", "l", ""), false, "u", 0, true},
+		"the key":                             {key, of("k", "1"), of("k", "2"), false, "u", 1, true},
+		"a source that is gone":               {whole, of("k", "1"), none, false, "u", 0, false},
+		"a key that is gone":                  {key, of("k", "1"), of("l", "1"), false, "u", 0, false},
+		"one without which no pod started":    {whole, none, of("k", "1"), false, "u", 0, true},
+		"one without which pods have started": {optional, none, of("k", "1"), false, "u", 1, true},
+		"the first look":                      {whole, none, of("k", "1"), true, "u", 0, true},
+		"a copy of another workload":          {whole, of("k", "1"), of("k", "2"), false, "other", 0, true},
 	} {
 		w := workloadOf(t, nil, `{}`)
 		if !c.unknown {
-			text, err := state{c.of, map[string]string{c.entry.String(): hashOf("u", c.entry, c.was["configmap/a"])}}.encode()
+			hash := hashOf("u", c.entry, c.was["configmap/a"])
+			text, err := state{c.of, map[string]string{c.entry.String(): hash}}.encode()
 			if err != nil {
 				t.Fatal(err)
 			}

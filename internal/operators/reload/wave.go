@@ -10,29 +10,29 @@ import (
 	"skiff/internal/runtime/kube"
 )
 
-// Share is how many workloads may roll at a time: a number, or a part of those that there are.
+// Share is how many workloads may roll at a time: a number, or a part of all.
 type Share struct {
 	n       int
 	percent bool
 }
 
-// DefaultShare is a rollout or two on each node of a small cluster.
+// DefaultShare is few enough that a bad change is seen before most workloads have it.
 var DefaultShare = Share{n: 10}
 
-var shareText = regexp.MustCompile(`^([0-9]+)(%?)$`)
+var shareForm = regexp.MustCompile(`^([0-9]+)(%?)$`)
 
 // ParseShare reads "10" or "20%".
-func ParseShare(text string) (Share, error) {
-	if m := shareText.FindStringSubmatch(text); m != nil {
+func ParseShare(share string) (Share, error) {
+	if m := shareForm.FindStringSubmatch(share); m != nil {
 		n, err := strconv.Atoi(m[1])
 		if s := (Share{n, m[2] != ""}); err == nil && n > 0 && (n <= 100 || !s.percent) {
 			return s, nil
 		}
 	}
-	return Share{}, fmt.Errorf("%.100q: want a number of at least 1, or a percentage such as 20%%", text)
+	return Share{}, fmt.Errorf("%.100q: want a number of at least 1, or a percentage such as 20%%", share)
 }
 
-// String returns the share as ParseShare reads it.
+// String returns the share in the form of ParseShare.
 func (s Share) String() string {
 	if s.percent {
 		return strconv.Itoa(s.n) + "%"
@@ -59,7 +59,7 @@ type id struct {
 // less time than the first restart waits.
 type wave struct {
 	share Share
-	count func(namespace string) int // of the workloads that have opted in; "": everywhere
+	count func(namespace string) int // of the workloads with annotations; "": everywhere
 
 	mu      sync.Mutex // guards what follows
 	rolling map[string]map[id]bool
@@ -97,7 +97,7 @@ func (w *wave) noteLocked(of id, rolls bool) {
 	}
 }
 
-// enter lets a workload roll out if it is its turn, and otherwise has it wait; limit is how many may roll then.
+// enter lets a workload roll out in turn, and otherwise puts the workload into the line; limit is how many may roll.
 func (w *wave) enter(of id) (entered bool, limit int) {
 	mine, all := w.share.of(w.count(of.Namespace)), w.share.of(w.count(""))
 	w.mu.Lock()
@@ -117,8 +117,8 @@ func (w *wave) enter(of id) (entered bool, limit int) {
 	return true, 0
 }
 
-// freeLocked returns how many more workloads of a namespace may roll of which some do. One always may: those of other
-// namespaces, which may never end, hold up nobody.
+// freeLocked returns how many more workloads of a namespace may roll. The first always may: endless rollouts of other
+// namespaces hold up nobody.
 func (w *wave) freeLocked(rolls, mine, all int) int {
 	if rolls == 0 {
 		return max(1, min(mine, all-w.total))
@@ -146,7 +146,7 @@ func (w *wave) leaveLineLocked(of id) {
 // turns is how many waiting workloads are looked at when another has ended.
 const turns = 10
 
-// next returns workloads of a kind whose turn it may be: the first of the namespace's line, then of others.
+// next returns the workloads of a kind whose turn may have come: the first of the namespace's line, then of all lines.
 func (w *wave) next(kind, namespace string) (keys []kube.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

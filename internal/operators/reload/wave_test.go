@@ -57,7 +57,8 @@ func TestAWaveOfOneNamespaceHoldsUpNoOther(t *testing.T) {
 		t.Error("the cluster's share is exceeded")
 	}
 	// Whoever waits anywhere is looked at when one has ended.
-	if next := w.next("Deployment", "other1"); !slices.ContainsFunc(next, func(k kube.Key) bool { return k.Namespace == "other0" }) {
+	next := w.next("Deployment", "other1")
+	if !slices.ContainsFunc(next, func(k kube.Key) bool { return k.Namespace == "other0" }) {
 		t.Errorf("next are %v", next)
 	}
 }

@@ -1,5 +1,5 @@
-// Package workload reads how far a Deployment, StatefulSet or DaemonSet is rolled out, for the controllers that restart
-// such workloads. A workload's own struct embeds [Spec] and [Status], and declares beside them what its reader wants.
+// Package workload reads how far a Deployment, StatefulSet or DaemonSet is rolled out, for the controllers that
+// restart such workloads. A reader's struct embeds [Spec] and [Status], beside the other fields of interest.
 //
 // The functions are pure and run on the goroutines of their callers.
 package workload
@@ -13,7 +13,7 @@ var Kinds = map[string]kube.Resource{
 	"DaemonSet":   {Group: "apps", Version: "v1", Plural: "daemonsets", Kind: "DaemonSet"},
 }
 
-// Spec is the part of the spec that a rollout depends on, of any kind: fields that a kind does not have stay zero.
+// Spec is the part of the spec on which a rollout depends, of any kind: fields that a kind does not have stay zero.
 type Spec struct {
 	Replicas *int32   `json:"replicas"` // nil: a DaemonSet
 	Paused   bool     `json:"paused"`
@@ -65,8 +65,8 @@ type Stage int
 
 // The stages, in their order.
 const (
-	Unseen      Stage = iota // the workload's controller has not seen the last change yet: the status is of an older one
-	Rolling                  // pods of an older template are left, or pods of the new one missing
+	Unseen      Stage = iota // the workload's controller has not seen the last change yet: the status is older
+	Rolling                  // pods of an older template are left, or pods of the new template missing
 	Unavailable              // all pods are of the new template, and some are not available
 	RolledOut
 )

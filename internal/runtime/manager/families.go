@@ -49,7 +49,7 @@ var (
 	stalledKeys = gauge("skiff_stalled_keys",
 		"Failing keys that are tried only every five minutes, or when something changes.")
 	problemObjects = gauge("skiff_problem_objects",
-		"Objects with a problem that their last reconcile has found, by its reason, whether or not it is about to end.")
+		"Objects with a problem that their last reconcile has found, by its reason, whether or not it ends by itself.")
 	delayedKeys    = gauge("skiff_delayed_keys", "Keys that wait for the end of a delay.")
 	conflictsTotal = counter("skiff_conflicts_total",
 		"Writes that were refused because the object had been changed meanwhile, by resource.")

@@ -73,8 +73,8 @@ func BenchmarkReload(b *testing.B) {
 		return
 	}
 	begin := time.Now()
-	other := must(s.c.Start("reloader", []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir, "KUBERNETES_NAMESPACE=" + s.NS},
-		*reloaderFlag))(b)
+	env := []string{"KUBECONFIG=" + kubeconfig, "HOME=" + s.c.Dir, "KUBERNETES_NAMESPACE=" + s.NS}
+	other := must(s.c.Start("reloader", env, *reloaderFlag))(b)
 	ready := func() bool {
 		resp, err := http.Get("http://127.0.0.1:9090/live")
 		if err != nil {
@@ -100,7 +100,9 @@ func measureReloads(b *testing.B, s *Scope, name string, p *Process, by func(Req
 	var all []time.Duration
 	for n := range reloadChanges {
 		i := n % reloadOptedIn
-		template := func() string { return fmt.Sprint(s.workload("deployments", reloadName(i)).At("spec", "template")) }
+		template := func() string {
+			return fmt.Sprint(s.workload("deployments", reloadName(i)).At("spec", "template"))
+		}
 		was := template()
 		changed := time.Now()
 		value := base64.StdEncoding.EncodeToString(fmt.Append(nil, name, n))
@@ -119,7 +121,8 @@ func measureReloads(b *testing.B, s *Scope, name string, p *Process, by func(Req
 	now := must(p.Usage())(b)
 	requests := must(s.c.Requests(begin, func(r Request) bool { return by(r) && r.Resource != "events" }))(b)
 	figure(b, name+"-changes", took(time.Since(begin), now.CPU-before.CPU), memory(now), map[string]float64{
-		"p50-ms": float64(percentile(all, 0.5).Milliseconds()), "p99-ms": float64(percentile(all, 0.99).Milliseconds())},
+		"p50-ms": float64(percentile(all, 0.5).Milliseconds()),
+		"p99-ms": float64(percentile(all, 0.99).Milliseconds())},
 		requestsFor(reloadChanges, requests))
 }
 
@@ -156,12 +159,13 @@ func fillWorkloads(b *testing.B, s *Scope) {
 				"reloader.stakater.com/auto": "true"}, 1
 		}
 		labels := Object{"app": reloadName(i)}
+		main := Object{"name": "main", "image": "x",
+			"envFrom": []Object{{"secretRef": Object{"name": reloadName(i)}}}}
+		template := Object{"metadata": Object{"labels": labels}, "spec": Object{"containers": []Object{main}}}
 		_, err := s.c.Admin.Create(ctx, "/apis/apps/v1/namespaces/"+s.NS+"/deployments", Object{
 			"apiVersion": "apps/v1", "kind": "Deployment",
 			"metadata": Object{"name": reloadName(i), "annotations": annotations},
-			"spec": Object{"replicas": replicas, "selector": Object{"matchLabels": labels}, "template": Object{
-				"metadata": Object{"labels": labels}, "spec": Object{"containers": []Object{{"name": "main", "image": "x",
-					"envFrom": []Object{{"secretRef": Object{"name": reloadName(i)}}}}}}}}})
+			"spec":     Object{"replicas": replicas, "selector": Object{"matchLabels": labels}, "template": template}})
 		return err
 	})
 	for i := range reloadOptedIn {

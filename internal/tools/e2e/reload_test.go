@@ -52,7 +52,9 @@ kind: Deployment
 metadata: {name: other}
 spec:
   selector: {matchLabels: {app: other}}
-  template: {metadata: {labels: {app: other}}, spec: {containers: [{name: main, image: x, envFrom: [{secretRef: {name: db}}]}]}}
+  template:
+    metadata: {labels: {app: other}}
+    spec: {containers: [{name: main, image: x, envFrom: [{secretRef: {name: db}}]}]}
 `
 
 // reloadedAt is when a workload was restarted for a source, "" if never.
@@ -86,8 +88,8 @@ func (s *Scope) reloads() map[string]string {
 	return out
 }
 
-// The Role that `skiff manifests --controllers reload` prints for a namespace is enough, each workload is restarted for
-// what it depends on and for nothing else, and skiff that was killed at any moment neither misses a change nor
+// The Role that `skiff manifests --controllers reload` prints for a namespace is enough, each workload is restarted
+// for what it depends on and for nothing else, and skiff that was killed at any moment neither misses a change nor
 // restarts twice for one.
 func TestReload(t *testing.T) {
 	s := newScope(t)
@@ -104,7 +106,9 @@ func TestReload(t *testing.T) {
 		return s.workload(plural, name).Str("metadata", "annotations", "skiff.dev/reloaded") != ""
 	}
 	for _, w := range reloadables[:3] {
-		Eventually(s, limit, "what the pods of "+w+" run with is written down", func() (bool, string) { return recorded(w), w })
+		Eventually(s, limit, "what the pods of "+w+" run with is written down", func() (bool, string) {
+			return recorded(w), w
+		})
 	}
 	if recorded("deployments/other") {
 		t.Error("a workload that has not opted in was written to")

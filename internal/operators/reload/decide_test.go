@@ -22,7 +22,7 @@ func changed(t *testing.T) *facts {
 	w.Annotations = append(w.Annotations, kube.Label{Key: StateAnnotation, Value: text})
 	return &facts{kind: "Deployment", w: w, wants: w.wants(),
 		contents: map[string]*content{"configmap/a": digests("k", "2")},
-		failed: func([]change) *failure { return nil }, debounce: DefaultDebounce, now: start}
+		failed:   func([]change) *failure { return nil }, debounce: DefaultDebounce, now: start}
 }
 
 func TestWhatARestartWaitsFor(t *testing.T) {

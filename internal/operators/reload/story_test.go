@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/testcluster/operatortest"
@@ -257,12 +258,20 @@ func TestWhatIsWrongWithAnnotationsIsSaid(t *testing.T) {
 		for _, name := range []string{"web", "front", "back"} {
 			if o, ok := cs[0].Owner(in(name)); !ok || o.Problem.Reason != invalid {
 				t.Errorf("%s: %+v", name, o.Problem)
+			} else if c, _ := conditions.Get(o.Conditions, conditions.Stalled); c.Status != conditions.True {
+				t.Errorf("%s is shown with %+v", name, o.Conditions)
 			}
 		}
 		e.setConfigMap("a", "2")
 		w.Pass(5 * time.Minute)
 		for _, name := range []string{"web", "front", "back"} {
 			e.wantRestarts(name, 1)
+		}
+		w.Patch(deployments, "web", `{"metadata":{"annotations":{"skiff.dev/reload-secrets":null}}}`)
+		w.Pass(time.Minute)
+		o, _ := cs[0].Owner(in("web"))
+		if c, _ := conditions.Get(o.Conditions, conditions.Ready); c.Status != conditions.True || o.Foreign {
+			t.Errorf("what is mended is shown with %+v", o)
 		}
 	})
 }

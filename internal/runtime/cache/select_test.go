@@ -161,6 +161,14 @@ func TestASelectionUnderWayKeepsNobodyFromAMirror(t *testing.T) {
 	<-heard
 	var selecting sync.WaitGroup
 	selecting.Go(func() { s.mirrors.Select([]string{"b"}) })
+	begun := func() bool {
+		s.mirrors.mu.Lock()
+		defer s.mirrors.mu.Unlock()
+		return slices.Equal(s.mirrors.selected, []string{"b"})
+	}
+	for !begun() {
+		runtime.Gosched()
+	}
 	for s.store.runMu.TryLock() { // until the handlers are waited for
 		s.store.runMu.Unlock()
 		runtime.Gosched()

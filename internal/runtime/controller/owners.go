@@ -39,7 +39,7 @@ type Shows struct {
 	// Reported says that the controller writes no status, and that the conditions shown are made of what Report was
 	// told last.
 	Reported bool
-	Short    []string                     // the short names of the resource
+	Short    []string // the short names of the resource
 	// Example is an object in YAML, as short as possible; "": derived from the resource.
 	Example string
 	// Pods reads the pods of an object, a bounded number; nil, or ErrNoPods: the object is not shown with pods.

@@ -36,6 +36,7 @@ const (
 	stopped     = "OtherFailed"
 	ownFailed   = "RolloutFailed"
 	rivalRuns   = "RivalController"
+	contested   = "StateContested"
 )
 
 // facts are the input of a decision about a workload.
@@ -78,19 +79,19 @@ type decision struct {
 // decide decides about a workload, and notes in p whatever a later look has to know.
 func decide(f *facts, p *pending) decision {
 	changes, next := compare(f.w, f.wants.entries, f.contents)
+	changes = p.open(changes, f.w)
 	d := decision{changes: changes, problem: f.fault()}
-	p.see(changes, f.w.Generation, f.now)
+	p.see(changes, f)
 	if len(changes) == 0 {
-		if _, known := stateOf(f.w); !next.same(f.w) && (known || len(next.Sources) > 0) {
-			d.write = &next
-		}
+		d.record(f, p, &next)
 		return d
 	}
 	if want, _, _, _ := workload.Counts(f.kind, &f.w.Spec.Spec, &f.w.Status.Status); want == 0 {
-		d.write, d.changes = &next, nil // pods that start later start with the present content
+		d.record(f, p, &next) // pods that start later start with the present content
+		d.changes, p.restarted = nil, nil
 		return d
 	}
-	if f.wants.rival != nil && f.w.Generation != p.generation {
+	if f.wants.rival != nil && f.w.revision(f.kind) != p.revision {
 		d.write, d.changes = &next, nil // restarted by Reloader
 		return d
 	}
@@ -98,10 +99,33 @@ func decide(f *facts, p *pending) decision {
 		d.write, d.restart = &next, true
 		return d
 	}
-	if before := next.without(changes, f.w); !before.same(f.w) {
-		d.write = &before
-	}
+	before := next.without(changes, f.w)
+	d.record(f, p, &before)
 	return d
+}
+
+// leaveAlone is what to do about a contest.
+const leaveAlone = "let whoever applies the workload leave the annotations " + StateAnnotation + " and " +
+	RestartAnnotation + " alone"
+
+// record writes a state without a restart where the annotation says another one, unless somebody changes it each time.
+func (d *decision) record(f *facts, p *pending, s *state) {
+	rest := p.rest(f.w, f.now)
+	if _, known := stateOf(f.w); s.same(f.w) || !known && len(s.Sources) == 0 {
+		return
+	}
+	if rest == 0 {
+		d.write = s
+		return
+	}
+	if d.wait == 0 || rest < d.wait {
+		d.wait, d.cause = rest, "writes its state again"
+	}
+	if p.fights > 0 && d.problem == nil {
+		d.problem = &health.Problem{Reason: contested, Severity: health.Stalled, Next: leaveAlone,
+			Public: "another manager changes the annotation " + StateAnnotation + " each time; changes of sources may be " +
+				"missed"}
+	}
 }
 
 // waits says whether a restart has to wait for something else than a turn, and holds the restart.
@@ -128,6 +152,11 @@ func (d *decision) waits(f *facts, p *pending) bool {
 			d.hold(rest, "cooldown over", coolingDown, "when the cooldown of "+f.wants.cooldown.String()+" is over")
 			return true
 		}
+	}
+	if rest := p.restartedAt.Add(patience << p.repeats).Sub(f.now); rest > 0 && p.again(d.changes) {
+		d.hold(rest, "restarts it again", contested, "again in some time, as somebody has undone its last restart")
+		d.problem.Severity, d.problem.Next = health.Stalled, leaveAlone
+		return true
 	}
 	for _, o := range f.others {
 		switch {

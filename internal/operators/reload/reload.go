@@ -192,9 +192,10 @@ func (w *world) count(namespace string) (n int) {
 
 // Reconcile restarts a workload whose sources have changed, in turn.
 func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outcome, error) {
+	me := id{r.resource.Kind, key}
 	w, ok, err := r.workloads[r.resource.Kind].Get(key)
 	if err != nil {
-		return controller.Done, err
+		return controller.Done, r.unread(me, false, err)
 	}
 	if !ok || w.Deleting() || !r.optedIn(w) {
 		r.found(key, nil)
@@ -207,19 +208,19 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	}
 	now := time.Now()
 	f := &facts{kind: r.resource.Kind, w: w, debounce: r.debounce, now: now}
+	rolls, _ := w.progress(f.kind, now)
+	rolls = rolls || p.behind(w)
 	if f.wants, err = r.look(f.kind, w); err != nil {
-		return controller.Done, err
+		return controller.Done, r.unread(me, rolls, err)
 	}
 	if f.contents, err = r.contents(key.Namespace, f.wants.entries); err != nil {
-		return controller.Done, err
+		return controller.Done, r.unread(me, rolls, err)
 	}
 	if err := r.order(f); err != nil {
-		return controller.Done, err
+		return controller.Done, r.unread(me, rolls, err)
 	}
 	f.failed = func(changes []change) *failure { return r.failure(f, changes) }
 	d := decide(f, p)
-	me := id{r.resource.Kind, key}
-	rolls, _ := w.progress(f.kind, now)
 	r.wave.note(me, rolls)
 	if d.restart {
 		entered, limit := r.wave.enter(me)
@@ -235,18 +236,33 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	r.found(key, d.problem)
 	r.tell(ctx, f, &d)
 	if d.write != nil {
-		if err := r.write(ctx, f, &d); err != nil {
+		live, err := r.write(ctx, f, &d)
+		if err != nil {
 			r.wave.note(me, rolls)
 			return r.failed(err)
 		}
+		p.noteWrite(w, live, &d, now)
 	}
 	if len(d.changes) == 0 || d.restart {
 		p.settle(f.contents)
 	}
-	if rolls && d.wait == 0 {
+	if (rolls || d.restart) && d.wait == 0 {
 		d.wait, d.cause = failedAfter/10, "looks whether the rollout has failed"
 	}
 	return controller.Wait(d.wait).Because(d.cause), nil
+}
+
+// unread gives up the place in the wave of a workload that cannot be worked on, and says why where a source is not
+// held.
+func (r *reloader) unread(me id, rolls bool, err error) error {
+	r.wave.note(me, rolls)
+	r.wave.leaveLine(me)
+	var why *health.Problem
+	if unheld := cache.Unheld(err); unheld != nil {
+		why = &unheld.Problem
+	}
+	r.found(me.Key, why)
+	return err
 }
 
 // tell tells the observer of the context which restart is to come, and when.
@@ -255,7 +271,7 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 		return
 	}
 	_, next := compare(f.w, f.wants.entries, f.contents)
-	body, err := r.body(f, &next, f.now)
+	body, err := r.body(f, &next, timeText(f.now))
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "what is to come is not told")
 		return
@@ -267,18 +283,21 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 			Outcome: apply.Later, Problem: why}}})
 }
 
-// body is the patch of a workload: the state, and the time of the last restart unless zero. Server-side apply removes
-// a field of ours which is not applied again.
-func (r *reloader) body(f *facts, s *state, restarted time.Time) (map[string]any, error) {
+// timeText is a time as in RestartAnnotation.
+func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// body is the patch of a workload: the state, and the time of the last restart unless "". Server-side apply removes a
+// field of ours which is not applied again.
+func (r *reloader) body(f *facts, s *state, restarted string) (map[string]any, error) {
 	text, err := s.encode()
 	if err != nil {
 		return nil, err
 	}
 	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
 		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{StateAnnotation: text}}}
-	if !restarted.IsZero() {
+	if restarted != "" {
 		body["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{RestartAnnotation: restarted.UTC().Format(time.RFC3339)}}}}
+			"annotations": map[string]any{RestartAnnotation: restarted}}}}
 	}
 	return body, nil
 }
@@ -326,6 +345,7 @@ func (w *world) content(k kube.Key, kind string) (*content, error) {
 // order looks at the workloads to be restarted first.
 func (w *world) order(f *facts) error {
 	me := ref{f.kind, f.w.Name}
+	mine, _ := compare(f.w, f.wants.entries, f.contents)
 	for _, r := range f.wants.after {
 		o := other{ref: r, circular: w.leads(f.w.Namespace, r, me)}
 		live, err := w.workload(f.w.Namespace, r)
@@ -342,13 +362,22 @@ func (w *world) order(f *facts) error {
 			if err != nil {
 				return err
 			}
-			changes, _ := compare(live, wants.entries, contents)
-			o.changed = len(changes) > 0
-			o.rolls, o.fails = live.progress(r.kind, f.now)
+			if concerns(mine, wants.entries) {
+				changes, _ := compare(live, wants.entries, contents)
+				o.changed = len(changes) > 0
+				o.rolls, o.fails = live.progress(r.kind, f.now)
+			}
 		}
 		f.others = append(f.others, o)
 	}
 	return nil
+}
+
+// concerns says whether a workload with some entries depends on a source that has changed.
+func concerns(changes []change, entries []entry) bool {
+	return slices.ContainsFunc(changes, func(c change) bool {
+		return slices.ContainsFunc(entries, func(e entry) bool { return e.source() == c.source() })
+	})
 }
 
 // workload reads a workload; nil: there is none.
@@ -399,20 +428,21 @@ func (w *world) failure(f *facts, changes []change) *failure {
 func (d *dependent) runsWith(c *content) bool {
 	ran, _ := stateOf(d.w)
 	return !slices.ContainsFunc(d.entries, func(e entry) bool {
-		return ran.Sources[e.String()] != hashOf(d.w.UID, e, c)
+		return ran.Sources[e.String()] != hashOf(d.w.Namespace, e, c)
 	})
 }
 
 // write writes the state of a workload, with the restart if decided, for no other version than was read: of two
 // processes only the first restarts.
-func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
-	at := f.w.reloadedAt()
+func (r *reloader) write(ctx context.Context, f *facts, d *decision) (*target, error) {
+	// Another text of the same time would be another template.
+	at, _ := f.w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
 	if d.restart {
-		at = f.now
+		at = timeText(f.now)
 	}
 	body, err := r.body(f, d.write, at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metadata := body["metadata"].(map[string]any)
 	metadata["uid"], metadata["resourceVersion"] = f.w.UID, f.w.ResourceVersion
@@ -420,15 +450,15 @@ func (r *reloader) write(ctx context.Context, f *facts, d *decision) error {
 	err = r.client.Patch(ctx, r.resource, f.w.Key(), kube.ApplyPatch, body, live,
 		kube.WriteOptions{FieldManager: Manager, Force: true})
 	if !d.restart {
-		return err
+		return live, err
 	}
 	r.restarts.Inc(resultOf(err))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	logr.FromContextOrDiscard(ctx).Info("restarted", "changed", textOf(d.changes))
 	r.announce(live, d.changes)
-	return nil
+	return live, nil
 }
 
 // resultOf is the result of a restart as sent.
@@ -464,10 +494,16 @@ func (r *reloader) announce(live *target, changes []change) {
 	}
 }
 
+// maxCounted is how many dependents of a source are counted at each restart of one of them.
+const maxCounted = 200
+
 // left says how many workloads are still to be restarted for a change.
 func (r *reloader) left(done *target, c change) string {
 	wait := 0
 	all := r.dependents(done.Namespace, c.entry)
+	if len(all) > maxCounted {
+		return ""
+	}
 	now, err := r.content(kube.Key{Namespace: done.Namespace, Name: c.name}, c.kind)
 	for _, d := range all {
 		if d.w.UID != done.UID && err == nil && now != nil && !d.runsWith(now) {

@@ -52,18 +52,19 @@ func (s state) encode() (string, error) {
 }
 
 // hashSize is how many bytes of a hash are kept. Whoever may read a workload may read the annotation, and may have no
-// right to the Secret. Four bytes miss a change in four billion, and rule out all but a guess in four billion: of a
-// thousand likely passwords the right one is left, of random ones of 64 bits four billion are.
+// right to the Secret. Four bytes miss a change in four billion, are too little to find a random value, and enough to
+// pick the right value from a million likely ones: no annotation can tell a change and hide a guessable value. All
+// workloads of a namespace have the same four bytes for a source, or a key, so that several tell no more than one.
 const hashSize = 4
 
-// hashOf returns the hash of the values to which an entry of a workload refers in a content; "": none. Equal contents
-// have other hashes for another workload.
-func hashOf(uid string, e entry, c *content) string {
+// hashOf returns the hash of the values to which an entry refers in a content of a namespace; "": none. Equal contents
+// of sources with other names have other hashes.
+func hashOf(namespace string, e entry, c *content) string {
 	if c == nil {
 		return ""
 	}
 	h, found := sha256.New(), e.key == ""
-	fmt.Fprintf(h, "%s %s", uid, e)
+	fmt.Fprintf(h, "%s %s", namespace, e.source())
 	for _, v := range c.values {
 		if e.key != "" && v.Name != e.key {
 			continue
@@ -81,6 +82,7 @@ func hashOf(uid string, e entry, c *content) string {
 type change struct {
 	entry
 	uid  string   // of the ConfigMap or Secret
+	old  string   // hash of the content that the pods run with
 	hash string   // of the content now
 	keys []string // changed ones; nil: not known
 }
@@ -94,7 +96,7 @@ func compare(w *target, entries []entry, contents map[string]*content) (changes 
 	was, known := stateOf(w)
 	next = state{UID: w.UID, Sources: map[string]string{}}
 	for _, e := range entries {
-		now := hashOf(w.UID, e, contents[e.source()])
+		now := hashOf(w.Namespace, e, contents[e.source()])
 		old, had := was.Sources[e.String()]
 		switch {
 		case !known || !had || now == old:
@@ -105,7 +107,7 @@ func compare(w *target, entries []entry, contents map[string]*content) (changes 
 			next.Sources[e.String()] = now
 		default:
 			next.Sources[e.String()] = now
-			changes = append(changes, change{entry: e, uid: contents[e.source()].uid, hash: now})
+			changes = append(changes, change{entry: e, uid: contents[e.source()].uid, old: old, hash: now})
 		}
 	}
 	return changes, next
@@ -172,22 +174,95 @@ func textOf(changes []change) string {
 type pending struct {
 	uid         string
 	hashes      []string // of the changes as last seen
-	generation  int64    // of the workload when the first change was seen
+	revision    string   // of the template when the first change was seen
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
+
+	wrote  *state    // by this process; nil: nothing
+	at     time.Time // of that
+	fights int       // how often in a row another has changed what was written
+	// restarted has the changes of the last restart, restartedAt is the time as in the template, and restartedAs the
+	// generation of the workload afterwards.
+	restarted   []change
+	restartedAt time.Time
+	restartedAs int64
+	repeats     int // how often in a row the last restart was for the same changes as the one before
 }
 
-// see notes the changes of a workload of a generation as seen at a time.
-func (p *pending) see(changes []change, generation int64, now time.Time) {
+// patience is how long the state is not written again where another has changed it: twice as long each time.
+const (
+	patience  = time.Minute
+	maxFights = 6
+)
+
+// noteWrite notes a write that was done, of the workload as read before and as it is since.
+func (p *pending) noteWrite(was, is *target, d *decision, now time.Time) {
+	if p.wrote != nil && !p.wrote.same(was) && !d.restart {
+		p.fights = min(p.fights+1, maxFights)
+	}
+	p.wrote, p.at = d.write, now
+	if d.restart {
+		if p.again(d.changes) {
+			p.repeats = min(p.repeats+1, maxFights)
+		} else {
+			p.repeats = 0
+		}
+		p.restarted, p.restartedAt, p.restartedAs = d.changes, is.reloadedAt(), is.Generation
+	}
+}
+
+// behind says that a workload was read as it was before the last restart of this process.
+func (p *pending) behind(w *target) bool { return w.Generation < p.restartedAs }
+
+// open returns changes without those for which this process has restarted the workload: the annotation is not read
+// again yet, or somebody has put an old value back. If another process has restarted it since, all changes count.
+func (p *pending) open(changes []change, w *target) []change {
+	if !p.behind(w) && !w.reloadedAt().Equal(p.restartedAt) {
+		return changes
+	}
+	return slices.DeleteFunc(changes, p.knows)
+}
+
+// knows says whether the last restart was for a change.
+func (p *pending) knows(c change) bool {
+	return slices.ContainsFunc(p.restarted, func(done change) bool {
+		return done.entry == c.entry && done.old == c.old && done.hash == c.hash
+	})
+}
+
+// again says whether the last restart was for all of some changes: somebody has undone it.
+func (p *pending) again(changes []change) bool {
+	return !slices.ContainsFunc(changes, func(c change) bool { return !p.knows(c) })
+}
+
+// rest returns how long the state of a workload is not written, as another has changed what was written last.
+func (p *pending) rest(w *target, now time.Time) time.Duration {
+	since := now.Sub(p.at)
+	switch {
+	case p.wrote == nil:
+		return 0
+	case !p.wrote.same(w):
+		return max(0, patience<<p.fights-since)
+	case since > patience:
+		p.fights = 0
+	}
+	return 0
+}
+
+// see notes the changes of a workload. Sources that change again after they were quiet have a whole debounce again.
+func (p *pending) see(changes []change, f *facts) {
 	var hashes []string
 	for _, c := range changes {
 		hashes = append(hashes, c.String()+" "+c.hash)
 	}
-	if !slices.Equal(p.hashes, hashes) {
-		p.last = now
-	}
 	if len(p.hashes) == 0 {
-		p.first, p.generation = now, generation
+		p.revision = f.w.revision(f.kind)
+	}
+	if !slices.Equal(p.hashes, hashes) {
+		if len(p.hashes) == 0 || f.now.Sub(p.last) >= max(f.debounce, f.wants.period) {
+			p.first = f.now
+		}
+		p.last = f.now
 	}
 	p.hashes = hashes
 }

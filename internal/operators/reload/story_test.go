@@ -275,3 +275,48 @@ func TestWhatIsWrongWithAnnotationsIsSaid(t *testing.T) {
 		}
 	})
 }
+
+func TestAnOrderCountsForCommonSourcesAlone(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.configMap("b", "1")
+		w.deploy("db", auto+`,"skiff.dev/paused":"true"`, envFrom("b"))
+		w.deploy("web", auto+`,"skiff.dev/reload-after":"deployment/db"`, envFrom("a"))
+		w.deploy("both", auto+`,"skiff.dev/reload-after":"deployment/db"`,
+			`,"envFrom":[{"configMapRef":{"name":"a"}},{"configMapRef":{"name":"b"}}]`)
+		w.Pass(time.Minute)
+		w.setConfigMap("b", "2")
+		w.setConfigMap("a", "2")
+		w.Pass(time.Hour)
+		w.wantRestarts("web", 1)
+		w.wantRestarts("both", 0)
+	})
+}
+
+func TestADebounceBeginsAnewAfterAPause(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.configMap("b", "1")
+		w.deploy("web", auto+`,"skiff.dev/paused":"true"`,
+			`,"envFrom":[{"configMapRef":{"name":"a"}},{"configMapRef":{"name":"b"}}]`)
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "3")
+		w.Pass(time.Hour)
+		w.setConfigMap("a", "4")
+		w.Patch(deployments, "web", `{"metadata":{"annotations":{"skiff.dev/paused":null}}}`)
+		w.Pass(2 * time.Second)
+		w.setConfigMap("b", "2")
+		w.Pass(5 * time.Minute)
+		w.wantRestarts("web", 1)
+	})
+}
+
+func TestATimeThatAnotherHasWrittenStaysAsItIs(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.configMap("a", "1")
+		w.Post(deployments, strings.Replace(deployment("web", auto, envFrom("a")), `"metadata":{"labels"`,
+			`"metadata":{"annotations":{"skiff.dev/reloaded-at":"1999-12-31T12:00:00+01:00"},"labels"`, 1))
+		w.Pass(time.Minute)
+		w.wantRestarts("web", 0)
+	})
+}

@@ -243,6 +243,7 @@ func TestSkiffStandsBackWhileReloaderRuns(t *testing.T) {
 		// One that only looks like Reloader delays a restart, and prevents none.
 		w.setConfigMap("a", "3")
 		w.Pass(rivalPatience - 2*time.Second)
+		w.Patch(deployments, "theirs", `{"spec":{"replicas":2},"metadata":{"annotations":{"by":"hand"}}}`)
 		w.wantRestarts("theirs", 1)
 		w.Pass(5 * time.Second)
 		w.wantRestarts("theirs", 2)

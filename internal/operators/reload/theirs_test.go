@@ -79,7 +79,7 @@ func TestThePausePeriodCountsForDeploymentsAlone(t *testing.T) {
 func TestAnEntryOfSkiffsOwnAnnotationsStaysAsItIs(t *testing.T) {
 	got := wanted(annotatedBy(t, map[string]string{ConfigMapsAnnotation: "cfg", listOf("configmap"): "cfg,c.*"}),
 		"Deployment", map[string]head{"configmap/cfg": {}})
-	if want := []entry{{"configmap", "cfg", "", true}}; !slices.Equal(got.entries, want) {
+	if want := []entry{{"configmap", "cfg", "", false}}; !slices.Equal(got.entries, want) {
 		t.Errorf("entries %+v, want %+v", got.entries, want)
 	}
 	// What is ignored or excluded is so for Reloader's annotations.

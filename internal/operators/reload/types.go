@@ -20,11 +20,11 @@ var (
 // short are the short names of the kinds in kubectl.
 var short = map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds"}
 
-// Annotated has the annotations of sources, workloads and pod templates that are kept: skiff's own, and Reloader's as
-// far as they count (theirs.go). Any other may be large, or have a Secret's values. (Exported names are for package
-// kube, which decodes into the fields.)
+// Annotated has the annotations kept of sources, workloads and pod templates: skiff's own, Reloader's as far as they
+// count (theirs.go), and the cluster's about the revision of a template. Any other may be large, or have a Secret's
+// values. (Exported names are for package kube, which decodes into the fields.)
 type Annotated struct {
-	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/"`
+	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/ deployment.kubernetes.io/revision deprecated.daemonset.template.generation"`
 }
 
 // Meta is the metadata of sources and workloads, as far as kept.
@@ -145,6 +145,19 @@ type volume struct {
 	} `json:"projected"`
 }
 
+// revision names the template of a workload of a kind, going by the cluster: another template has another revision.
+func (w *target) revision(kind string) (revision string) {
+	switch kind {
+	case "Deployment":
+		revision, _ = w.Annotations.Get("deployment.kubernetes.io/revision")
+	case "DaemonSet":
+		revision, _ = w.Annotations.Get("deprecated.daemonset.template.generation")
+	default:
+		revision = w.Status.UpdateRevision
+	}
+	return revision
+}
+
 // reloadedAt returns when reload last restarted the workload; zero: never.
 func (w *target) reloadedAt() time.Time {
 	text, _ := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
@@ -159,19 +172,41 @@ func (w *target) reloadedAt() time.Time {
 // API's default of progressDeadlineSeconds of a Deployment.
 const failedAfter = 10 * time.Minute
 
-// progress says whether the restart of a workload is still rolling out, and whether the rollout has failed.
+// slowest is the same for a Deployment whose controller reports progress, and which has a deadline in the spec.
+const slowest = 6 * failedAfter
+
+// progress says whether the restart of a workload is still rolling out, and whether the rollout has failed. Neither is
+// true of a rollout waiting for a user, or complete once: pods missing later say nothing about the rollout.
 func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
-	at := w.reloadedAt()
-	if at.IsZero() || workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status) == workload.RolledOut {
+	stage := workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status)
+	if stage == workload.RolledOut { // most are, and the time takes the longest to read
 		return false, false
 	}
+	at := w.reloadedAt()
+	switch {
+	case at.IsZero(), at.After(now.Add(skew)), w.Spec.Paused, w.Spec.Strategy.Type == "OnDelete":
+		return false, false
+	case stage == workload.Unseen: // the conditions are of an older rollout
+		return now.Sub(at) <= failedAfter, false
+	case kind == "StatefulSet" && w.Status.UpdateRevision != "" && w.Status.CurrentRevision == w.Status.UpdateRevision:
+		return false, false
+	}
+	limit := failedAfter
 	for _, c := range w.Status.Conditions {
-		if c.Type == "Progressing" && c.Status == "False" && c.Reason == "ProgressDeadlineExceeded" {
+		switch {
+		case c.Type != "Progressing":
+		case c.Reason == "ProgressDeadlineExceeded":
 			return false, true
+		case c.Reason == "NewReplicaSetAvailable" && w.Status.UpdatedReplicas == w.Status.Replicas:
+			return false, false
+		case c.Status == "True":
+			limit = slowest
 		}
 	}
-	if now.Sub(at) > failedAfter {
-		return false, true
+	if now.Sub(at) <= limit {
+		return true, false
 	}
-	return !w.Spec.Paused, false
+	// Where all pods are of the new template and some are available, the others lack something else than its content.
+	_, _, _, available := workload.Counts(kind, &w.Spec.Spec, &w.Status.Status)
+	return false, stage == workload.Rolling || available == 0
 }

@@ -96,7 +96,7 @@ func (w *target) wants() (out wants) {
 	}
 	out.named(w.Annotations, ConfigMapsAnnotation, "configmap")
 	out.named(w.Annotations, SecretsAnnotation, "secret")
-	out.entries = merged(out.entries)
+	out.entries = merged(out.require(w.Spec.Template.Spec.refers()))
 	out.bound(AutoAnnotation)
 	out.order(w.Annotations)
 	out.cooldown = defaultCooldown
@@ -110,6 +110,21 @@ func (w *target) wants() (out wants) {
 		}
 	}
 	return out
+}
+
+// require returns the entries, of which those are not optional without whose sources the pods do not start.
+func (o *wants) require(refers []entry) []entry {
+	needed := map[string]bool{}
+	for _, e := range refers {
+		if !e.optional {
+			needed[e.source()] = true
+		}
+	}
+	for i := range o.entries {
+		e := &o.entries[i]
+		e.optional = e.optional && !needed[e.source()]
+	}
+	return o.entries
 }
 
 // bound drops the sources beyond maxSources.

@@ -44,7 +44,7 @@ func TestWhatAWorkloadDependsOn(t *testing.T) {
 		"all that the template refers to": {map[string]string{AutoAnnotation: "auto"},
 			"configmap/all configmap/c:f configmap/c:k configmap/p:x? secret/init? secret/s secret/tls", nil},
 		"lists": {map[string]string{ConfigMapsAnnotation: " a, b:key ,,", SecretsAnnotation: "s:x,s:y"},
-			"configmap/a? configmap/b:key? secret/s:x? secret/s:y?", nil},
+			"configmap/a? configmap/b:key? secret/s:x secret/s:y", nil}, // the pods do not start without s
 		"a list beside auto adds, and a whole source stands for its keys": {
 			map[string]string{AutoAnnotation: "auto", ConfigMapsAnnotation: "c"},
 			"configmap/all configmap/c configmap/p:x? secret/init? secret/s secret/tls", nil},
@@ -134,7 +134,7 @@ func TestWhatCountsAsAChange(t *testing.T) {
 	} {
 		w := workloadOf(t, nil, `{}`)
 		if !c.unknown {
-			hash := hashOf("u", c.entry, c.was["configmap/a"])
+			hash := hashOf("shop", c.entry, c.was["configmap/a"])
 			text, err := state{c.of, map[string]string{c.entry.String(): hash}}.encode()
 			if err != nil {
 				t.Fatal(err)
@@ -142,13 +142,36 @@ func TestWhatCountsAsAChange(t *testing.T) {
 			w.Annotations = kube.Labels{{Key: StateAnnotation, Value: text}}
 		}
 		changes, next := compare(w, []entry{c.entry}, c.is)
-		recorded := next.Sources[c.entry.String()] == hashOf("u", c.entry, c.is["configmap/a"])
+		recorded := next.Sources[c.entry.String()] == hashOf("shop", c.entry, c.is["configmap/a"])
 		if len(changes) != c.changes || recorded != c.recorded || next.UID != "u" {
 			t.Errorf("%s: got %d changes, recorded %t", name, len(changes), recorded)
 		}
 	}
-	if hashOf("u", whole, digests("k", "1")) == hashOf("v", whole, digests("k", "1")) {
-		t.Error("two workloads have the same hash for a content")
+}
+
+// A hash for each workload would be four bytes more about a value for each workload that reads it.
+func TestManyWorkloadsTellNoMoreOfAValueThanOne(t *testing.T) {
+	e := entry{kind: "secret", name: "s", key: "password"}
+	contents := map[string]*content{"secret/s": digests("password", "1")}
+	hashes := map[string]bool{}
+	for i := range 10 {
+		w := workloadOf(t, nil, `{}`)
+		w.UID = fmt.Sprint(i)
+		_, next := compare(w, []entry{e, {kind: "secret", name: "s"}}, contents)
+		for _, hash := range next.Sources {
+			hashes[hash] = true
+		}
+	}
+	if len(hashes) != 1 {
+		t.Errorf("10 workloads have the hashes %v of one value", hashes)
+	}
+	other := e
+	other.name = "t"
+	content := contents["secret/s"]
+	for _, hash := range []string{hashOf("other", e, content), hashOf("shop", other, content)} {
+		if hashes[hash] {
+			t.Error("sources of other names or namespaces have the same hash")
+		}
 	}
 }
 

@@ -99,7 +99,10 @@ func (w *wave) noteLocked(of id, rolls bool) {
 
 // enter lets a workload roll out in turn, and otherwise puts the workload into the line; limit is how many may roll.
 func (w *wave) enter(of id) (entered bool, limit int) {
-	mine, all := w.share.of(w.count(of.Namespace)), w.share.of(w.count(""))
+	mine, all := w.share.n, w.share.n
+	if w.share.percent { // to count is to go through all workloads
+		mine, all = w.share.of(w.count(of.Namespace)), w.share.of(w.count(""))
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	line := w.waiting[of.Namespace]

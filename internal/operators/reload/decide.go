@@ -123,8 +123,8 @@ func (d *decision) record(f *facts, p *pending, s *state) {
 	}
 	if p.fights > 0 && d.problem == nil {
 		d.problem = &health.Problem{Reason: contested, Severity: health.Stalled, Next: leaveAlone,
-			Public: "another manager changes the annotation " + StateAnnotation + " each time; changes of sources may be " +
-				"missed"}
+			Public: "another manager changes the annotation " + StateAnnotation +
+				" each time; changes of sources may be missed"}
 	}
 }
 

@@ -228,8 +228,15 @@ func (c *claims) bind(ctx context.Context, o, v *storage) error {
 	for i, mode := range v.Spec.AccessModes {
 		modes[i] = mode
 	}
-	return c.writeStatus(ctx, o, false, o.Status, object{"phase": "Bound", "accessModes": modes,
-		"capacity": anyMap(v.Spec.Capacity)})
+	status := object{"phase": "Bound", "accessModes": modes, "capacity": anyMap(v.Spec.Capacity)}
+	var was struct{ Phase string }
+	if err := readStatus(claimResource, o, o.Status, &was); err != nil {
+		return err
+	}
+	if v.Spec.Attributes != "" && was.Phase == "Pending" { // afterwards it is for the driver to say
+		status["currentVolumeAttributesClassName"] = v.Spec.Attributes
+	}
+	return c.writeStatus(ctx, o, false, o.Status, status)
 }
 
 // askProvisioner says on a claim who has to make the volume: a provisioner of the user.

@@ -85,3 +85,25 @@ func TestClaimsAreBoundToTheSmallestVolumeThatSuits(t *testing.T) {
 		b.wantEvents("PersistentVolumeClaim", "a", "ProvisioningFailed") // there is no such class
 	})
 }
+
+// The class that the claim wants next, and the one it has, are charged to quotas: what it has is what its volume had
+// when they were bound.
+func TestABoundClaimHasTheAttributesClassOfItsVolume(t *testing.T) {
+	simulated(t, func(b *bench) {
+		b.create(volumeResource, "v", `{spec: {accessModes: [ReadWriteOnce], storageClassName: "",
+			capacity: {storage: 1Gi}, csi: {driver: d, volumeHandle: h}, volumeAttributesClassName: gold,
+			claimRef: {namespace: default, name: c}}}`)
+		b.create(claimResource, "c", `{spec: {accessModes: [ReadWriteOnce], storageClassName: "",
+			volumeAttributesClassName: gold, resources: {requests: {storage: 1Gi}}}}`)
+		b.rest(3 * time.Second)
+		current := "status currentVolumeAttributesClassName = "
+		b.want(claimResource, "c", "status phase = Bound", current+"gold")
+		b.patch(claimResource, "c", `{spec: {volumeAttributesClassName: silver}}`)
+		b.patch(volumeResource, "v", `{spec: {volumeAttributesClassName: silver}}`)
+		b.rest(3 * time.Second)
+		b.want(claimResource, "c", current+"gold")
+		b.patchStatus(claimResource, "c", `{currentVolumeAttributesClassName: silver}`)
+		b.rest(3 * time.Second)
+		b.want(claimResource, "c", current+"silver")
+	})
+}

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"skiff/internal/operators/workload"
@@ -34,6 +35,7 @@ const (
 	notItsTurn  = "WaitsForTurn"
 	ordered     = "WaitsForOther"
 	stopped     = "OtherFailed"
+	rollingOut  = "RollingOut"
 	ownFailed   = "RolloutFailed"
 	rivalRuns   = "RivalController"
 	contested   = "StateContested"
@@ -91,8 +93,8 @@ func decide(f *facts, p *pending) decision {
 		d.changes, p.restarted = nil, nil
 		return d
 	}
-	if f.wants.rival != nil && f.w.revision(f.kind) != p.revision {
-		d.write, d.changes = &next, nil // restarted by Reloader
+	if f.replaced(p) {
+		d.write, d.changes = &next, nil // by somebody else's rollout, such as Helm's or Reloader's
 		return d
 	}
 	if !d.waits(f, p) {
@@ -138,6 +140,11 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		d.hold(0, "", held, "when its rollout is resumed")
 		return true
 	}
+	if rest := p.last.Add(failedAfter).Sub(f.now); f.rollsAnew(p) && rest > 0 {
+		d.hold(min(rest, recheck), "rechecks its rollout", rollingOut,
+			"unless the rollout under way replaces all pods")
+		return true
+	}
 	if rest := p.last.Add(rivalPatience).Sub(f.now); f.wants.rival != nil && rest > 0 {
 		d.hold(rest, "waits for Reloader", rivalRuns,
 			"when Reloader has not restarted it within "+rivalPatience.String())
@@ -179,6 +186,23 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		return true
 	}
 	return false
+}
+
+// rollsAnew says whether somebody has changed the template since the last change of a source was seen, so that all
+// pods are made anew. A second change may have undone the first, with pods from before; Reloader undoes none.
+func (f *facts) rollsAnew(p *pending) bool {
+	s, revision := &f.w.Spec.Strategy, f.w.revision(f.kind)
+	before, _ := strconv.Atoi(p.revision)
+	now, err := strconv.Atoi(revision)
+	once := err != nil || f.wants.rival != nil || now == before+1
+	return revision != p.revision && once && s.Type != "OnDelete" && s.RollingUpdate.Partition == 0
+}
+
+// replaced says whether all pods have been made anew in such a rollout. An unfinished rollout may be undone, and then
+// pods are left that run with the old content.
+func (f *facts) replaced(p *pending) bool {
+	return f.rollsAnew(p) &&
+		workload.StageOf(f.kind, f.w.Generation, &f.w.Spec.Spec, &f.w.Status.Status) == workload.RolledOut
 }
 
 // due returns how long a restart waits for more changes, and how people are told.

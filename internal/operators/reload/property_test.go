@@ -89,6 +89,10 @@ func (h *past) act() {
 		h.TryDelete(configMaps, name, kube.DeleteOptions{})
 	case n < 55:
 		h.TryPatch(deployments, "one", "", `{"spec":{"paused":`+operatortest.Pick(h.History, "true", "false")+`}}`)
+	case n < 60:
+		h.n++
+		h.TryPatch(deployments, "two", "", fmt.Sprintf(
+			`{"spec":{"template":{"metadata":{"annotations":{"version":"%d"}}}}}`, h.n))
 	case n < 80:
 		h.InjectFault([]string{"patch"}, []string{"deployments", "configmaps"})
 	case n < 90:

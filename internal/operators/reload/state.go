@@ -174,7 +174,7 @@ func textOf(changes []change) string {
 type pending struct {
 	uid         string
 	hashes      []string // of the changes as last seen
-	revision    string   // of the template when the first change was seen
+	revision    string   // of the template when the last change was seen
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
 
@@ -255,10 +255,8 @@ func (p *pending) see(changes []change, f *facts) {
 	for _, c := range changes {
 		hashes = append(hashes, c.String()+" "+c.hash)
 	}
-	if len(p.hashes) == 0 {
-		p.revision = f.w.revision(f.kind)
-	}
 	if !slices.Equal(p.hashes, hashes) {
+		p.revision = f.w.revision(f.kind)
 		if len(p.hashes) == 0 || f.now.Sub(p.last) >= max(f.debounce, f.wants.period) {
 			p.first = f.now
 		}

@@ -320,3 +320,41 @@ func TestATimeThatAnotherHasWrittenStaysAsItIs(t *testing.T) {
 		w.wantRestarts("web", 0)
 	})
 }
+
+// A release of Helm changes a ConfigMap and the template of a Deployment: its rollout is enough.
+func TestARolloutOfSomebodyElseIsARestart(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		roll := func(image string) {
+			w.Patch(deployments, "web", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"`+image+`"`+
+				envFrom("a")+`}]}}}}`)
+		}
+		w.configMap("a", "1")
+		w.deploy("web", auto, envFrom("a"))
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(time.Second)
+		roll("web:2")
+		w.Pass(5 * time.Minute)
+		w.wantRestarts("web", 1)
+		if at := w.reloadedAt("web"); at != "" {
+			t.Errorf("restarted as well, at %s", at)
+		}
+
+		// Not one that began before, nor one that does not replace all pods.
+		roll("web:3")
+		w.Pass(time.Second)
+		w.setConfigMap("a", "3")
+		w.Pass(5 * time.Minute)
+		w.wantRestarts("web", 3)
+		w.setConfigMap("a", "4")
+		w.Pass(time.Second)
+		roll("web:broken")
+		w.Pass(5 * time.Minute)
+		w.wantRestarts("web", 4)
+		roll("web:3")
+		w.Pass(5 * time.Minute)
+		if at := w.reloadedAt("web"); at == "" {
+			t.Error("not restarted after a rollout that was undone")
+		}
+	})
+}

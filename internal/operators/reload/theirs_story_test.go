@@ -179,7 +179,7 @@ func TestAReloaderInAnotherNamespaceIsSeenWhereThatIsWatched(t *testing.T) {
 // rival is a Deployment of Reloader.
 const rival = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"rival"},"spec":{
 	"selector":{"matchLabels":{"app":"r"}},"template":{"metadata":{"labels":{"app":"r"}},"spec":{"containers":[
-	{"name":"main","image":"registry.example/stakater/reloader:v1.4.21"}]}}}}`
+	{"name":"main","image":"r.example/stakater/reloader:v1.4.21"}]}}}}`
 
 func TestAMatchedSourceThatComesBackWithOtherContentHasChanged(t *testing.T) {
 	reloaderStory(t, func(w *env, _ func(string) string) {

@@ -100,7 +100,7 @@ func TestWithoutTheOptionReloadersAnnotationsDoNotCount(t *testing.T) {
 
 func TestAReloaderIsKnownByItsImageOrItsChart(t *testing.T) {
 	for image, want := range map[string]bool{
-		"registry.example/stakater/reloader:v1": true, "stakater/reloader": true, "a:5000/b/stakater/reloader@sha256:0": true,
+		"r.example/stakater/reloader:v1": true, "stakater/reloader": true, "a:5000/b/stakater/reloader@sha256:0": true,
 		"reloader": false, "stakater/reloader/x": false, "notstakater/reloader": false, "stakater/reloader-x:1": false,
 		"": false,
 	} {

@@ -1,7 +1,6 @@
 package reload
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/history"
@@ -71,7 +71,7 @@ func TestALargeSourceIsAsGoodAsASmallOne(t *testing.T) {
 
 // No value of a source is in what anybody is shown: annotations, Events, the log, the page.
 func TestNoValueIsShown(t *testing.T) {
-	var logged bytes.Buffer
+	var logged clitest.Buffer // three controllers write
 	var cs []*controller.Controller
 	o := options
 	o.Quiet, o.Setup.History = true, new(history.Log)

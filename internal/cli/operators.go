@@ -58,7 +58,7 @@ type builtIn struct {
 	// container is the declared container in the pods of a custom resource with a spec.template; "": there is none.
 	container string
 	marks     func(kube.Raw) ([]string, error) // the marks of children about how they were declared; nil: none
-	works     []kube.Resource                  // the resources that it works for, where these are no custom resource
+	works     []kube.Resource                  // of the objects worked for, if no custom resource
 }
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
@@ -78,8 +78,8 @@ func (b *builtIn) worksFor() []kube.Resource {
 	return []kube.Resource{b.rights[0].Resource}
 }
 
-// asked says that a controller runs only where it is named: to read all Secrets is a right that nobody grants by
-// default.
+// asked says that a controller runs only where --controllers names the controller: nobody grants the right to read
+// all Secrets by default.
 func (b *builtIn) asked() bool { return len(b.works) > 0 }
 
 // Marks returns the texts in the children of a custom resource of skiff that are computed from the custom resource, in

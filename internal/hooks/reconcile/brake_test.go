@@ -361,8 +361,8 @@ func TestTheEndOfARollIsNotHeld(t *testing.T) {
 	})
 }
 
-// A hook that answers again has those run that waited for the answer, and is no other as far as is known: what a
-// tenant wants less of is compared with the children of all.
+// A hook that answers again counts as the same hook, and only the parents that waited for the answer run: fewer
+// children of a tenant are compared with the children of all parents.
 //
 // Rules: HK-63
 func TestAHookThatAnswersAgainIsNoOther(t *testing.T) {

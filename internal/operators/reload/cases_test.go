@@ -25,7 +25,7 @@ type theirCase struct {
 	By          string            // how; "": envFrom of the first of two containers
 	Source      string
 	Annotations map[string]string // of the source
-	Old, New    map[string]string // its data; none: one value that changes
+	Old, New    map[string]string // data of the source; none: a value changes
 	Event       string            // "": an update
 	Reload      bool
 }

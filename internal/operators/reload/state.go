@@ -211,7 +211,7 @@ func (p *pending) noteWrite(was, is *target, d *decision, now time.Time) {
 	}
 }
 
-// behind says that a workload was read as it was before the last restart of this process.
+// behind says that the mirror still shows a workload as before the last restart of this process.
 func (p *pending) behind(w *target) bool { return w.Generation < p.restartedAs }
 
 // open returns changes without those for which this process has restarted the workload: the annotation is not read

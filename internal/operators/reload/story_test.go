@@ -340,7 +340,7 @@ func TestARolloutOfSomebodyElseIsARestart(t *testing.T) {
 			t.Errorf("restarted as well, at %s", at)
 		}
 
-		// Not one that began before, nor one that does not replace all pods.
+		// A rollout from before the change is not enough, nor is an undone rollout.
 		roll("web:3")
 		w.Pass(time.Second)
 		w.setConfigMap("a", "3")

@@ -24,7 +24,7 @@ type shell struct {
 }
 
 // lasting are commands that run until they are stopped.
-var lasting = regexp.MustCompile(`^bin/skiff (run|restart|watch)\b|^bin/skiff-dev( --controllers none| hooks \S+)?$`)
+var lasting = regexp.MustCompile(`^bin/skiff (run|restart|reload|watch)\b|^bin/skiff-dev( --controllers none| hooks \S+)?$`)
 
 func newShell(t *testing.T) *shell {
 	t.Helper()

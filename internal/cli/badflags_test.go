@@ -18,6 +18,7 @@ import (
 var enough = map[string]string{
 	"skiff run":          "--server https://127.0.0.1:1",
 	"skiff restart":      "--server https://127.0.0.1:1 --selector app=redis --target deployment/a",
+	"skiff reload":       "--server https://127.0.0.1:1 --target deployment/a",
 	"skiff watch":        "--server https://127.0.0.1:1 pods",
 	"skiff check":        "--server https://127.0.0.1:1",
 	"skiff status":       "--server https://127.0.0.1:1",

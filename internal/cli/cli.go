@@ -48,8 +48,9 @@ Another program, skiff-dev, starts a test cluster on this machine; 'skiff-dev de
 			return cmd.Help()
 		},
 	}
-	root.AddCommand(newRun(), newRestart(), newCheck(), newStatus(), newPlan(), newWatch(), newCRDs(), newManifests(),
-		newHooks(), newUninstall(), newCopy(), moved("dev", "skiff-dev"), moved("demo", "skiff-dev demo"))
+	root.AddCommand(newRun(), newRestart(), newReload(), newCheck(), newStatus(), newPlan(), newWatch(),
+		newCRDs(), newManifests(), newHooks(), newUninstall(), newCopy(), moved("dev", "skiff-dev"),
+		moved("demo", "skiff-dev demo"))
 	Complete(root)
 	return root
 }

@@ -1,11 +1,22 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/reload"
+	"skiff/internal/operators/workload"
+	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/kubeconfig"
+	"skiff/internal/runtime/manager"
 )
 
 // reloadFlags are the flags of the controllers that restart workloads when ConfigMaps and Secrets change.
@@ -36,4 +47,128 @@ func (f *reloadFlags) check() (err error) {
 		return Usagef("--max-unavailable-workloads %w", err)
 	}
 	return nil
+}
+
+// reloadAlone are the flags of `skiff reload`.
+type reloadAlone struct {
+	connection kubeconfig.Flags
+	log        logFlags
+	reload     reloadFlags
+	targets    []string
+	reload.Standalone
+	servingFlags
+}
+
+func newReload() *cobra.Command {
+	var f reloadAlone
+	cmd := &cobra.Command{
+		Use:   "reload [--target KIND/NAME]",
+		Short: "Restart a workload whenever its ConfigMaps and Secrets change",
+		Long: `Restarts workloads of one namespace when the ConfigMaps and Secrets that they have read change: as
+'skiff run --controllers reload' does, for a sidecar or a small Deployment. It runs until SIGTERM or SIGINT.
+
+With --target, these workloads are restarted, one after the other, and need no annotation: for all that their
+containers refer to, or for --configmap and --secret alone. Without it, those with annotations are.
+
+Its rights are to list and watch ConfigMaps and Secrets, and to list, watch and patch the workloads. Where one is named
+alone, as in the first example, a Role may grant them for that name. The annotation ` + reload.StateAnnotation + ` of
+a workload says what its pods run with: several processes may run at once, and none loses or repeats a restart.`,
+		Example: `  skiff reload --target deployment/web --configmap app --secret tls:tls.crt -n shop
+  skiff reload --target statefulset/db --target deployment/web --cooldown 5m -n shop
+  skiff reload -n shop`,
+		Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	addConnectionFlags(cmd, &f.connection)
+	f.log.add(cmd)
+	fs := cmd.Flags()
+	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
+		"`namespace` to work in (default that of the kubeconfig context or of the pod)")
+	ListVar(cmd, &f.targets, "target", nil,
+		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other")
+	ListVar(cmd, &f.ConfigMaps, "configmap", nil, "`NAME` or NAME:KEY of a ConfigMap to restart the targets for")
+	ListVar(cmd, &f.Secrets, "secret", nil, "`NAME` or NAME:KEY of a Secret to restart the targets for")
+	fs.DurationVar(&f.Cooldown, "cooldown", reload.DefaultCooldown, "the least time between two restarts of a target")
+	f.reload.add(cmd)
+	f.servingFlags.add(cmd)
+	return cmd
+}
+
+// flagsOfReload are the flags that fill the fields of reload.Standalone.
+var flagsOfReload = map[string]string{"Targets": "target", "ConfigMaps": "configmap", "Secrets": "secret",
+	"Cooldown": "cooldown"}
+
+// check checks the flags and makes a reload.Standalone of them.
+func (f *reloadAlone) check() error {
+	if err := errors.Join(f.reload.check(), f.servingFlags.check()); err != nil {
+		return err
+	}
+	f.Options = f.reload.Options
+	for _, name := range f.targets {
+		t, err := parseTarget(name)
+		if err != nil {
+			return Usagef("--target %w", err)
+		}
+		f.Targets = append(f.Targets, reload.Target{Kind: t.Kind, Name: t.Name})
+	}
+	var bad reload.Mistake
+	if errors.As(f.Validate(), &bad) {
+		return Usagef("--%s: %w", flagsOfReload[bad.Field], bad)
+	}
+	return nil
+}
+
+func (f *reloadAlone) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	log, err := f.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	cfg, namespace, err := connection(f.connection, WarnIn(log))
+	if err != nil {
+		return err
+	}
+	on := Cluster{Context: cfg.Context, namespaces: []string{namespace}}
+	if on.Client, on.Requests, err = observed(&cfg); err != nil {
+		return err
+	}
+	defer on.Client.Close()
+	setup := on.setup(&f.servingFlags, log)
+	cs, err := reload.NewStandalone(setup, f.Standalone)
+	if err != nil {
+		return err
+	}
+	on.start(log, "namespace", namespace, "targets", strings.Join(f.targets, ","))
+	looking, stop := context.WithCancel(cmd.Context())
+	var look sync.WaitGroup
+	look.Go(func() { f.warnOfAbsent(looking, on.Client, namespace, WarnIn(log)) })
+	err = on.run(cmd.Context(), &f.servingFlags, manager.Options{Controllers: cs, History: setup.History, Log: log})
+	stop()
+	look.Wait()
+	return err
+}
+
+// warnOfAbsent warns of targets that do not exist now, which is right where they are yet to come.
+func (f *reloadAlone) warnOfAbsent(ctx context.Context, c *kube.Client, namespace string, warn func(string)) {
+	for _, t := range f.Targets {
+		if !exists(ctx, c, workload.Kinds[t.Kind], kube.Key{Namespace: namespace, Name: t.Name}) {
+			warn(fmt.Sprintf("--target %s: there is none in namespace %s now", t, namespace))
+		}
+	}
+}
+
+// exists says whether a workload may exist: no list tells the contrary. A list by name needs no right that a mirror
+// does not need.
+func exists(ctx context.Context, c *kube.Client, r kube.Resource, k kube.Key) bool {
+	path, err := r.Path(k.Namespace, "")
+	if err != nil {
+		return true
+	}
+	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"fieldSelector": {"metadata.name=" + k.Name}})
+	var list struct {
+		Items []struct{} `json:"items"`
+	}
+	return err != nil || kube.Unmarshal(body, &list) != nil || len(list.Items) > 0
 }

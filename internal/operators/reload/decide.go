@@ -39,6 +39,7 @@ const (
 	ownFailed   = "RolloutFailed"
 	rivalRuns   = "RivalController"
 	contested   = "StateContested"
+	missing     = "SourceMissing"
 )
 
 // facts are the input of a decision about a workload.
@@ -248,6 +249,12 @@ func (f *facts) fault() *health.Problem {
 		return &health.Problem{Reason: ownFailed, Public: "has not rolled out since its restart at " +
 			f.w.reloadedAt().Format(time.RFC3339), Next: "look with kubectl rollout status -n " + f.w.Namespace + " " +
 			ref{f.kind, f.w.Name}.String()}
+	}
+	for _, e := range f.wants.entries {
+		if e.named && hashOf(f.w.Namespace, e, f.contents[e.source()]) == "" {
+			return &health.Problem{Reason: missing, Public: "is to be restarted for " + e.String() +
+				", which does not exist", Next: "create it, or correct the name"}
+		}
 	}
 	return nil
 }

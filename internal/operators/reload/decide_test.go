@@ -20,7 +20,7 @@ func changed(t *testing.T) *facts {
 		t.Fatal(err)
 	}
 	w.Annotations = append(w.Annotations, kube.Label{Key: StateAnnotation, Value: text})
-	return &facts{kind: "Deployment", w: w, wants: w.wants(),
+	return &facts{kind: "Deployment", w: w, wants: w.wants(w.Annotations),
 		contents: map[string]*content{"configmap/a": digests("k", "2")},
 		failed:   func([]change) *failure { return nil }, debounce: DefaultDebounce, now: start}
 }

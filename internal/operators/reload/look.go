@@ -94,7 +94,7 @@ func (w *world) look(kind string, o *target) (wants, error) {
 	if out.theirs == nil {
 		return out, nil
 	}
-	if !o.optedIn() {
+	if !optsIn(w.ours(kind, o)) {
 		out.rival = w.rival()
 	}
 	heads, err := w.heads(o.Namespace, out.theirs)
@@ -179,7 +179,7 @@ type dependent struct {
 
 // dependents returns the workloads of all kinds with entries about a source.
 func (w *world) dependents(namespace string, source entry) (out []dependent) {
-	for _, r := range Kinds {
+	for _, r := range w.kinds {
 		for _, o := range w.candidates(r.Kind, namespace, source) {
 			if entries := w.on(r.Kind, o, source); len(entries) > 0 {
 				out = append(out, dependent{ref{r.Kind, o.Name}, o, entries})

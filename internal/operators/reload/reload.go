@@ -55,10 +55,11 @@ const (
 type world struct {
 	reader
 	client     *kube.Client
+	kinds      []kube.Resource                  // of workloads
 	workloads  map[string]*cache.Store[*target] // by kind
-	configMaps *cache.Store[*configMap]
-	secrets    *cache.Store[*secret]
-	recorder   *events.Recorder // nil: no Events
+	configMaps *cache.Store[*configMap]         // nil: no workload is restarted for one
+	secrets    *cache.Store[*secret]            // likewise
+	recorder   *events.Recorder                 // nil: no Events
 	restarts   *metrics.Counts
 	wave       *wave
 	debounce   time.Duration
@@ -74,12 +75,22 @@ type reloader struct {
 
 // New returns a controller for each kind of workloads. They send nothing before Run, and have to run together. A nil
 // recorder means no Events; the caller runs the recorder.
-func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*controller.Controller) {
+func New(s controller.Setup, recorder *events.Recorder, o Options) []*controller.Controller {
 	s.Client = s.Client.Limit(Rights)
+	w := newWorld(s, recorder, o)
+	w.kinds = Kinds
+	w.configMaps = controller.Mirror[*configMap](s, configMaps, "")
+	w.secrets = controller.Mirror[*secret](s, secrets, "")
+	for _, r := range w.kinds {
+		w.workloads[r.Kind] = controller.Mirror[*target](s, r, "")
+	}
+	return w.controllers(s)
+}
+
+// newWorld returns a world without mirrors.
+func newWorld(s controller.Setup, recorder *events.Recorder, o Options) *world {
 	w := &world{client: s.Client, recorder: recorder, debounce: o.Debounce, reader: reader{reloader: o.Reloader},
-		workloads:  map[string]*cache.Store[*target]{},
-		configMaps: controller.Mirror[*configMap](s, configMaps, ""),
-		secrets:    controller.Mirror[*secret](s, secrets, ""),
+		workloads: map[string]*cache.Store[*target]{},
 		restarts: metrics.NewCounts(&metrics.Family{Name: "skiff_reload_total", Kind: metrics.CounterKind,
 			Help: "Restarts of workloads that were sent, by result; one that failed is tried again."},
 			"result", "restarted", "workload_changed", "failed")}
@@ -90,13 +101,16 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 		o.Share = DefaultShare
 	}
 	w.wave = newWave(o.Share, w.count)
-	for _, r := range Kinds {
-		m := controller.Mirror[*target](s, r, "")
-		w.index(m)
-		w.indexTheirs(r.Kind, m)
-		w.workloads[r.Kind] = m
+	return w
+}
+
+// controllers returns the controllers of the kinds.
+func (w *world) controllers(s controller.Setup) (out []*controller.Controller) {
+	for _, r := range w.kinds {
+		w.index(r.Kind, w.workloads[r.Kind])
+		w.indexTheirs(r.Kind, w.workloads[r.Kind])
 	}
-	for i, r := range Kinds {
+	for i, r := range w.kinds {
 		c := w.controller(s, r)
 		if i == 0 {
 			c.Publish(w.restarts)
@@ -106,11 +120,11 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) (out []*contr
 	return out
 }
 
-// index makes the indexes of a mirror of workloads.
-func (w *world) index(m *cache.Store[*target]) {
-	m.Index(all, func(o *target) []string { return where(w.optedIn(o)) })
+// index makes the indexes of a mirror of workloads of a kind.
+func (w *world) index(kind string, m *cache.Store[*target]) {
+	m.Index(all, func(o *target) []string { return where(w.optedIn(kind, o)) })
 	m.Index(bySource, func(o *target) (names []string) {
-		entries := o.wants().entries
+		entries := o.wants(w.ours(kind, o)).entries
 		if t := w.theirs(o); t != nil {
 			entries = merged(append(entries, t.named()...))
 		}
@@ -120,8 +134,8 @@ func (w *world) index(m *cache.Store[*target]) {
 		return slices.Compact(names)
 	})
 	m.Index(byAfter, func(o *target) (names []string) {
-		if w.optedIn(o) {
-			for _, r := range o.wants().after {
+		if w.optedIn(kind, o) {
+			for _, r := range o.wants(w.ours(kind, o)).after {
 				names = append(names, r.String())
 			}
 		}
@@ -133,16 +147,20 @@ func (w *world) index(m *cache.Store[*target]) {
 func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Controller {
 	r := &reloader{world: w, resource: of}
 	mine := w.workloads[of.Kind]
-	sources := []controller.Source{
-		controller.ForBut(mine, func(was, is *target) bool { return !w.optedIn(was) && !w.optedIn(is) }),
-		controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
+	sources := []controller.Source{controller.ForBut(mine, func(was, is *target) bool {
+		return !w.optedIn(of.Kind, was) && !w.optedIn(of.Kind, is)
+	})}
+	if w.configMaps != nil {
+		sources = append(sources, controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
 			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "configmap", name: m.Name}))
-		}),
-		controller.Watches(w.secrets, func(m *secret) []kube.Key {
-			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "secret", name: m.Name}))
-		}),
+		}))
 	}
-	for _, other := range Kinds {
+	if w.secrets != nil {
+		sources = append(sources, controller.Watches(w.secrets, func(m *secret) []kube.Key {
+			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "secret", name: m.Name}))
+		}))
+	}
+	for _, other := range w.kinds {
 		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *target) []kube.Key {
 			return r.behind(other.Kind, o)
 		}))
@@ -150,7 +168,7 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
 	r.found = c.Report
 	c.Show(controller.Shows{Foreign: true, Reported: true, Facts: r.facts, Short: []string{short[of.Kind]},
-		Works: func(o kube.Object) bool { return w.optedIn(o.(*target)) }})
+		Works: func(o kube.Object) bool { return w.optedIn(of.Kind, o.(*target)) }})
 	c.Remembers(&r.pending, members{w.wave, of.Kind})
 	return c
 }
@@ -168,7 +186,7 @@ func (r *reloader) behind(kind string, o *target) []kube.Key {
 	mine := r.workloads[r.resource.Kind]
 	after, _ := mine.ByIndex(byAfter, o.Namespace, ref{kind, o.Name}.String())
 	keys := keysOf(after)
-	if r.optedIn(o) {
+	if r.optedIn(kind, o) {
 		keys = append(keys, r.wave.next(r.resource.Kind, o.Namespace)...)
 	}
 	if r.reloader && kind == "Deployment" && o.isReloader() { // started or stopped, perhaps
@@ -197,7 +215,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	if err != nil {
 		return controller.Done, r.unread(me, false, err)
 	}
-	if !ok || w.Deleting() || !r.optedIn(w) {
+	if !ok || w.Deleting() || !r.optedIn(r.resource.Kind, w) {
 		r.found(key, nil)
 		return controller.Gone, nil
 	}
@@ -352,7 +370,10 @@ func (w *world) order(f *facts) error {
 		if err != nil {
 			return err
 		}
-		if live != nil && w.optedIn(live) {
+		if live == nil && w.flags != nil {
+			continue // restarted together, and absent
+		}
+		if live != nil && w.optedIn(r.kind, live) {
 			o.exists = true
 			wants, err := w.look(r.kind, live)
 			if err != nil {
@@ -399,8 +420,8 @@ func (w *world) leads(namespace string, from, to ref) bool {
 		if way[i] == to {
 			return true
 		}
-		if live, err := w.workload(namespace, way[i]); err == nil && live != nil && w.optedIn(live) {
-			for _, next := range live.wants().after {
+		if live, err := w.workload(namespace, way[i]); err == nil && live != nil && w.optedIn(way[i].kind, live) {
+			for _, next := range live.wants(w.ours(way[i].kind, live)).after {
 				if !slices.Contains(way, next) {
 					way = append(way, next)
 				}
@@ -514,7 +535,8 @@ func (r *reloader) left(done *target, c change) string {
 	if wait == 0 {
 		return fmt.Sprintf(", the last of %d", total)
 	}
-	return fmt.Sprintf(", %d of %d; %d wait", total-wait, total, wait)
+	return fmt.Sprintf(", %d of %d; %d wait: at most %d roll at a time", total-wait, total, wait,
+		r.wave.limit(done.Namespace))
 }
 
 // facts are the things to know about a workload beside the status.

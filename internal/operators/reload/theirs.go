@@ -94,8 +94,17 @@ func split(annotations kube.Labels, name string) (out []string) {
 
 // reader reads the annotations of workloads.
 type reader struct {
-	reloader bool // Reloader's count as well
+	reloader bool                // Reloader's count as well
+	flags    map[ref]kube.Labels // of the workloads named by flags, in place of annotations; nil: annotations count
 	patterns patterns
+}
+
+// ours returns the annotations of skiff that count for a workload of a kind.
+func (r *reader) ours(kind string, w *target) kube.Labels {
+	if r.flags != nil {
+		return r.flags[ref{kind, w.Name}]
+	}
+	return w.Annotations
 }
 
 // theirs returns Reloader's annotations of a workload; nil: none could restart the workload.
@@ -117,13 +126,15 @@ func (r *reader) theirs(w *target) *theirs {
 	return t
 }
 
-// optedIn says whether a workload has any annotation about sources.
-func (r *reader) optedIn(w *target) bool { return w.optedIn() || r.theirs(w) != nil }
+// optedIn says whether a workload of a kind has any annotation about sources, or is named by flags.
+func (r *reader) optedIn(kind string, w *target) bool {
+	return optsIn(r.ours(kind, w)) || r.theirs(w) != nil
+}
 
 // wants reads the annotations of a workload of a kind. Entries that follow from the present sources are left to
 // theirs.entries.
 func (r *reader) wants(kind string, w *target) wants {
-	out := w.wants()
+	out := w.wants(r.ours(kind, w))
 	if out.theirs = r.theirs(w); out.theirs == nil {
 		return out
 	}

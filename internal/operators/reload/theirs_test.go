@@ -79,7 +79,7 @@ func TestThePausePeriodCountsForDeploymentsAlone(t *testing.T) {
 func TestAnEntryOfSkiffsOwnAnnotationsStaysAsItIs(t *testing.T) {
 	got := wanted(annotatedBy(t, map[string]string{ConfigMapsAnnotation: "cfg", listOf("configmap"): "cfg,c.*"}),
 		"Deployment", map[string]head{"configmap/cfg": {}})
-	if want := []entry{{"configmap", "cfg", "", false}}; !slices.Equal(got.entries, want) {
+	if want := []entry{{kind: "configmap", name: "cfg", named: true}}; !slices.Equal(got.entries, want) {
 		t.Errorf("entries %+v, want %+v", got.entries, want)
 	}
 	// What is ignored or excluded is so for Reloader's annotations.
@@ -93,7 +93,7 @@ func TestAnEntryOfSkiffsOwnAnnotationsStaysAsItIs(t *testing.T) {
 func TestWithoutTheOptionReloadersAnnotationsDoNotCount(t *testing.T) {
 	w := annotatedBy(t, map[string]string{theirAuto: "true", listOf("secret"): "bad["})
 	r := &reader{}
-	if got := r.wants("Deployment", w); r.optedIn(w) || len(got.entries)+len(got.faults) > 0 {
+	if got := r.wants("Deployment", w); r.optedIn("Deployment", w) || len(got.entries)+len(got.faults) > 0 {
 		t.Errorf("wants %+v", got)
 	}
 }

@@ -58,6 +58,22 @@ func TestAWorkloadThatIsNotWorkedOnHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+func TestASourceTellsHowManyWorkloadsWaitForATurn(t *testing.T) {
+	story(t, Options{Share: Share{n: 1}}, func(w *env) {
+		w.configMap("a", "1")
+		for _, name := range []string{"web-1", "web-2", "web-3"} {
+			w.deploy(name, auto, envFrom("a"))
+		}
+		w.Pass(time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(5 * time.Minute)
+		w.Want("Events of the source", w.notes("ConfigMap", "a"), []string{
+			"Restarted: restarted deployment/web-1, 1 of 3; 2 wait: at most 1 roll at a time",
+			"Restarted: restarted deployment/web-2, 2 of 3; 1 wait: at most 1 roll at a time",
+			"Restarted: restarted deployment/web-3, the last of 3"})
+	})
+}
+
 func (w *env) restartedAt(name string) any {
 	return at(w.API.Get(deployments, in(name)), "spec", "template", "metadata", "annotations", RestartAnnotation)
 }

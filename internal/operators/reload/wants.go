@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	defaultCooldown = time.Minute // about the length of a rollout of a few pods, as of a RestartTrigger
+	DefaultCooldown = time.Minute // about the length of a rollout of a few pods, as of a RestartTrigger
 	maxCooldown     = 24 * time.Hour
 
 	// maxSources bounds the work of a look at a workload, and the size of the annotation: 200 sources are 10 KiB.
@@ -43,6 +43,7 @@ type entry struct {
 	name     string
 	key      string // "": all keys
 	optional bool   // the pods start without the source
+	named    bool   // by an annotation of skiff, or a flag
 }
 
 // source identifies the ConfigMap or Secret: "configmap/a".
@@ -76,31 +77,31 @@ type wants struct {
 // fault is a mistake in an annotation.
 type fault struct{ annotation, text string }
 
-// optedIn says whether a workload has any annotation of skiff about sources.
-func (w *target) optedIn() bool {
+// optsIn says whether annotations of a workload have any of skiff about sources.
+func optsIn(annotations kube.Labels) bool {
 	for _, name := range []string{AutoAnnotation, ConfigMapsAnnotation, SecretsAnnotation} {
-		if _, ok := w.Annotations.Get(name); ok {
+		if _, ok := annotations.Get(name); ok {
 			return true
 		}
 	}
 	return false
 }
 
-// wants reads the annotations of skiff. A mistake costs the wrong part alone.
-func (w *target) wants() (out wants) {
-	switch auto, ok := w.Annotations.Get(AutoAnnotation); {
+// wants reads annotations of skiff, the workload's own or those made of flags. A mistake costs the wrong part alone.
+func (w *target) wants(annotations kube.Labels) (out wants) {
+	switch auto, ok := annotations.Get(AutoAnnotation); {
 	case auto == "auto":
 		out.entries = w.Spec.Template.Spec.refers()
 	case ok:
 		out.fault(AutoAnnotation, "%.100q is not auto", auto)
 	}
-	out.named(w.Annotations, ConfigMapsAnnotation, "configmap")
-	out.named(w.Annotations, SecretsAnnotation, "secret")
+	out.named(annotations, ConfigMapsAnnotation, "configmap")
+	out.named(annotations, SecretsAnnotation, "secret")
 	out.entries = merged(out.require(w.Spec.Template.Spec.refers()))
 	out.bound(AutoAnnotation)
-	out.order(w.Annotations)
-	out.cooldown = defaultCooldown
-	if text, ok := w.Annotations.Get(CooldownAnnotation); ok {
+	out.order(annotations)
+	out.cooldown = DefaultCooldown
+	if text, ok := annotations.Get(CooldownAnnotation); ok {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 || d > maxCooldown {
 			out.fault(CooldownAnnotation, "%.100q is not a duration of at most %s, such as 30s or 5m", text,
@@ -153,7 +154,7 @@ func (o *wants) named(annotations kube.Labels, annotation, kind string) {
 		case keyed && !validKey(key):
 			o.fault(annotation, "%.100q has no key of %s behind the colon", one, name)
 		default:
-			o.entries = append(o.entries, entry{kind: kind, name: name, key: key, optional: true})
+			o.entries = append(o.entries, entry{kind: kind, name: name, key: key, optional: true, named: true})
 		}
 	}
 }
@@ -208,7 +209,7 @@ func meant(word, name string) string {
 func (s *podSpec) refers() (out []entry) {
 	add := func(kind, name, key string, optional bool) {
 		if name != "" {
-			out = append(out, entry{kind, name, key, optional})
+			out = append(out, entry{kind: kind, name: name, key: key, optional: optional})
 		}
 	}
 	addItems := func(kind, name string, items []item, optional bool) {
@@ -264,7 +265,7 @@ func merged(all []entry) (out []entry) {
 			last := &out[n-1]
 			same := last.source() == e.source()
 			if same && (last.key == e.key || last.key == "") {
-				last.optional = last.optional && e.optional
+				last.optional, last.named = last.optional && e.optional, last.named || e.named
 				continue
 			}
 		}

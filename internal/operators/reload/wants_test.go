@@ -58,7 +58,7 @@ func TestWhatAWorkloadDependsOn(t *testing.T) {
 			[]string{AfterAnnotation, AfterAnnotation, CooldownAnnotation}},
 	} {
 		w := workloadOf(t, c.annotations, everything)
-		got := w.wants()
+		got := w.wants(w.Annotations)
 		var entries, faults []string
 		for _, e := range got.entries {
 			text := e.String()
@@ -70,11 +70,12 @@ func TestWhatAWorkloadDependsOn(t *testing.T) {
 		for _, f := range got.faults {
 			faults = append(faults, f.annotation)
 		}
-		if strings.Join(entries, " ") != c.want || !slices.Equal(faults, c.faults) || !w.optedIn() {
+		if strings.Join(entries, " ") != c.want || !slices.Equal(faults, c.faults) || !optsIn(w.Annotations) {
 			t.Errorf("%s:\ngot  %q, faults of %q\nwant %q, %q", name, entries, faults, c.want, c.faults)
 		}
 	}
-	got := workloadOf(t, map[string]string{AfterAnnotation: "deploy/a,sts/c", CooldownAnnotation: "5m"}, `{}`).wants()
+	w := workloadOf(t, map[string]string{AfterAnnotation: "deploy/a,sts/c", CooldownAnnotation: "5m"}, `{}`)
+	got := w.wants(w.Annotations)
 	if fmt.Sprint(got.after) != "[deployment/a statefulset/c]" || got.cooldown != 5*time.Minute {
 		t.Errorf("got after %v and cooldown %s", got.after, got.cooldown)
 	}
@@ -87,7 +88,7 @@ func TestManySourcesAreBounded(t *testing.T) {
 	}
 	w := workloadOf(t, map[string]string{ConfigMapsAnnotation: strings.Join(names, ","),
 		AfterAnnotation: strings.Repeat("deployment/a,", 100)}, `{}`)
-	got := w.wants()
+	got := w.wants(w.Annotations)
 	if len(got.entries) != maxSources || len(got.after) != maxAfter || len(got.faults) != 2 {
 		t.Errorf("got %d sources, %d before it and %d faults", len(got.entries), len(got.after), len(got.faults))
 	}

@@ -99,10 +99,7 @@ func (w *wave) noteLocked(of id, rolls bool) {
 
 // enter lets a workload roll out in turn, and otherwise puts the workload into the line; limit is how many may roll.
 func (w *wave) enter(of id) (entered bool, limit int) {
-	mine, all := w.share.n, w.share.n
-	if w.share.percent { // to count is to go through all workloads
-		mine, all = w.share.of(w.count(of.Namespace)), w.share.of(w.count(""))
-	}
+	mine, all := w.limits(of.Namespace)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	line := w.waiting[of.Namespace]
@@ -118,6 +115,20 @@ func (w *wave) enter(of id) (entered bool, limit int) {
 	w.noteLocked(of, true)
 	w.leaveLineLocked(of)
 	return true, 0
+}
+
+// limits returns how many workloads of a namespace, and of all namespaces, may roll at a time.
+func (w *wave) limits(namespace string) (mine, all int) {
+	if w.share.percent { // to count is to go through all workloads
+		return w.share.of(w.count(namespace)), w.share.of(w.count(""))
+	}
+	return w.share.n, w.share.n
+}
+
+// limit returns the smaller of the two.
+func (w *wave) limit(namespace string) int {
+	mine, all := w.limits(namespace)
+	return min(mine, all)
 }
 
 // freeLocked returns how many more workloads of a namespace may roll. The first always may: endless rollouts of other

@@ -39,6 +39,13 @@ func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store
 	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
 }
 
+// MirrorOf is as Mirror for the one object of a name. A Role may grant the rights for that name alone.
+func MirrorOf[T kube.Object](s Setup, r kube.Resource, name string) *cache.Store[T] {
+	o := s.mirror(r, "")
+	o.FieldSelector = "metadata.name=" + name
+	return cache.Shared[T](s.Mirrors, o)
+}
+
 func (s Setup) mirror(r kube.Resource, labels string) cache.Options {
 	return cache.Options{Resource: r, Namespaces: s.Namespaces, Selected: s.NamespaceSelector != "",
 		LabelSelector: labels, Client: s.Client, WatchIdleTimeout: s.WatchIdleTimeout, MaxBytes: s.MirrorBytes,

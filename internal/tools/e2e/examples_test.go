@@ -69,36 +69,66 @@ func TestTheExamplesWorkWithTheRightsOfTheExampleRole(t *testing.T) {
 	noForbidden(s, sk.Log())
 }
 
-func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
-	s := newScope(t)
-	s.Kubectl("apply", "-f", example("sidecar.yaml"))
-	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
+// startSidecar applies an example of a Deployment with skiff as a sidecar, and runs skiff as the sidecar would: with
+// the arguments and the rights of the example.
+func startSidecar(t *testing.T, s *Scope, file, command, deployment string, more ...string) *Skiff {
+	t.Helper()
+	s.Kubectl("apply", "-f", example(file))
+	s.Kubectl("rollout", "status", "deployment/"+deployment, "--timeout=4m")
 	var args []string
-	for _, c := range s.Deployment("predixy").List("spec", "template", "spec", "containers") {
+	for _, c := range s.Deployment(deployment).List("spec", "template", "spec", "containers") {
 		if list, ok := c.At("args").([]any); ok {
 			for _, a := range list {
 				args = append(args, a.(string))
 			}
 		}
 	}
-	if len(args) < 2 || args[0] != "restart" {
+	if len(args) < 2 || args[0] != command {
 		t.Fatalf("the sidecar has the arguments %q", args)
 	}
-
 	binary := must(skiffBinary())(t)
-	kubeconfig := must(s.c.Kubeconfig(s.tokenUser(s.NS, "predixy")))(t)
-	sk, err := s.c.StartSkiffCommand(binary, "skiff-"+s.NS, kubeconfig, append(args, "-n", s.NS, "--debounce=1s")...)
+	kubeconfig := must(s.c.Kubeconfig(s.tokenUser(s.NS, deployment)))(t)
+	sk, err := s.c.StartSkiffCommand(binary, "skiff-"+s.NS, kubeconfig,
+		append(append(args, "-n", s.NS), more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	waitReady(t, sk)
+	return sk
+}
 
+func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
+	s := newScope(t)
+	sk := startSidecar(t, s, "sidecar.yaml", "restart", "predixy", "--debounce=1s")
 	s.Kubectl("run", "redis-0", "--image=redis:7-alpine", "--labels=app=redis-cluster")
 	Eventually(s, limit, "the proxy is restarted", func() (bool, string) {
 		return s.restartedAt("predixy") != "",
 			s.Deployment("predixy").String()
 	})
 	s.Kubectl("rollout", "status", "deployment/predixy", "--timeout=4m")
+	noForbidden(s, sk.Log())
+	if err := sk.Terminate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheReloadSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
+	s := newScope(t)
+	sk := startSidecar(t, s, "reload/sidecar.yaml", "reload", "front", "--reload-debounce=1s", "--cooldown=1s")
+	Eventually(s, limit, "what the pods run with is written down", func() (bool, string) {
+		d := s.Deployment("front")
+		return d.Str("metadata", "annotations", "skiff.dev/reloaded") != "", d.String()
+	})
+	for _, change := range [][]string{{"configmap", "front", "-p", `{"data":{"log.conf":"level=debug"}}`},
+		{"secret", "front-tls", "-p", `{"stringData":{"tls.crt":"the next one"}}`}} {
+		before := reloadedAt(s.Deployment("front"))
+		s.Kubectl(append([]string{"patch"}, change...)...)
+		Eventually(s, limit, "the server is restarted for "+change[1], func() (bool, string) {
+			d := s.Deployment("front")
+			return reloadedAt(d) != before, d.String()
+		})
+		s.Kubectl("rollout", "status", "deployment/front", "--timeout=4m")
+	}
 	noForbidden(s, sk.Log())
 	if err := sk.Terminate(); err != nil {
 		t.Error(err)

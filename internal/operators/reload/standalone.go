@@ -1,0 +1,173 @@
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"skiff/internal/runtime/cache"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/kube"
+)
+
+// Standalone is the work of a `skiff reload` in one namespace. Without targets, the workloads with annotations are
+// restarted.
+type Standalone struct {
+	Options
+	Targets []Target // to be restarted, in this order; they need no annotation, and none of theirs counts
+	// ConfigMaps and Secrets are the sources of all targets, "name" or "name:key". Without either, the sources are
+	// those that the containers of a target see.
+	ConfigMaps, Secrets []string
+	Cooldown            time.Duration // the least time between two restarts of a target
+}
+
+// Target names a workload.
+type Target struct{ Kind, Name string }
+
+// String returns the workload in kubectl's form: "deployment/web".
+func (t Target) String() string { return t.ref().String() }
+
+func (t Target) ref() ref { return ref{t.Kind, t.Name} }
+
+// Mistake is an error in a field of a Standalone.
+type Mistake struct {
+	Field string // "Targets", "ConfigMaps", "Secrets" or "Cooldown"
+	error
+}
+
+// Unwrap returns what is wrong.
+func (m Mistake) Unwrap() error { return m.error }
+
+// annotationOf are the annotations with the meaning of fields, whose texts the fields have.
+var annotationOf = map[string]string{"ConfigMaps": ConfigMapsAnnotation, "Secrets": SecretsAnnotation,
+	"Cooldown": CooldownAnnotation}
+
+// Validate returns the first mistake, as a Mistake.
+func (a *Standalone) Validate() error {
+	if len(a.Targets) == 0 {
+		why := errors.New("say by --target what is restarted, such as deployment/web")
+		switch {
+		case len(a.ConfigMaps) > 0:
+			return Mistake{"ConfigMaps", why}
+		case len(a.Secrets) > 0:
+			return Mistake{"Secrets", why}
+		}
+		return nil
+	}
+	if a.Reloader {
+		return Mistake{"Targets", errors.New("no annotation counts beside them; leave out --reloader-annotations")}
+	}
+	if n := len(a.Targets); n > maxAfter {
+		return Mistake{"Targets", fmt.Errorf("%d are too many; at most %d", n, maxAfter)}
+	}
+	for i, t := range a.Targets {
+		if slices.Contains(a.Targets[:i], t) {
+			return Mistake{"Targets", fmt.Errorf("%s is named twice", t)}
+		}
+	}
+	annotations := a.annotations(0)
+	for _, bad := range new(target).wants(annotations).faults {
+		for field, annotation := range annotationOf {
+			if bad.annotation == annotation {
+				return Mistake{field, errors.New(bad.text)}
+			}
+		}
+	}
+	return nil
+}
+
+// annotations are those with the meaning of the flags for the i-th target, which comes after the ones before.
+func (a *Standalone) annotations(i int) (out kube.Labels) {
+	var before []string
+	for _, t := range a.Targets[:i] {
+		before = append(before, t.String())
+	}
+	if len(a.ConfigMaps)+len(a.Secrets) == 0 {
+		out = append(out, kube.Label{Key: AutoAnnotation, Value: "auto"})
+	}
+	return append(out, // in the order of keys
+		kube.Label{Key: AfterAnnotation, Value: strings.Join(before, ",")},
+		kube.Label{Key: ConfigMapsAnnotation, Value: strings.Join(a.ConfigMaps, ",")},
+		kube.Label{Key: CooldownAnnotation, Value: a.Cooldown.String()},
+		kube.Label{Key: SecretsAnnotation, Value: strings.Join(a.Secrets, ",")})
+}
+
+// sources returns the names of the sources of a kind, as flags have them; none: any may be one. used says whether
+// there can be any.
+func (a *Standalone) sources(of []string) (names []string, used bool) {
+	for _, one := range of {
+		name, _, _ := strings.Cut(one, ":")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), len(of) > 0 || len(a.ConfigMaps)+len(a.Secrets) == 0
+}
+
+// kinds returns the kinds of the targets with their names; without targets, all kinds.
+func (a *Standalone) kinds() (kinds []kube.Resource, names map[string][]string) {
+	names = map[string][]string{}
+	for _, t := range a.Targets {
+		names[t.Kind] = append(names[t.Kind], t.Name)
+	}
+	if len(a.Targets) == 0 {
+		return Kinds, names
+	}
+	return slices.DeleteFunc(slices.Clone(Kinds), func(r kube.Resource) bool { return len(names[r.Kind]) == 0 }), names
+}
+
+// Rights are all rights that the work needs. A Role may grant those on a kind with one name for that name alone: the
+// object is then asked for by name.
+func (a *Standalone) Rights() (out []kube.Right) {
+	kinds, _ := a.kinds()
+	of := slices.Clone(kinds)
+	if _, used := a.sources(a.ConfigMaps); used {
+		of = append(of, configMaps)
+	}
+	if _, used := a.sources(a.Secrets); used {
+		of = append(of, secrets)
+	}
+	for _, r := range Rights {
+		if slices.Contains(of, r.Resource) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// NewStandalone returns the controllers of a `skiff reload` in the one namespace of s. They record no Events, which
+// would need one more right. An error is a Mistake.
+func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	s.Client, s.Workers = s.Client.Limit(a.Rights()), 1
+	w := newWorld(s, nil, a.Options)
+	if names, used := a.sources(a.ConfigMaps); used {
+		w.configMaps = mirrorOf[*configMap](s, configMaps, names)
+	}
+	if names, used := a.sources(a.Secrets); used {
+		w.secrets = mirrorOf[*secret](s, secrets, names)
+	}
+	var names map[string][]string
+	w.kinds, names = a.kinds()
+	for _, r := range w.kinds {
+		w.workloads[r.Kind] = mirrorOf[*target](s, r, names[r.Kind])
+	}
+	for i, t := range a.Targets {
+		if w.flags == nil {
+			w.flags = map[ref]kube.Labels{}
+		}
+		w.flags[t.ref()] = a.annotations(i)
+	}
+	return w.controllers(s), nil
+}
+
+// mirrorOf returns a mirror of the object with the only name, or of all objects of the kind.
+func mirrorOf[T kube.Object](s controller.Setup, r kube.Resource, names []string) *cache.Store[T] {
+	if len(names) == 1 {
+		return controller.MirrorOf[T](s, r, names[0])
+	}
+	return controller.Mirror[T](s, r, "")
+}

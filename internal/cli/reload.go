@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/reload"
-	"skiff/internal/operators/workload"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
 	"skiff/internal/runtime/manager"
@@ -85,7 +84,7 @@ a workload says what its pods run with: several processes may run at once, and n
 	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
 		"`namespace` to work in (default that of the kubeconfig context or of the pod)")
 	ListVar(cmd, &f.targets, "target", nil,
-		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other")
+		"`KIND/NAME` to restart: a deployment, statefulset, daemonset or rollout; several follow one after the other")
 	ListVar(cmd, &f.ConfigMaps, "configmap", nil, "`NAME` or NAME:KEY of a ConfigMap to restart the targets for")
 	ListVar(cmd, &f.Secrets, "secret", nil, "`NAME` or NAME:KEY of a Secret to restart the targets for")
 	fs.DurationVar(&f.Cooldown, "cooldown", reload.DefaultCooldown, "the least time between two restarts of a target")
@@ -105,11 +104,11 @@ func (f *reloadAlone) check() error {
 	}
 	f.Options = f.reload.Options
 	for _, name := range f.targets {
-		t, err := parseTarget(name)
+		t, err := reload.ParseTarget(name)
 		if err != nil {
-			return Usagef("--target %w", err)
+			return Usagef("--target: %w", err)
 		}
-		f.Targets = append(f.Targets, reload.Target{Kind: t.Kind, Name: t.Name})
+		f.Targets = append(f.Targets, t)
 	}
 	var bad reload.Mistake
 	if errors.As(f.Validate(), &bad) {
@@ -153,7 +152,7 @@ func (f *reloadAlone) run(cmd *cobra.Command) error {
 // warnOfAbsent warns of targets that do not exist now, which is right where they are yet to come.
 func (f *reloadAlone) warnOfAbsent(ctx context.Context, c *kube.Client, namespace string, warn func(string)) {
 	for _, t := range f.Targets {
-		if !exists(ctx, c, workload.Kinds[t.Kind], kube.Key{Namespace: namespace, Name: t.Name}) {
+		if !exists(ctx, c, t.Resource(), kube.Key{Namespace: namespace, Name: t.Name}) {
 			warn(fmt.Sprintf("--target %s: there is none in namespace %s now", t, namespace))
 		}
 	}

@@ -79,6 +79,10 @@
     verbs: [create, patch]
 {{- end }}
 {{- if has "reload" .Values.controllers }}
+  # the same of Rollouts of Argo, if any
+  - apiGroups: [argoproj.io]
+    resources: [rollouts]
+    verbs: [list, watch, patch]
   # which workloads have opted in; they are restarted by an annotation
   - apiGroups: [apps]
     resources: [deployments, statefulsets, daemonsets]

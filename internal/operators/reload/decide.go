@@ -202,8 +202,7 @@ func (f *facts) rollsAnew(p *pending) bool {
 // replaced says whether all pods have been made anew in such a rollout. An unfinished rollout may be undone, and then
 // pods are left that run with the old content.
 func (f *facts) replaced(p *pending) bool {
-	return f.rollsAnew(p) &&
-		workload.StageOf(f.kind, f.w.Generation, &f.w.Spec.Spec, &f.w.Status.Status) == workload.RolledOut
+	return f.rollsAnew(p) && f.w.rolledOut(f.kind)
 }
 
 // due returns how long a restart waits for more changes, and how people are told.

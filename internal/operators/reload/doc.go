@@ -1,6 +1,6 @@
 // Package reload is the controller for ConfigMaps and Secrets: when a source changes, the controller restarts the
-// workloads whose pods have read the source. A Deployment, StatefulSet or DaemonSet opts in by annotations (wants.go);
-// there is no custom resource.
+// workloads whose pods have read the source. A Deployment, StatefulSet, DaemonSet or Rollout of Argo (rollout.go) opts
+// in by annotations (wants.go); there is no custom resource. `skiff reload` works by flags (standalone.go).
 //
 // The job is to know the sources of a workload (wants.go) and the content with which the pods run (state.go), to
 // decide when to restart (decide.go) and whose turn comes (wave.go), to restart, and to say so (reload.go). All but

@@ -31,6 +31,7 @@ var Rights = append([]kube.Right{
 	{Resource: Kinds[0], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: Kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: Kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
+	{Resource: rollouts, Verbs: []string{"list", "watch", "patch"}, Why: "the same of Rollouts of Argo, if any"},
 	{Resource: configMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
 	{Resource: secrets, Verbs: []string{"list", "watch"}, Why: "whether a Secret has changed; no value is kept"},
 }, events.Rights...)
@@ -82,7 +83,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) []*controller
 	w.configMaps = controller.Mirror[*configMap](s, configMaps, "")
 	w.secrets = controller.Mirror[*secret](s, secrets, "")
 	for _, r := range w.kinds {
-		w.workloads[r.Kind] = controller.Mirror[*target](s, r, "")
+		w.workloads[r.Kind] = mirrorOf[*target](s, r, nil)
 	}
 	return w.controllers(s)
 }
@@ -289,7 +290,7 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 		return
 	}
 	_, next := compare(f.w, f.wants.entries, f.contents)
-	body, err := r.body(f, &next, timeText(f.now))
+	body, err := r.body(f, &next, f.now)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "what is to come is not told")
 		return
@@ -304,18 +305,35 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 // timeText is a time as in RestartAnnotation.
 func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// body is the patch of a workload: the state, and the time of the last restart unless "". Server-side apply removes a
-// field of ours which is not applied again.
-func (r *reloader) body(f *facts, s *state, restarted string) (map[string]any, error) {
+// body is the patch of a workload: the state, and the times of the last restarts, of which one is now unless zero.
+// Server-side apply removes a field of ours which is not applied again, and another text of the same time would be
+// another template.
+func (r *reloader) body(f *facts, s *state, now time.Time) (map[string]any, error) {
 	text, err := s.encode()
 	if err != nil {
 		return nil, err
 	}
 	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
 		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{StateAnnotation: text}}}
-	if restarted != "" {
-		body["spec"] = map[string]any{"template": map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{RestartAnnotation: restarted}}}}
+	reloaded, _ := f.w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
+	restartAt := f.w.Spec.RestartAt
+	switch {
+	case now.IsZero():
+	case f.wants.inPlace:
+		restartAt = timeText(now)
+	default:
+		reloaded = timeText(now)
+	}
+	spec := map[string]any{}
+	if reloaded != "" {
+		spec["template"] = map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{RestartAnnotation: reloaded}}}
+	}
+	if restartAt != "" {
+		spec["restartAt"] = restartAt
+	}
+	if len(spec) > 0 {
+		body["spec"] = spec
 	}
 	return body, nil
 }
@@ -456,12 +474,11 @@ func (d *dependent) runsWith(c *content) bool {
 // write writes the state of a workload, with the restart if decided, for no other version than was read: of two
 // processes only the first restarts.
 func (r *reloader) write(ctx context.Context, f *facts, d *decision) (*target, error) {
-	// Another text of the same time would be another template.
-	at, _ := f.w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
+	now := time.Time{}
 	if d.restart {
-		at = timeText(f.now)
+		now = f.now
 	}
-	body, err := r.body(f, d.write, at)
+	body, err := r.body(f, d.write, now)
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,19 @@ type Standalone struct {
 // Target names a workload.
 type Target struct{ Kind, Name string }
 
+// ParseTarget reads a workload in kubectl's form: the kind in any case, in the plural or by its short name.
+func ParseTarget(text string) (Target, error) {
+	r, err := parseRef(text)
+	return Target{r.kind, r.name}, err
+}
+
 // String returns the workload in kubectl's form: "deployment/web".
 func (t Target) String() string { return t.ref().String() }
+
+// Resource returns the resource of the workload's kind.
+func (t Target) Resource() kube.Resource {
+	return Kinds[slices.IndexFunc(Kinds, func(r kube.Resource) bool { return r.Kind == t.Kind })]
+}
 
 func (t Target) ref() ref { return ref{t.Kind, t.Name} }
 
@@ -166,8 +177,10 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 
 // mirrorOf returns a mirror of the object with the only name, or of all objects of the kind.
 func mirrorOf[T kube.Object](s controller.Setup, r kube.Resource, names []string) *cache.Store[T] {
+	var of controller.MirrorOptions
 	if len(names) == 1 {
-		return controller.MirrorOf[T](s, r, names[0])
+		of.Name = names[0]
 	}
-	return controller.Mirror[T](s, r, "")
+	of.Optional = r == rollouts
+	return controller.MirrorOf[T](s, r, of)
 }

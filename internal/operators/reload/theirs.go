@@ -135,6 +135,9 @@ func (r *reader) optedIn(kind string, w *target) bool {
 // theirs.entries.
 func (r *reader) wants(kind string, w *target) wants {
 	out := w.wants(r.ours(kind, w))
+	if kind == rollouts.Kind {
+		r.strategy(w, &out)
+	}
 	if out.theirs = r.theirs(w); out.theirs == nil {
 		return out
 	}

@@ -14,17 +14,19 @@ var (
 	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
 	secrets    = kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
 	// Kinds are the kinds of workloads, in the order of their controllers.
-	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"]}
+	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"],
+		rollouts}
 )
 
 // short are the short names of the kinds in kubectl.
-var short = map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds"}
+var short = map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds",
+	"Rollout": "ro"}
 
 // Annotated has the annotations kept of sources, workloads and pod templates: skiff's own, Reloader's as far as they
 // count (theirs.go), and the cluster's about the revision of a template. Any other may be large, or have a Secret's
 // values. (Exported names are for package kube, which decodes into the fields.)
 type Annotated struct {
-	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/ deployment.kubernetes.io/revision deprecated.daemonset.template.generation"`
+	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/ deployment.kubernetes.io/revision deprecated.daemonset.template.generation rollout.argoproj.io/revision"`
 }
 
 // Meta is the metadata of sources and workloads, as far as kept.
@@ -60,7 +62,7 @@ func contentOf(m *Meta, all ...[]kube.NamedDigest) *content {
 		slices.SortFunc(c.values, func(a, b kube.NamedDigest) int { return strings.Compare(a.Name, b.Name) })
 	}
 	text, _ := m.Annotations.Get(ResumeAnnotation)
-	c.resume, _ = time.Parse(time.RFC3339, text)
+	c.resume = timeOf(text)
 	return c
 }
 
@@ -69,6 +71,7 @@ type target struct {
 	Meta `json:"metadata"`
 	Spec struct {
 		workload.Spec
+		rolloutFields
 		Template struct {
 			Metadata Annotated `json:"metadata"`
 			Spec     podSpec   `json:"spec"`
@@ -76,7 +79,9 @@ type target struct {
 	} `json:"spec"`
 	Status struct {
 		workload.Status
-		Conditions []struct {
+		Phase       string `json:"phase"`       // of a Rollout
+		RestartedAt string `json:"restartedAt"` // likewise: restartAt as carried out
+		Conditions  []struct {
 			Type   string `json:"type"`
 			Status string `json:"status"`
 			Reason string `json:"reason"`
@@ -152,18 +157,21 @@ func (w *target) revision(kind string) (revision string) {
 		revision, _ = w.Annotations.Get("deployment.kubernetes.io/revision")
 	case "DaemonSet":
 		revision, _ = w.Annotations.Get("deprecated.daemonset.template.generation")
+	case rollouts.Kind:
+		revision, _ = w.Annotations.Get("rollout.argoproj.io/revision")
 	default:
 		revision = w.Status.UpdateRevision
 	}
 	return revision
 }
 
-// reloadedAt returns when reload last restarted the workload; zero: never.
+// reloadedAt returns when reload last restarted the workload; zero: never. A restart of a Rollout in place counts
+// whoever asked for it.
 func (w *target) reloadedAt() time.Time {
 	text, _ := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}
+	at, inPlace := timeOf(text), timeOf(w.Spec.RestartAt)
+	if inPlace.After(at) {
+		return inPlace
 	}
 	return at
 }
@@ -178,6 +186,9 @@ const slowest = 6 * failedAfter
 // progress says whether the restart of a workload is still rolling out, and whether the rollout has failed. Neither is
 // true of a rollout waiting for a user, or complete once: pods missing later say nothing about the rollout.
 func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
+	if kind == rollouts.Kind {
+		return w.rolloutProgress(now)
+	}
 	stage := workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status)
 	if stage == workload.RolledOut { // most are, and the time takes the longest to read
 		return false, false
@@ -209,4 +220,29 @@ func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
 	// Where all pods are of the new template and some are available, the others lack something else than its content.
 	_, _, _, available := workload.Counts(kind, &w.Spec.Spec, &w.Status.Status)
 	return false, stage == workload.Rolling || available == 0
+}
+
+// rolloutProgress is progress of a Rollout, whose controller says how far the Rollout is.
+func (w *target) rolloutProgress(now time.Time) (rolling, failed bool) {
+	at, waited := w.reloadedAt(), now.Sub(w.reloadedAt())
+	switch {
+	case at.IsZero(), at.After(now.Add(skew)), w.Spec.Paused:
+		return false, false
+	case int64(w.Status.ObservedGeneration) < w.Generation, // the phase is of an older rollout
+		timeOf(w.Status.RestartedAt).Before(timeOf(w.Spec.RestartAt)):
+		return waited <= slowest, false
+	case w.Status.Phase == "Degraded":
+		return false, true
+	case w.Status.Phase == "Progressing":
+		return waited <= slowest, waited > slowest
+	}
+	return false, false // Healthy; or Paused, between two steps, perhaps until a user goes on
+}
+
+// rolledOut says whether all pods are of the present template.
+func (w *target) rolledOut(kind string) bool {
+	if kind == rollouts.Kind && w.Status.Phase != "Healthy" {
+		return false
+	}
+	return workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status) == workload.RolledOut
 }

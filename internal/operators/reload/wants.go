@@ -69,6 +69,7 @@ type wants struct {
 	after    []ref
 	cooldown time.Duration
 	faults   []fault       // all else counts
+	inPlace  bool          // a Rollout is restarted by restartAt
 	theirs   *theirs       // nil: nothing in Reloader's annotations counts
 	period   time.Duration // from the first change to the restart, in place of the debounce; 0: none
 	rival    *kube.Key     // a running Reloader's Deployment, where only Reloader's annotations count; nil: none
@@ -172,21 +173,31 @@ func (o *wants) order(annotations kube.Labels) {
 		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}
-		word, name, _ := strings.Cut(one, "/")
-		kind := kindNames[strings.ToLower(word)]
+		r, err := parseRef(one)
 		switch {
 		case len(o.after) == maxAfter:
 			o.fault(AfterAnnotation, "only the first %d workloads count", maxAfter)
 			return
-		case kind == "":
-			o.fault(AfterAnnotation, "%.100q is none of deployment/NAME, statefulset/NAME, daemonset/NAME%s", one,
-				meant(word, name))
-		case !kube.ValidName(name):
-			o.fault(AfterAnnotation, "%.100q is not the name of a %s", name, word)
+		case err != nil:
+			o.fault(AfterAnnotation, "%s", err)
 		default:
-			o.after = append(o.after, ref{kind, name})
+			o.after = append(o.after, r)
 		}
 	}
+}
+
+// parseRef reads a workload in kubectl's form: the kind in any case, in the plural or by its short name.
+func parseRef(given string) (ref, error) {
+	word, name, _ := strings.Cut(given, "/")
+	kind := kindNames[strings.ToLower(word)]
+	switch {
+	case kind == "":
+		return ref{}, fmt.Errorf("%.100q is none of deployment/NAME, statefulset/NAME, daemonset/NAME, rollout/NAME%s",
+			given, meant(word, name))
+	case !kube.ValidName(name):
+		return ref{}, fmt.Errorf("%.100q is not the name of a %s", name, word)
+	}
+	return ref{kind, name}, nil
 }
 
 // kindNames are the kinds of workloads by their names in kubectl.
@@ -194,11 +205,12 @@ var kindNames = map[string]string{
 	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
 	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
 	"daemonset": "DaemonSet", "daemonsets": "DaemonSet", "ds": "DaemonSet",
+	"rollout": "Rollout", "rollouts": "Rollout", "ro": "Rollout",
 }
 
 // meant asks for the kind most like a mistyped kind.
 func meant(word, name string) string {
-	question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset"}, "", "/"+name)
+	question := nearest.Ask(word, []string{"deployment", "statefulset", "daemonset", "rollout"}, "", "/"+name)
 	if question != "" {
 		return "; " + question
 	}

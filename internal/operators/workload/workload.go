@@ -4,7 +4,13 @@
 // The functions are pure and run on the goroutines of their callers.
 package workload
 
-import "skiff/internal/runtime/kube"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"skiff/internal/runtime/kube"
+)
 
 // Kinds are the kinds with a pod template and a controller that rolls the template out.
 var Kinds = map[string]kube.Resource{
@@ -30,16 +36,32 @@ type Strategy struct {
 
 // Status is the part of the status that tells how far a rollout is, of any kind.
 type Status struct {
-	ObservedGeneration int64  `json:"observedGeneration"`
-	Replicas           int32  `json:"replicas"` // old and new
-	UpdatedReplicas    int32  `json:"updatedReplicas"`
-	ReadyReplicas      int32  `json:"readyReplicas"`
-	AvailableReplicas  int32  `json:"availableReplicas"`
-	CurrentRevision    string `json:"currentRevision"` // of a StatefulSet
-	UpdateRevision     string `json:"updateRevision"`
-	Desired            int32  `json:"desiredNumberScheduled"` // of a DaemonSet
-	Updated            int32  `json:"updatedNumberScheduled"`
-	Available          int32  `json:"numberAvailable"`
+	ObservedGeneration Generation `json:"observedGeneration"`
+	Replicas           int32      `json:"replicas"` // old and new
+	UpdatedReplicas    int32      `json:"updatedReplicas"`
+	ReadyReplicas      int32      `json:"readyReplicas"`
+	AvailableReplicas  int32      `json:"availableReplicas"`
+	CurrentRevision    string     `json:"currentRevision"` // of a StatefulSet
+	UpdateRevision     string     `json:"updateRevision"`
+	Desired            int32      `json:"desiredNumberScheduled"` // of a DaemonSet
+	Updated            int32      `json:"updatedNumberScheduled"`
+	Available          int32      `json:"numberAvailable"`
+}
+
+// Generation is the generation of a spec that a controller has seen. A Rollout of Argo has the number as a string.
+type Generation int64
+
+// UnmarshalJSON reads 3 or "3".
+func (g *Generation) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	n, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%.100s is not a generation", text)
+	}
+	*g = Generation(n)
+	return nil
 }
 
 // Counts returns how many pods there should be, and how many are updated, there at all, and available.
@@ -73,7 +95,7 @@ const (
 
 // StageOf returns how far a workload of a kind and generation is rolled out, as `kubectl rollout status` sees it.
 func StageOf(kind string, generation int64, spec *Spec, s *Status) Stage {
-	if s.ObservedGeneration < generation {
+	if int64(s.ObservedGeneration) < generation {
 		return Unseen
 	}
 	want, updated, total, available := Counts(kind, spec, s)

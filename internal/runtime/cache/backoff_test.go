@@ -226,6 +226,35 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 	}
 }
 
+// A kind that a cluster may lack is no problem: the mirror is empty, and the kind is noticed when installed.
+func TestAnOptionalKindIsEmptyUntilItIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, status(404, "NotFound"))
+		m := startMirror(t, s, Options{Optional: true})
+		wait(10 * time.Second)
+		if n, st := len(s.seen(streamedList)), m.state(); n != quickMissing || !m.Synced() || st.Parked ||
+			st.Problem != "" || st.Phase != unserved || !m.Serves("") {
+			t.Errorf("after %d lists the mirror is %+v", n, st)
+		}
+		wait(time.Hour)
+		if n := len(s.seen(streamedList)); n > quickMissing+12 {
+			t.Errorf("%d lists within an hour", n)
+		}
+		if n := m.logged("cannot list or watch"); n != 0 {
+			t.Errorf("logged %d times", n)
+		}
+		s.on(streamedList, frames(thenEnd, added("a", "5", 1), endMark("20"))).on(probing, list("20"))
+		s.on(watching, frames(thenEnd), status(404, "NotFound"))
+		wait(10 * time.Minute)
+		m.wantContent("a=1")
+		s.on(streamedList, status(404, "NotFound")) // the definition is deleted
+		unknown := status(404, "NotFound")
+		s.on(watching, unknown, unknown, unknown, status(410, "Expired"))
+		wait(10 * time.Minute)
+		m.wantContent()
+	})
+}
+
 // Rules: WCH-08
 func TestADefinitionThatIsUpdatedTwiceIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,7 +53,10 @@ type Options struct {
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: a
 	// missing grant may concern several mirrors.
 	QuietParking bool
-	Advice       Advice
+	// Optional says that the server need not serve the resource: the mirror is empty meanwhile, and asks every 10
+	// minutes.
+	Optional bool
+	Advice   Advice
 
 	// lists, contact and memory serve all mirrors of a process; nil: a single mirror.
 	lists   *limiter

@@ -140,7 +140,7 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 
 // explain finds out whether a resource missing for good is there in another version.
 func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error {
-	if !kube.IsNotFound(err) || s.missing+1 < quickMissing {
+	if !kube.IsNotFound(err) || s.missing+1 < quickMissing || r.store.o.Optional {
 		return err
 	}
 	if served := r.store.o.Client.OtherVersions(ctx, r.store.o.Resource); len(served) > 0 {

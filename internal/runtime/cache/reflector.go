@@ -34,6 +34,8 @@ const (
 	streaming phase = "streaming"
 	// backingOff: waits for state.pause. Exit: -> state.next.
 	backingOff phase = "backing off"
+	// unserved: waits for state.pause, as nobody serves the optional resource. Exit: -> state.next, a list.
+	unserved phase = "not served"
 	// stopped: not run yet, or the context has ended.
 	stopped phase = "stopped"
 )
@@ -56,7 +58,7 @@ type state[T kube.Object] struct {
 
 	watch *watch[T] // in streaming; else nil
 
-	// In backingOff:
+	// In backingOff and unserved:
 	pause time.Duration
 	next  phase
 
@@ -140,7 +142,7 @@ func (r *Reflector[T]) step(ctx context.Context, s state[T]) state[T] {
 	case streaming:
 		return r.stream(ctx, s)
 	}
-	// backingOff
+	// backingOff, unserved
 	timer := time.NewTimer(s.pause)
 	defer timer.Stop()
 	select {
@@ -291,6 +293,9 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	case !missing(err):
 		s.pause, s.missing = pauseAfter(err, s.failures), 0
 		s.failures++
+	case s.missing+1 >= quickMissing && r.unserved(err):
+		s.missing = quickMissing
+		return r.absent(s, next)
 	case s.missing < quickMissing: // not counted as a failure of the server
 		s.pause = retries.After(s.missing)
 		s.missing++
@@ -299,6 +304,17 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	}
 	s.phase, s.next = backingOff, next
 	return s
+}
+
+// unserved says that the server need not serve the resource, and does not.
+func (r *Reflector[T]) unserved(err error) bool { return r.store.o.Optional && kube.IsNotFound(err) }
+
+// absent shows that there are no objects of an optional resource, as the server does not serve the resource.
+func (r *Reflector[T]) absent(s state[T], next phase) state[T] {
+	r.store.replace(r.scope, newContent[T](), func([]Change[T], int) {})
+	s.rv, s.unset, s.err, s.failures = "", false, nil, 0
+	s.phase, s.next, s.pause = unserved, next, whileUnserved.After(0)
+	return r.recovered(s)
 }
 
 // failSilent is fail after a request without any answer.
@@ -328,7 +344,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
-	if missing(err) && r.store.o.QuietParking {
+	if missing(err) && r.store.o.QuietParking || r.unserved(err) {
 		return s
 	}
 	if common(err) {

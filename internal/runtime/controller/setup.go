@@ -39,10 +39,19 @@ func Mirror[T kube.Object](s Setup, r kube.Resource, labels string) *cache.Store
 	return cache.Shared[T](s.Mirrors, s.mirror(r, labels))
 }
 
-// MirrorOf is as Mirror for the one object of a name. A Role may grant the rights for that name alone.
-func MirrorOf[T kube.Object](s Setup, r kube.Resource, name string) *cache.Store[T] {
+// MirrorOptions narrow a mirror.
+type MirrorOptions struct {
+	Name     string // the only object's, so that a Role may grant the rights for this name alone; "": all objects
+	Optional bool   // the server need not serve the resource
+}
+
+// MirrorOf is as Mirror, narrowed by options.
+func MirrorOf[T kube.Object](s Setup, r kube.Resource, of MirrorOptions) *cache.Store[T] {
 	o := s.mirror(r, "")
-	o.FieldSelector = "metadata.name=" + name
+	o.Optional = of.Optional
+	if of.Name != "" {
+		o.FieldSelector = "metadata.name=" + of.Name
+	}
 	return cache.Shared[T](s.Mirrors, o)
 }
 

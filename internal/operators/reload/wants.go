@@ -31,7 +31,8 @@ const (
 	DefaultCooldown = time.Minute // about the length of a rollout of a few pods, as of a RestartTrigger
 	maxCooldown     = 24 * time.Hour
 
-	// maxSources bounds the work of a look at a workload, and the size of the annotation: 200 sources are 10 KiB.
+	// maxSources bounds the work of a look at a workload, and the size of the state: 200 sources are 10 KiB, and 106
+	// KB with the longest names and keys, of the 256 KiB that all annotations of an object may have.
 	maxSources = 200
 	// maxAfter bounds the search for a circle.
 	maxAfter = 16

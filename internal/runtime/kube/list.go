@@ -19,6 +19,8 @@ type Query struct {
 	Namespace     string // "": all
 	LabelSelector string // as for kubectl -l: "app=web,tier in (a,b),!canary"
 	FieldSelector string // "metadata.name=web"
+	// Metadata requests the metadata alone, so that no value of a Secret is sent; for List alone.
+	Metadata bool
 	// Selects reports whether LabelSelector selects an object with such labels; nil: no check. An object that is not
 	// selected is a DecodeError, except in the DELETED event of a watch.
 	Selects func(Labels) bool
@@ -57,9 +59,23 @@ func (q Query) request(values url.Values) (request, error) {
 		query: values, long: true}, err
 }
 
+// partial is the kind of an object that is sent as metadata alone.
+const partial = "PartialObjectMetadata"
+
+// acceptPartial requests a list of such objects (API concepts, "Metadata-only fetches").
+const acceptPartial = "application/json;as=" + partial + "List;g=meta.k8s.io;v=v1"
+
+// kind is the kind of each object in the answer.
+func (q Query) kind() string {
+	if q.Metadata {
+		return partial
+	}
+	return q.Resource.Kind
+}
+
 // expected has the identity of each object in the answer.
 func (q Query) expected() expected {
-	e := expected{kind: q.Resource.Kind, selects: q.Selects}
+	e := expected{kind: q.kind(), selects: q.Selects}
 	if !q.Resource.ClusterScoped {
 		e.namespace = q.Namespace
 	}

@@ -27,7 +27,12 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 	if err != nil {
 		return listMeta{}, err
 	}
-	plan := c.protoPlan(&r, protoPlanOf[T])
+	var plan *protoStruct
+	if q.Metadata {
+		r.accept = acceptPartial
+	} else {
+		plan = c.protoPlan(&r, protoPlanOf[T])
+	}
 	resp, err := c.send(ctx, &r)
 	if err != nil {
 		return listMeta{}, err
@@ -50,7 +55,7 @@ func readPage[T Object](ctx context.Context, c *Client, q Query, values url.Valu
 		meta, kind, err = decodeList(in, all)
 		in.forget(len(in.buf))
 	}
-	if err = listError(kind, q.Resource.Kind, err); err != nil {
+	if err = listError(kind, q.kind(), err); err != nil {
 		return listMeta{}, readError(ctx, err)
 	}
 	drain(resp.Body) // behind the last bracket: over HTTP/1.1 the next page would need a new connection

@@ -359,3 +359,27 @@ func TestASelectorReachesTheServerAsItIsWritten(t *testing.T) {
 		}
 	})
 }
+
+// metadata is an object as Query.Metadata has it; the data are declared to see that none comes.
+type metadata struct {
+	kube.MetaAnnotated `json:"metadata"`
+	Data               map[string]string `json:"data"`
+}
+
+func TestAListOfTheMetadataHasNoValues(t *testing.T) {
+	inWorld(t, apiserver.Options{}, func(t *testing.T, c *kube.Client) {
+		for _, name := range []string{"a", "b", "c"} {
+			create(t, c, name)
+		}
+		list, err := kube.List[*metadata](t.Context(), c, kube.Query{Resource: configMaps, Metadata: true},
+			kube.ListOptions{Limit: 2})
+		if err != nil || len(list.Bad) > 0 || len(list.Items) != 3 {
+			t.Fatal(err, list.Bad, len(list.Items))
+		}
+		for i, o := range list.Items {
+			if o.Name != string(rune('a'+i)) || o.Namespace != "default" || len(o.Data) > 0 {
+				t.Errorf("object %d is %+v", i, o)
+			}
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"skiff/internal/install/check"
 	"skiff/internal/install/definitions"
+	"skiff/internal/operators/reload"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/kubeconfig"
@@ -26,6 +27,7 @@ type checkFlags struct {
 	selector    string
 	election    bool
 	policies    bool
+	reloader    bool
 	electionIn  string
 	output      string
 }
@@ -44,11 +46,19 @@ Missing rights are printed as a role and its binding; -o yaml prints nothing els
 The admission policies of 'skiff manifests --policies' are optional: their absence is reported, and with --policies
 it counts as missing.
 
-Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not find out), 2 wrong usage.`,
+With --controllers reload, each Deployment, StatefulSet and DaemonSet that has opted in is listed with the ConfigMaps
+and Secrets for which it would restart, and each annotation that does not count: a mistyped name, a value that is not
+understood, a list that names what does not exist. --reloader-annotations does the same for the annotations of
+Stakater's Reloader, which ignores such mistakes silently; it checks what reload needs, and other controllers only
+where --controllers names them. Of ConfigMaps and Secrets, the metadata alone is read. An annotation that does not
+count is something to look at: the exit code is 3.
+
+Exit codes: 0 nothing is missing, 3 something is missing or does not count, 1 failed (it could not find out), 2 wrong usage.`,
 		Example: `  skiff check
   skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
   skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml
-  skiff check --as system:serviceaccount:skiff:skiff --watch-namespace-selector team=shop`,
+  skiff check --as system:serviceaccount:skiff:skiff --watch-namespace-selector team=shop
+  skiff check --reloader-annotations`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -64,13 +74,16 @@ Exit codes: 0 nothing is missing, 3 something is missing, 1 failed (it could not
 	fs.StringVar(&f.electionIn, "leader-election-namespace", "",
 		"`namespace` of the Lease (default: that of the kubeconfig context or the pod)")
 	fs.BoolVar(&f.policies, "policies", false, "exit with 3 also where an admission policy is not in force")
+	fs.BoolVar(&f.reloader, "reloader-annotations", false,
+		"list also for what the annotations of Stakater's Reloader restart workloads, and what is wrong in them")
 	fs.StringVarP(&f.output, "output", "o", "", "`format`: json, or yaml for the missing rights alone")
 	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "leader-elect",
-		"leader-election-namespace")
+		"leader-election-namespace", "reloader-annotations")
 	return cmd
 }
 
 func (f *checkFlags) run(cmd *cobra.Command) error {
+	f.addReload(cmd.Flags().Changed("controllers"))
 	if err := checkControllers(f.controllers); err != nil {
 		return err
 	}
@@ -110,7 +123,11 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	}
 	addNextSteps(&report, "")
 	addAbsent(cmd.Context(), client, &report, o.Namespaces)
-	if err := f.print(cmd.OutOrStdout(), report); err != nil {
+	survey, err := f.survey(cmd.Context(), client, &report)
+	if err != nil {
+		return err
+	}
+	if err := f.print(cmd.OutOrStdout(), report, survey); err != nil {
 		return err
 	}
 	if !report.OK {
@@ -165,17 +182,17 @@ func addAbsent(ctx context.Context, c *kube.Client, r *check.Report, namespaces 
 	}
 }
 
-func (f *checkFlags) print(out io.Writer, r check.Report) error {
+func (f *checkFlags) print(out io.Writer, r check.Report, survey *reload.Survey) error {
 	switch f.output {
 	case "json":
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return encoder.Encode(checkReport{r, survey})
 	case "yaml":
 		_, err := io.WriteString(out, r.Manifest)
 		return err
 	}
-	_, err := io.WriteString(out, checkText(r, f.policies))
+	_, err := io.WriteString(out, checkText(r, f.policies, surveyText(survey)))
 	return err
 }
 
@@ -192,8 +209,8 @@ func checkLine(ok bool, format string, args ...any) string {
 }
 
 // checkText is the report as text. needPolicies says that
-// admission policies are needed.
-func checkText(r check.Report, needPolicies bool) string {
+// admission policies are needed; more are lines about something else that was checked.
+func checkText(r check.Report, needPolicies bool, more string) string {
 	var b strings.Builder
 	line := func(ok bool, format string, args ...any) { b.WriteString(checkLine(ok, format, args...)) }
 	tested := "tested with skiff"
@@ -240,6 +257,7 @@ func checkText(r check.Report, needPolicies bool) string {
 			line(false, "              missing: %s %s", strings.Join(m.Verbs, ", "), m.Resource)
 		}
 	}
+	b.WriteString(more)
 	if r.OK {
 		b.WriteString("nothing is missing\n")
 	}

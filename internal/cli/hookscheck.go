@@ -155,7 +155,7 @@ func (c *hooksCheck) print(ctx context.Context, out io.Writer, o check.Options,
 		}
 	}
 	report.OK = report.OK && !c.missing
-	text := strings.Join(c.lines, "") + checkText(report, false)
+	text := strings.Join(c.lines, "") + checkText(report, false, "")
 	if c.rightsOnly {
 		text = report.Manifest
 	}

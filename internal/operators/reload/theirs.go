@@ -59,16 +59,21 @@ type theirs struct {
 // kindsOfSources are the kinds of sources, as entries have them.
 var kindsOfSources = [...]string{"configmap", "secret"}
 
-// choiceOf reads the annotations about a kind. The pod template's count where the workload has no key of the four,
-// whatever the value; the exclude list stands on the workload alone.
-func choiceOf(w *target, kind string) choice {
-	from := w.Annotations
-	if !slices.ContainsFunc([]string{listOf(kind), autoOf(kind), theirAuto, theirSearch}, func(name string) bool {
-		_, ok := from.Get(name)
+// sideOf returns the annotations that count about a kind: the pod template's where the workload has no key of the four,
+// whatever the value.
+func sideOf(w *target, kind string) (from kube.Labels, template bool) {
+	if slices.ContainsFunc([]string{listOf(kind), autoOf(kind), theirAuto, theirSearch}, func(name string) bool {
+		_, ok := w.Annotations.Get(name)
 		return ok
 	}) {
-		from = w.Spec.Template.Metadata.Annotations
+		return w.Annotations, false
 	}
+	return w.Spec.Template.Metadata.Annotations, true
+}
+
+// choiceOf reads the annotations about a kind. The exclude list stands on the workload alone.
+func choiceOf(w *target, kind string) choice {
+	from, _ := sideOf(w, kind)
 	c := choice{kind: kind, auto: isOn(from, theirAuto) || isOn(from, autoOf(kind)), search: isTrue(from, theirSearch),
 		exclude: split(w.Annotations, excludeOf(kind))}
 	for _, one := range split(from, listOf(kind)) {

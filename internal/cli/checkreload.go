@@ -29,8 +29,8 @@ func (f *checkFlags) addReload(named bool) {
 	}
 }
 
-// survey looks at the annotations of workloads, where reload is checked; nil: it is not, or nobody would see it. What
-// does not count makes the report not OK.
+// survey looks at the annotations of workloads, where reload is checked and the survey is printed; else nil. An
+// annotation that does not count makes the report not OK.
 func (f *checkFlags) survey(ctx context.Context, c *kube.Client, r *check.Report) (*reload.Survey, error) {
 	if !slices.Contains(f.controllers, reload.Name) || f.output == "yaml" {
 		return nil, nil

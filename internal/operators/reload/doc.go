@@ -32,6 +32,12 @@
 // beside skiff's (theirs.go). Lists have expressions (patterns.go), so the entries of a workload follow from the
 // sources of the namespace (look.go). While a Reloader runs, skiff restarts a workload only when Reloader has not.
 //
+// # Before the start
+//
+// [Look] says for which sources the workloads of a cluster would restart, and which annotations do not count
+// (survey.go, typing.go): to a server, a misspelt annotation is no error, and a restart that does not come is noticed
+// too late. Look runs on the goroutine of `skiff check`, apart from the controllers.
+//
 // Place on the event path: the package is Reconcile, on the controllers' workers, with a controller for each kind of
 // workloads; the functions that find the workloads of a source run on the goroutines of the mirrors. No goroutine is
 // started.

@@ -290,7 +290,7 @@ func (s *survey) present(namespace string, t *theirs) map[string]head {
 	return out
 }
 
-// from returns the annotations by which a workload restarts for an entry; refers says that a container sees the source.
+// from returns the annotations by which a workload restarts for an entry; refers: a container sees the source.
 func (s *survey) from(w *target, wants *wants, e entry, refers bool) (names []string) {
 	if auto, _ := w.Annotations.Get(AutoAnnotation); auto == "auto" && refers {
 		names = append(names, AutoAnnotation)
@@ -417,7 +417,8 @@ func (s *survey) annotate(to *[]Surveyed, o Surveyed, f Finding) {
 func (s *Survey) sort() {
 	for _, all := range [][]Surveyed{s.Workloads, s.Sources} {
 		slices.SortStableFunc(all, func(a, b Surveyed) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind),
+				cmp.Compare(a.Name, b.Name))
 		})
 	}
 }

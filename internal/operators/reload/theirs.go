@@ -59,10 +59,15 @@ type theirs struct {
 // kindsOfSources are the kinds of sources, as entries have them.
 var kindsOfSources = [...]string{"configmap", "secret"}
 
-// sideOf returns the annotations that count about a kind: the pod template's where the workload has no key of the four,
-// whatever the value.
+// fourOf returns the annotations of a workload about a kind, because of which those of the pod template do not count.
+func fourOf(kind string) []string {
+	return []string{listOf(kind), autoOf(kind), theirAuto, theirSearch}
+}
+
+// sideOf returns the annotations that count about a kind: the pod template's where the workload has no key of the
+// four, whatever the value.
 func sideOf(w *target, kind string) (from kube.Labels, template bool) {
-	if slices.ContainsFunc([]string{listOf(kind), autoOf(kind), theirAuto, theirSearch}, func(name string) bool {
+	if slices.ContainsFunc(fourOf(kind), func(name string) bool {
 		_, ok := w.Annotations.Get(name)
 		return ok
 	}) {

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -122,8 +123,8 @@ func (s *survey) names(o *Surveyed, p place, annotations kube.Labels) {
 		var found *Finding
 		switch {
 		case len(a.Key) > maxShown: // longer than a server takes
-		case len(o.Findings) >= maxFindings:
-			return // the rest would take long
+		case len(o.Findings) >= maxFindings: // to compare the rest would take long
+			o.count(s.inDomain(a.Key))
 		case isOurs(a.Key):
 			found = skiffs.look(p, a.Key)
 		case s.reloader && slices.Contains(theirOthers, a.Key):
@@ -148,8 +149,34 @@ func isOurs(key string) bool {
 // isTheirs says whether an annotation is meant for Reloader. Other programs of the same makers have other names.
 func isTheirs(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	return strings.HasSuffix(domain, "reloader.stakater.com") || nearest.Of(domain, domains) != "" ||
-		strings.Contains(key, "stak") && strings.Contains(strings.ToLower(key), "reload") && domain != "skiff.dev"
+	if strings.HasSuffix(domain, theirDomain) {
+		return true
+	}
+	makers := func(label string) bool {
+		return label == "stakater" || len(label) > 5 && nearest.Of(label, []string{"stakater"}) != ""
+	}
+	lower := strings.ToLower(key)
+	reload, stakater := strings.Contains(lower, "reload"), strings.Contains(lower, "stak")
+	return reload && slices.ContainsFunc(strings.Split(domain, "."), makers) ||
+		(reload || stakater) && nearest.Of(domain, domains) != ""
+}
+
+// theirDomain ends the domains of Reloader's annotations.
+const theirDomain = "reloader.stakater.com"
+
+// inDomain says whether an annotation is in a domain that counts, and is none of those known.
+func (s *survey) inDomain(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == "skiff.dev" && !slices.Contains(skiffs.names, key) ||
+		s.reloader && strings.HasSuffix(domain, theirDomain) && !slices.Contains(reloaders.names, key)
+}
+
+// count counts a finding that is not listed.
+func (o *Surveyed) count(wrong bool) {
+	if wrong {
+		o.wrong++
+		o.More++
+	}
 }
 
 // look returns what is wrong with the name of an annotation; nil: nothing.
@@ -254,8 +281,8 @@ func (s *survey) others(o *Surveyed, w *target, wants *wants) {
 func (s *survey) without(o *Surveyed, w *target) {
 	for _, name := range []string{excludeOf("configmap"), excludeOf("secret"), theirPause} {
 		if _, ok := w.Annotations.Get(name); ok && (name != theirPause || o.Kind == "Deployment") {
-			o.add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: the workload has " +
-				"no auto, search or list of Reloader's that counts, and skiff has no --auto-reload-all"})
+			o.add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: the workload " +
+				"has no auto, search or list of Reloader's that counts, and skiff has no --auto-reload-all"})
 		}
 	}
 }
@@ -265,7 +292,7 @@ func (s *survey) shadowed(o *Surveyed, w *target) {
 	for _, a := range w.Spec.Template.Metadata.Annotations {
 		var counts, hidden []string
 		for _, kind := range kindsOfSources {
-			if !slices.Contains([]string{theirAuto, theirSearch, autoOf(kind), listOf(kind)}, a.Key) {
+			if !slices.Contains(fourOf(kind), a.Key) {
 				continue
 			}
 			if _, template := sideOf(w, kind); template {
@@ -278,20 +305,31 @@ func (s *survey) shadowed(o *Surveyed, w *target) {
 			continue
 		}
 		f := Finding{Annotation: a.Key, Template: true, Reason: shadowed, Wrong: true,
-			Text: "does not count: the workload itself has annotations about the same"}
+			Text: "does not count: the workload itself has " + onItself(w, hidden[0]) +
+				", so that the pod template's are not read"}
 		if len(counts) > 0 {
 			f.Reason, f.Wrong = partShadowed, false
-			f.Text = fmt.Sprintf("counts for a %s alone: the workload itself has annotations about a %s", counts[0],
-				hidden[0])
+			f.Text = fmt.Sprintf("counts for a %s, and not for a %s: the workload itself has %s", counts[0], hidden[0],
+				onItself(w, hidden[0]))
 		}
 		o.add(f)
 	}
 }
 
-// listed looks at the entries of a list.
+// onItself returns the annotation of a workload because of which those of the pod template do not count about a kind.
+func onItself(w *target, kind string) string {
+	for _, name := range fourOf(kind) {
+		if _, ok := w.Annotations.Get(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// listed looks at the entries of a list, as far as they count.
 func (s *survey) listed(o *Surveyed, w *target, c *choice, template bool) {
 	heads, f := s.of(w.Namespace), Finding{Annotation: listOf(c.kind), Template: template}
-	for _, name := range c.names {
+	for _, name := range c.names[:min(len(c.names), maxSources)] {
 		h := heads[c.kind+"/"+name]
 		if !s.exists(w.Namespace, c.kind, name) {
 			s.missing(o, w.Namespace, f, c.kind, name)
@@ -301,24 +339,27 @@ func (s *survey) listed(o *Surveyed, w *target, c *choice, template bool) {
 			o.add(f)
 		}
 	}
-	for _, one := range c.expressions {
-		if len(o.Findings) >= maxFindings || !s.sees(w.Namespace, c.kind) {
-			return
+	steps := maxMatching
+	for _, one := range c.expressions[:min(len(c.expressions), maxPatterns)] {
+		if len(o.Findings) < maxFindings && s.sees(w.Namespace, c.kind) {
+			s.expression(o, w.Namespace, f, c.kind, one, &steps)
 		}
-		s.expression(o, w.Namespace, f, c.kind, one)
 	}
 }
 
-// matched returns how many sources of a kind an entry of a list matches, and whether another would match more. known is
-// false where the entry is invalid, or matching would take long.
-func (s *survey) matched(namespace, kind, one, other string) (n int, more, known bool) {
-	a, b, looked := s.patterns.compile(one), s.patterns.compile(other), 0
+// matched returns how many sources of a kind an entry of a list matches, and whether another would match more. known
+// is false where the entry is invalid, or matching would take more than the steps that are left.
+func (s *survey) matched(namespace, kind, one, other string, steps *int) (n int, more, known bool) {
+	a, b := s.patterns.compile(one), s.patterns.compile(other)
+	if a.matches == nil {
+		return 0, false, false
+	}
 	for source := range s.of(namespace) {
 		name, ok := strings.CutPrefix(source, kind+"/")
 		if !ok {
 			continue
 		}
-		if looked += a.size + b.size; a.matches == nil || looked > maxMatching {
+		if *steps -= a.size + b.size; *steps < 0 {
 			return 0, false, false
 		}
 		if a.matches(name) {
@@ -327,14 +368,14 @@ func (s *survey) matched(namespace, kind, one, other string) (n int, more, known
 			more = true
 		}
 	}
-	return n, more, a.matches != nil
+	return n, more, true
 }
 
 // expression looks at an entry that is not a name.
-func (s *survey) expression(o *Surveyed, namespace string, f Finding, kind, one string) {
+func (s *survey) expression(o *Surveyed, namespace string, f Finding, kind, one string, steps *int) {
 	pattern, bare := strings.ReplaceAll(one, "*", ".*"), strings.NewReplacer("*", "", ".", "").Replace(one)
 	like := pattern != one && !strings.Contains(one, ".*") && regexp.QuoteMeta(bare) == bare // a glob
-	n, more, known := s.matched(namespace, kind, one, pattern)
+	n, more, known := s.matched(namespace, kind, one, pattern, steps)
 	switch {
 	case !known:
 		return
@@ -348,9 +389,10 @@ func (s *survey) expression(o *Surveyed, namespace string, f Finding, kind, one 
 		s.missing(o, namespace, f, kind, one)
 		return
 	case regexp.QuoteMeta(bare) == bare:
-		f.Reason, f.Wrong, f.Meant = noName, true, s.nearest(o, namespace, kind, strings.ToLower(one))
-		f.Text = fmt.Sprintf("no %s can have the name %.100q: names are separated by commas, without a namespace or a key",
-			kind, one)
+		// A name may have its namespace in front.
+		f.Reason, f.Wrong, f.Meant = noName, true, s.nearest(o, namespace, kind, path.Base(strings.ToLower(one)))
+		f.Text = fmt.Sprintf("no %s can have the name %.100q: names are separated by commas, without a namespace "+
+			"or a key", kind, one)
 	default:
 		f.Reason, f.Text = matchesNone, fmt.Sprintf("%.100q matches no %s now", one, kind)
 	}

@@ -53,7 +53,8 @@ Stakater's Reloader, which ignores such mistakes silently; it checks what reload
 where --controllers names them. Of ConfigMaps and Secrets, the metadata alone is read. An annotation that does not
 count is something to look at: the exit code is 3.
 
-Exit codes: 0 nothing is missing, 3 something is missing or does not count, 1 failed (it could not find out), 2 wrong usage.`,
+Exit codes: 0 nothing is missing, 3 something is missing or does not count, 1 failed (it could not find out), 2 wrong
+usage.`,
 		Example: `  skiff check
   skiff check --as system:serviceaccount:skiff:skiff --leader-elect --leader-election-namespace skiff
   skiff check --token-file skiff.token --watch-namespaces shop,blog -o yaml > missing.yaml

@@ -63,7 +63,12 @@ func surveyText(s *reload.Survey) string {
 	}
 	var b strings.Builder
 	line := func(ok bool, format string, args ...any) { b.WriteString(checkLine(ok, format, args...)) }
-	line(true, "reload      %d of %d workloads restart when ConfigMaps or Secrets change", s.Restarts, s.Looked)
+	read := ""
+	if len(s.NotRead) > 0 {
+		read = "that could be read "
+	}
+	line(true, "reload      %d of %d workloads %srestart when ConfigMaps or Secrets change", s.Restarts, s.Looked,
+		read)
 	if s.Wrong > 0 {
 		line(false, "reload      %d annotations or entries of them do not count as they are", s.Wrong)
 	}

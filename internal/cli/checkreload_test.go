@@ -142,7 +142,7 @@ func TestCheckSaysWhatTheUserMayNotList(t *testing.T) {
 `)
 	r := skiff(t, c.asAdministrator("check", "--reloader-annotations", "--as", "weak")...)
 	r.Want(t, ExitDiffer)
-	for _, want := range []string{"  reload      3 of 3 workloads restart",
+	for _, want := range []string{"  reload      3 of 3 workloads that could be read restart",
 		"! reload      secrets in all namespaces: this user may not list them\n",
 		"! reload      daemonsets.apps in all namespaces: this user may not list them\n",
 		"                statefulset/db: secret/tsl, by secret.reloader.stakater.com/reload\n"} {

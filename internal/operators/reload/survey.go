@@ -91,7 +91,7 @@ const (
 	// maxFindings of an object are listed; an object may have thousands of annotations.
 	maxFindings = 50
 	// maxSurvey bounds the memory of what is listed, and of the sources' names, in bytes.
-	maxSurvey = 64 << 20
+	maxSurvey = 32 << 20
 	// maxAsked bounds the sources and the entries that are compared to find the meant name.
 	maxAsked = 2000
 )

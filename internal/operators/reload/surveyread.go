@@ -58,8 +58,8 @@ func (w *surveyedWorkload) target() *target {
 // errTooMany ends a list.
 var errTooMany = errors.New("too many objects")
 
-// Look surveys namespaces, all if there are none. With reloader, Reloader's annotations count as well. No value of a
-// Secret or ConfigMap is requested. Resources that the user may not list are left out and named.
+// Look surveys namespaces, all if there are none. With reloader, Reloader's annotations count as well. The metadata of
+// ConfigMaps and Secrets is requested without the data. Resources that the user may not list are left out and named.
 func Look(ctx context.Context, c *kube.Client, namespaces []string, reloader bool) (*Survey, error) {
 	limited, cancel := context.WithTimeout(ctx, maxSurveyTime)
 	defer cancel()

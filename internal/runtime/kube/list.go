@@ -19,7 +19,8 @@ type Query struct {
 	Namespace     string // "": all
 	LabelSelector string // as for kubectl -l: "app=web,tier in (a,b),!canary"
 	FieldSelector string // "metadata.name=web"
-	// Metadata requests the metadata alone, so that no value of a Secret is sent; for List alone.
+	// Metadata requests the metadata without the data of a Secret, say; for List alone. An annotation may still have
+	// the values that kubectl has applied.
 	Metadata bool
 	// Selects reports whether LabelSelector selects an object with such labels; nil: no check. An object that is not
 	// selected is a DecodeError, except in the DELETED event of a watch.

@@ -46,8 +46,8 @@ Missing rights are printed as a role and its binding; -o yaml prints nothing els
 The admission policies of 'skiff manifests --policies' are optional: their absence is reported, and with --policies
 it counts as missing.
 
-With --controllers reload, each Deployment, StatefulSet and DaemonSet that has opted in is listed with the ConfigMaps
-and Secrets for which it would restart, and each annotation that does not count: a mistyped name, a value that is not
+With --controllers reload, each workload that has opted in is listed with the ConfigMaps and Secrets for which it
+would restart, and each annotation that does not count: a mistyped name, a value that is not
 understood, a list that names what does not exist. --reloader-annotations does the same for the annotations of
 Stakater's Reloader, which ignores such mistakes silently; it checks what reload needs, and other controllers only
 where --controllers names them. Of ConfigMaps and Secrets, the metadata alone is read. An annotation that does not

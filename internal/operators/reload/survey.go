@@ -211,7 +211,7 @@ func (s *survey) workload(kind string, w *target) {
 		return
 	}
 	s.Looked++
-	s.seen[id] = s.optedIn(w)
+	s.seen[id] = s.optedIn(kind, w)
 	o := Surveyed{Namespace: shown(w.Namespace), Kind: kind, Name: shown(w.Name), Opted: s.seen[id]}
 	wants := s.wants(kind, w)
 	if wants.theirs != nil {
@@ -334,7 +334,7 @@ func (s *survey) own(o *Surveyed, w *target, wants *wants) {
 			}
 		}
 	}
-	if !s.optedIn(w) {
+	if !s.optedIn(o.Kind, w) {
 		for _, name := range []string{AfterAnnotation, CooldownAnnotation} {
 			if _, ok := w.Annotations.Get(name); ok {
 				o.add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: no other " +

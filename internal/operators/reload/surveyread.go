@@ -38,7 +38,8 @@ type surveyedSource struct {
 type surveyedWorkload struct {
 	Heading `json:"metadata"`
 	Spec    struct {
-		Paused   bool `json:"paused"`
+		Paused bool `json:"paused"`
+		rolloutFields
 		Template struct {
 			Metadata Hinted  `json:"metadata"`
 			Spec     podSpec `json:"spec"`
@@ -49,7 +50,7 @@ type surveyedWorkload struct {
 // target returns the workload as the controllers see workloads.
 func (w *surveyedWorkload) target() *target {
 	t := &target{Meta: Meta{w.Meta, Annotated{w.Annotations}}}
-	t.Spec.Paused = w.Spec.Paused
+	t.Spec.Paused, t.Spec.rolloutFields = w.Spec.Paused, w.Spec.rolloutFields
 	t.Spec.Template.Metadata.Annotations = w.Spec.Template.Metadata.Annotations
 	t.Spec.Template.Spec = w.Spec.Template.Spec
 	return t
@@ -107,7 +108,7 @@ func (s *survey) read(ctx context.Context, c *kube.Client, namespace string) err
 func (s *survey) unread(namespace, kind string, r kube.Resource, err error) error {
 	n := NotRead{Namespace: namespace, Resource: r.GroupResource()}
 	switch {
-	case err == nil:
+	case err == nil, r == rollouts && kube.IsNotFound(err):
 		return nil
 	case errors.Is(err, errTooMany):
 		n.Reason, n.Detail = "TooMany", fmt.Sprintf("there are more than %d ConfigMaps and Secrets: choose namespaces",

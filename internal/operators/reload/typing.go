@@ -22,6 +22,7 @@ const (
 	onTemplate
 	onSource
 	onDeployment // of the workloads, on this kind alone
+	onRollout    // likewise
 	anywhere     // written by a controller, or of no interest
 )
 
@@ -48,6 +49,8 @@ func (p places) String() string {
 		return "a ConfigMap or a Secret"
 	case onDeployment:
 		return "a Deployment"
+	case onRollout:
+		return "a Rollout"
 	case onWorkload, onWorkload | onSource:
 		return "the object itself"
 	}
@@ -62,7 +65,8 @@ type known struct {
 
 // ours are the annotations of skiff, with those of other controllers.
 var ours = []known{{AutoAnnotation, onWorkload}, {ConfigMapsAnnotation, onWorkload}, {SecretsAnnotation, onWorkload},
-	{AfterAnnotation, onWorkload}, {CooldownAnnotation, onWorkload}, {ResumeAnnotation, onSource},
+	{AfterAnnotation, onWorkload}, {CooldownAnnotation, onWorkload}, {StrategyAnnotation, onRollout},
+	{ResumeAnnotation, onSource},
 	{StateAnnotation, anywhere}, {RestartAnnotation, anywhere}, {conditions.PausedAnnotation, onWorkload | onSource},
 	{apply.HashAnnotation, anywhere}, {apply.AdoptAnnotation, anywhere}, {"skiff.dev/restart-state", anywhere},
 	{"skiff.dev/log", anywhere}, {"skiff.dev/allow-restart-triggers-from", anywhere}}
@@ -71,7 +75,7 @@ var ours = []known{{AutoAnnotation, onWorkload}, {ConfigMapsAnnotation, onWorklo
 var theirNames = []known{{theirAuto, onWorkload | onTemplate}, {theirSearch, onWorkload | onTemplate},
 	{autoOf("configmap"), onWorkload | onTemplate}, {autoOf("secret"), onWorkload | onTemplate},
 	{listOf("configmap"), onWorkload | onTemplate}, {listOf("secret"), onWorkload | onTemplate},
-	{excludeOf("configmap"), onWorkload}, {excludeOf("secret"), onWorkload}, {theirPause, onDeployment},
+	{excludeOf("configmap"), onWorkload}, {excludeOf("secret"), onWorkload}, {theirPause, onDeployment}, {theirStrategy, onRollout},
 	{theirMatch, onSource}, {theirIgnore, onSource}, {theirPausedAt, anywhere}, {theirReloadedFrom, anywhere}}
 
 // The annotations that Reloader writes.
@@ -81,8 +85,8 @@ const (
 )
 
 // theirOthers are the annotations of Reloader with which skiff does nothing.
-var theirOthers = []string{"reloader.stakater.com/rollout-strategy", autoOf("secretproviderclass"),
-	listOf("secretproviderclass"), "secretproviderclasses.exclude.reloader.stakater.com/reload"}
+var theirOthers = []string{autoOf("secretproviderclass"), listOf("secretproviderclass"),
+	"secretproviderclasses.exclude.reloader.stakater.com/reload"}
 
 // family is the annotations that a program reads, or writes.
 type family struct {
@@ -187,7 +191,8 @@ func (f *family) look(p place, key string) *Finding {
 			Meant: meantName(key, f.names)}
 	}
 	on := f.all[i].on
-	if on == anywhere || on&p.on != 0 || on == onDeployment && p.on == onWorkload && p.kind == "Deployment" {
+	kind := map[places]string{onDeployment: "Deployment", onRollout: rollouts.Kind}[on]
+	if on == anywhere || on&p.on != 0 || p.on == onWorkload && p.kind == kind {
 		return nil
 	}
 	return &Finding{Reason: wrongPlace, Wrong: true, Text: fmt.Sprintf("counts on %s, not on %s", on, p)}

@@ -75,7 +75,8 @@ var ours = []known{{AutoAnnotation, onWorkload}, {ConfigMapsAnnotation, onWorklo
 var theirNames = []known{{theirAuto, onWorkload | onTemplate}, {theirSearch, onWorkload | onTemplate},
 	{autoOf("configmap"), onWorkload | onTemplate}, {autoOf("secret"), onWorkload | onTemplate},
 	{listOf("configmap"), onWorkload | onTemplate}, {listOf("secret"), onWorkload | onTemplate},
-	{excludeOf("configmap"), onWorkload}, {excludeOf("secret"), onWorkload}, {theirPause, onDeployment}, {theirStrategy, onRollout},
+	{excludeOf("configmap"), onWorkload}, {excludeOf("secret"), onWorkload}, {theirPause, onDeployment},
+	{theirStrategy, onRollout},
 	{theirMatch, onSource}, {theirIgnore, onSource}, {theirPausedAt, anywhere}, {theirReloadedFrom, anywhere}}
 
 // The annotations that Reloader writes.

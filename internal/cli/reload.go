@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -149,25 +147,29 @@ func (f *reloadAlone) run(cmd *cobra.Command) error {
 	return err
 }
 
-// warnOfAbsent warns of targets that do not exist now, which is right where they are yet to come.
+// warnOfAbsent warns of targets and sources that do not exist now, which is right where they are yet to come.
 func (f *reloadAlone) warnOfAbsent(ctx context.Context, c *kube.Client, namespace string, warn func(string)) {
+	look := func(flag, named string, r kube.Resource, name string) {
+		q := kube.Query{Resource: r, Namespace: namespace, FieldSelector: "metadata.name=" + name, Metadata: true}
+		list, err := kube.List[*heading](ctx, c, q, kube.ListOptions{})
+		if kube.IsNotFound(err) || err == nil && len(list.Items)+len(list.Bad) == 0 {
+			warn(fmt.Sprintf("--%s %s: there is none in namespace %s now", flag, named, namespace))
+		} // another line says that the server does not answer, or that a right is missing
+	}
 	for _, t := range f.Targets {
-		if !exists(ctx, c, t.Resource(), kube.Key{Namespace: namespace, Name: t.Name}) {
-			warn(fmt.Sprintf("--target %s: there is none in namespace %s now", t, namespace))
-		}
+		look("target", t.String(), t.Resource(), t.Name)
+	}
+	for _, one := range f.ConfigMaps {
+		name, _, _ := strings.Cut(one, ":")
+		look("configmap", name, kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, name)
+	}
+	for _, one := range f.Secrets {
+		name, _, _ := strings.Cut(one, ":")
+		look("secret", name, kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}, name)
 	}
 }
 
-// exists says whether a workload may exist: no list tells the contrary. A list by name needs no right that a mirror
-// does not need.
-func exists(ctx context.Context, c *kube.Client, r kube.Resource, k kube.Key) bool {
-	path, err := r.Path(k.Namespace, "")
-	if err != nil {
-		return true
-	}
-	body, err := c.Raw(ctx, http.MethodGet, path, url.Values{"fieldSelector": {"metadata.name=" + k.Name}})
-	var list struct {
-		Items []struct{} `json:"items"`
-	}
-	return err != nil || kube.Unmarshal(body, &list) != nil || len(list.Items) > 0
+// heading is an object of which the identity alone is read.
+type heading struct {
+	kube.Meta `json:"metadata"`
 }

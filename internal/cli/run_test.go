@@ -221,3 +221,14 @@ func TestRestartSaysThatItsSelectorMatchesNoPod(t *testing.T) {
 		f.Stop()
 	}
 }
+
+func TestReloadNamesTargetsAndSourcesThatDoNotExist(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	f := program.Follow(t, "reload", "--target", "deploy/a,rollout/b", "--configmap", "c:key", "--secret", "d",
+		"--server", c.url())
+	for _, want := range []string{"--target deployment/a", "--target rollout/b", "--configmap c", "--secret d"} {
+		want += ": there is none in namespace default now"
+		f.Await(want, func() bool { return strings.Contains(f.Stderr.String(), want) })
+	}
+	f.Stop()
+}

@@ -100,9 +100,15 @@ func icon(colour, path string) string {
 // help is shown for the key ?.
 const help = `<dialog id="help" aria-labelledby="keys"><h2 id="keys">Keys</h2><table><tbody>` +
 	`<tr><td><kbd>j</kbd> <kbd>k</kbd></td><td>the next row, the previous row</td></tr>` +
-	`<tr><td><kbd>Enter</kbd></td><td>unfold the row, or go where it leads</td></tr>` +
+	`<tr><td><kbd>Enter</kbd></td><td>go where the row leads</td></tr>` +
+	`<tr><td><kbd>o</kbd></td><td>unfold the row, or fold it again</td></tr>` +
+	`<tr><td><kbd>c</kbd></td><td>copy the command of the row, or of the page</td></tr>` +
+	`<tr><td><kbd>u</kbd> <kbd>Esc</kbd></td><td>back to all objects</td></tr>` +
 	`<tr><td><kbd>/</kbd></td><td>search the objects</td></tr>` +
+	`<tr><td><kbd>1</kbd> to <kbd>9</kbd></td><td>the first to the ninth of the states to choose from</td></tr>` +
 	`<tr><td><kbd>f</kbd></td><td>failed runs only, or all of them again</td></tr>` +
+	`<tr><td><kbd>g</kbd>, then <kbd>o</kbd> <kbd>t</kbd> <kbd>q</kbd> <kbd>w</kbd></td>` +
+	`<td>go to objects, timeline, queue, watches</td></tr>` +
 	`<tr><td><kbd>?</kbd></td><td>this help</td></tr></tbody></table>` +
 	`<form method="dialog"><button>Close</button></form></dialog>`
 
@@ -129,8 +135,10 @@ func (p *Page) write(w http.ResponseWriter, r *http.Request, code int, body func
 	all.put(`<link rel="icon" id="icon" href="%s" data-good="%s" data-bad="%s" data-warn="%s">`, icons[out.class],
 		icons["good"], icons["bad"], icons["warn"])
 	all.add(`<style>` + markup(style) + `</style></head><body><header><a class="brand" href="/debug/">skiff</a>` +
-		p.o.Place.html(p.role()) + out.nav + `<span id="live">This page is of ` + text(time.Now().UTC().Format(time.TimeOnly)) + ` UTC.</span> <button type="button" class="keys">? keys</button></header><main>` +
-		markup(out.String()) + `</main>` + help + `<script>` +
+		p.o.Place.html(p.role()) + out.nav + `<span id="live">This page is of ` +
+		text(time.Now().UTC().Format(time.TimeOnly)) +
+		` UTC.</span> <button type="button" class="keys">? keys</button></header>` +
+		`<p id="said" role="status"></p><main>` + markup(out.String()) + `</main>` + help + `<script>` +
 		markup(script) + `</script></body></html>`)
 	w.WriteHeader(code)
 	_, _ = w.Write([]byte(all.String())) // the reader has gone
@@ -164,6 +172,27 @@ func (l Place) html(role string) markup {
 	return `<span class="place">` + joined(" · ", parts...) + `</span>`
 }
 
+// isShort says whether a panel is one of several on a page: long tables are cut, and panels with nothing wrong folded.
+func isShort(r *http.Request) bool { return r.URL.Query().Get("short") != "" }
+
+// shortRows is how many rows a long table has on the page with all panels.
+const shortRows = 10
+
+// panelTitle begins a panel. On the page with all panels, a calm one is folded to its title and a few words.
+func (w *writer) panelTitle(r *http.Request, id, title, words string, calm bool) (end markup) {
+	if !isShort(r) {
+		w.put(`<h2 id="%s">%s</h2>`, id, title)
+		return ""
+	}
+	kind, open := "busy", markup(" open")
+	if calm {
+		kind, open = "calm", ""
+	}
+	w.put(`<details data-is="%s"%s><summary><h2 id="%s">%s</h2> <span class="dim">%s</span></summary>`, kind, open, id,
+		title, words)
+	return `</details>`
+}
+
 // section is a part of a page. The script fetches the part anew, from src, when the version behind it changes.
 func (w *writer) section(r *http.Request, src, follows string, inner markup) {
 	if fragment(r) {
@@ -181,8 +210,12 @@ func (w *writer) section(r *http.Request, src, follows string, inner markup) {
 func (p *Page) whole(out *writer, r *http.Request) {
 	out.nav = `<nav><a href="#owners">Objects</a> <a href="#timeline">Timeline</a> <a href="#queue">Queue</a> ` +
 		`<a href="#watches">Watches</a></nav>`
+	short := r.Clone(r.Context())
+	q := short.URL.Query()
+	q.Set("short", "1")
+	short.URL.RawQuery = q.Encode()
 	for _, name := range []string{"state", "owners", "timeline", "queue", "watches"} {
-		p.panel(out, name, r)
+		p.panel(out, name, short)
 	}
 }
 
@@ -259,18 +292,13 @@ func age(t time.Time) markup {
 // table begins a table. A column that begins with # has numbers.
 func (w *writer) table(caption string, columns ...string) { w.tableIn("wide", caption, columns...) }
 
-// tallTable begins a table that scrolls by itself where there are many rows.
-func (w *writer) tallTable(caption string, columns ...string) {
-	w.tableIn("wide tall", caption, columns...)
-}
-
 // foldTable begins one whose rows have two lines on a narrow screen, and the rest when they are tapped.
 func (w *writer) foldTable(caption string, columns ...string) {
 	w.tableIn("wide folds", caption, columns...)
 }
 
 // tap is the button that shows the rest of a row of a foldTable.
-const tap = `<button type="button" class="tap" aria-label="more about it">⋯</button>`
+const tap = `<button type="button" class="tap" aria-label="the rest of this row" aria-expanded="false">⋯</button>`
 
 func (w *writer) tableIn(class, caption string, columns ...string) {
 	w.put(`<div class="%s"><table><caption>%s</caption><thead><tr>`, class, caption)
@@ -318,6 +346,13 @@ func command(line string) markup {
 
 // copyButton is the button behind a code, to copy the code.
 const copyButton markup = `<button type="button" class="copy">copy</button>`
+
+// copyLine is a button to copy a line that has no room beside it, under the line's first two words.
+func copyLine(line string) markup {
+	words := strings.SplitN(line, " ", 3)
+	return `<button type="button" class="copy" title="` + text(line) + `">copy ` +
+		text(strings.Join(words[:min(2, len(words))], " ")) + `</button>`
+}
 
 // ref is the name of an object as a link to its page.
 func ref(kind, namespace, name string) markup {

@@ -11,7 +11,7 @@ import (
 )
 
 // allObjects leads back.
-const allObjects markup = `<p><a href="/debug/#owners">← all objects</a></p>`
+const allObjects markup = `<p><a rel="up" href="/debug/#owners">← all objects</a></p>`
 
 // showObject is the page of an object: the state, the events as a picture and as a table, the children.
 func showObject(w *writer, a ObjectAnswer) {
@@ -65,6 +65,11 @@ func showObject(w *writer, a ObjectAnswer) {
 func showPicture(w *writer, a ObjectAnswer) {
 	w.put(`<h2>What happened</h2>`)
 	if len(a.Timeline.Runs) == 0 {
+		if a.Timeline.Kept > uint64(a.Timeline.held) {
+			w.put(`<p>Nothing lately: none of the last %s was for this object. A change, or a failure, appears here.</p>`,
+				health.Count(a.Timeline.held, "run that wrote or failed", "runs that wrote or failed"))
+			return
+		}
 		w.put(`<p>Nothing yet, because no run since %s has written for this object or failed: `+
 			`all was as declared. A change, or a failure, appears here.</p>`, clock(a.Started))
 		return
@@ -111,7 +116,7 @@ func (p picture) failures() (n int) {
 // table says the same as the picture, the newest run first, and at the end a summary of earlier runs. The runs may be
 // of several controllers.
 func (p picture) table(w *writer, several bool) {
-	w.tallTable("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
+	w.table("The same in words, the newest first. The numbers of the writes are those of the marks.", "When",
 		"Cause", "#Waited", "#Took", "Writes", "Result")
 	r := p.ready
 	if r.shown && r.until.IsZero() {
@@ -137,7 +142,7 @@ func (p picture) table(w *writer, several bool) {
 			why += `<br><span class="dim">controller ` + text(run.Controller) + `</span>`
 		}
 		w.keyed(fmt.Sprint(run.ID), moment(run.Began), why, "#"+text(brief(run.Began.Sub(run.Due))),
-			"#"+text(brief(run.Ended.Sub(run.Began))), p.numbered(run), result(run))
+			"#"+text(brief(run.Ended.Sub(run.Began))), p.numbered(run), result(run, true))
 	}
 	w.folded(updates)
 	w.end()

@@ -276,7 +276,7 @@ type Watch struct {
 // maxWatches bounds an answer: with a namespace each there may be thousands.
 const maxWatches = 500
 
-// watches returns them, parked ones first, and how many were left out.
+// watches returns them, parked ones first, then those with a problem, and how many were left out.
 func (p *Page) watches() (out []Watch, omitted int) {
 	out = []Watch{}
 	for _, w := range controller.WatchStates(p.o.Controllers()...) {
@@ -293,8 +293,8 @@ func (p *Page) watches() (out []Watch, omitted int) {
 		out = append(out, one)
 	}
 	slices.SortStableFunc(out, func(a, b Watch) int {
-		return cmp.Or(-compareBool(a.Parked, b.Parked), cmp.Compare(a.Resource, b.Resource),
-			cmp.Compare(a.Namespace, b.Namespace))
+		return cmp.Or(-compareBool(a.Parked, b.Parked), -compareBool(a.Problem != "", b.Problem != ""),
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	shown := out[:min(len(out), maxWatches)]
 	return shown, len(out) - len(shown)

@@ -36,11 +36,13 @@ function morph(old, now) {
     if (old.data !== now.data) old.data = now.data
     return
   }
+  if (old.className === 'tap') return // says whether its row is unfolded
+  const folded = old.nodeName === 'DETAILS' && old.dataset.is === now.dataset.is // or not, as the reader has it
   for (const name of old.getAttributeNames()) {
-    if (!now.hasAttribute(name) && name !== 'open' && name !== 'aria-expanded') old.removeAttribute(name)
+    if (!now.hasAttribute(name) && name !== 'open') old.removeAttribute(name)
   }
   for (const { name, value } of now.attributes) {
-    if (old.getAttribute(name) !== value) old.setAttribute(name, value)
+    if (old.getAttribute(name) !== value && !(folded && name === 'open')) old.setAttribute(name, value)
   }
   morphChildren(old, now)
 }
@@ -76,7 +78,7 @@ function morphChildren(old, now) {
 
 // Panels: those on screen are fetched anew when a version that they follow is another one.
 const sections = [...document.querySelectorAll('section[data-src]')], shown = new Map(), onScreen = new Set()
-let news = null, fetching = false, again = false
+let news = null, fetching = false, again = false, partly = '' // a part that was refused
 
 const observer = new IntersectionObserver(entries => {
   for (const e of entries) e.isIntersecting ? onScreen.add(e.target) : onScreen.delete(e.target)
@@ -106,13 +108,17 @@ async function refresh() {
   if (fetching || !news) return again = true
   fetching = true
   again = false
+  partly = ''
   for (const section of sections) {
     const version = section.dataset.follows.split(' ').map(name => news.versions[name]).join(' ')
     if (document.hidden || !onScreen.has(section) || shown.get(section) === version) continue
     const src = location.origin + section.dataset.src // without the token, which the URL of the page may have
     try {
       const answer = await fetch(src + (src.includes('?') ? '&' : '?') + 'fragment=1')
-      if (!answer.ok && answer.status !== 404) continue
+      if (!answer.ok && answer.status !== 404) {
+        partly = 'A part is not up to date: skiff answered ' + answer.status + '.'
+        continue
+      }
       if (!src.endsWith(section.dataset.src)) continue // another filter has been chosen
       const now = new DOMParser().parseFromString(await answer.text(), 'text/html').body
       steady(() => morphChildren(section, now))
@@ -130,8 +136,12 @@ async function refresh() {
 let typing = 0
 
 function choose() {
-  const form = byId('filter'), section = form.closest('section')
-  const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value))
+  list(new URLSearchParams([...new FormData(byId('filter'))].filter(([, value]) => value)))
+}
+
+// list shows the objects that a query chooses.
+function list(query) {
+  const section = byId('owners').closest('section')
   history.replaceState(null, '', location.origin + '/debug/?' + query + '#owners')
   section.dataset.src = '/debug/owners?' + query
   shown.delete(section)
@@ -151,18 +161,31 @@ function setState() {
   root.classList.toggle('lost', !!problem)
   const age = span(Math.round((Date.now() - heard) / 1000))
   const kind = problem ? 'warn' : news ? news.banner.well ? 'good' : 'bad' : ''
-  byId('live').className = problem && 'warn'
+  byId('live').className = problem || partly ? 'warn' : ''
   setText(byId('live'), problem ? 'Last update ' + age + ' ago: ' + problem + '.' :
-    !news ? 'Connecting.' : polling ? 'Updated every 10 s.' : 'Live.')
+    !news ? 'Connecting.' : partly || (polling ? 'Updated every 10 s.' : 'Live.'))
   if (!kind) return
   const symbol = { good: '✔ ', bad: '✖ ', warn: '? ' }[kind], banner = byId('banner')
   const text = problem ? problem + ' since ' + new Date(heard + skew).toISOString().slice(11, 19) + ' UTC' :
     news.banner.text
   if (banner && banner.textContent !== symbol + text) steady(() => banner.replaceChildren(symbol + text))
   if (banner) banner.className = kind
+  announce(kind, text)
   document.title = symbol + (banner || problem ? place + text : ownTitle)
   if (news && !problem) setText(byId('role'), news.role || '')
   if (byId('icon').href !== byId('icon').dataset[kind]) byId('icon').href = byId('icon').dataset[kind]
+}
+
+// announce has a screen reader say the banner when its kind changes, and other news of it twice a minute at most: the
+// number of objects may change each second.
+let said = '', saidAt = 0
+
+function announce(kind, text) {
+  if (said === '') said = kind // has been read with the page
+  if (kind === said && (kind !== 'bad' || Date.now() - saidAt < 30000)) return
+  said = kind
+  saidAt = Date.now()
+  setText(byId('said'), text)
 }
 
 function lose(why) {
@@ -271,9 +294,28 @@ setInterval(() => {
 // Keys.
 function step(by) {
   const rows = [...document.querySelectorAll('main tbody tr')].map(row => row.querySelector('summary,a,button:not(.tap)'))
-    .filter(Boolean)
-  const at = rows.findIndex(handle => handle.closest('tr').contains(document.activeElement))
+    .filter(handle => handle?.checkVisibility())
+  const focus = document.activeElement, above = row => focus.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_PRECEDING
+  let at = rows.findIndex(handle => handle.closest('tr').contains(focus))
+  if (at < 0) at = rows.filter(above).length - (by > 0 ? 1 : 0)
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus()
+}
+
+// rowOrPage is the row that has the focus, or else the page.
+const rowOrPage = () => document.activeElement.closest('main tr') ?? document
+
+// goTo shows a panel from its title on.
+function goTo(id) {
+  const title = byId(id), fold = title?.closest('details')
+  if (!title) return location.assign(location.origin + '/debug/#' + id)
+  if (fold) fold.open = true
+  title.tabIndex = -1 // for j, and for a screen reader
+  title.focus()
+  title.scrollIntoView()
+}
+
+function goBack() {
+  if (location.pathname !== '/debug/') (document.querySelector('a[rel=up]') ?? document.querySelector('.brand')).click()
 }
 
 const keys = {
@@ -281,32 +323,56 @@ const keys = {
   k: () => step(-1),
   '/': () => byId('search')?.focus(),
   f: () => document.querySelector('a[data-f]')?.click(),
+  o: () => [...rowOrPage().querySelectorAll('a[aria-expanded],.tap')].find(e => e.checkVisibility())?.click(),
+  c: () => rowOrPage().querySelector('.copy')?.click(),
+  u: goBack,
+  Escape: goBack,
   '?': () => byId('help').open || byId('help').showModal(),
 }
+const places = { o: 'owners', t: 'timeline', q: 'queue', w: 'watches' }
+let going = 0 // until when a key names a place, after g
 
 addEventListener('keydown', event => {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.nodeName)
   if (typing && event.key === 'Escape') event.target.blur()
-  if (typing || event.ctrlKey || event.altKey || event.metaKey || !Object.hasOwn(keys, event.key)) return
+  if (typing || event.ctrlKey || event.altKey || event.metaKey || byId('help').open) return
+  const place = going > event.timeStamp && Object.hasOwn(places, event.key) && places[event.key]
+  const chip = /^[1-9]$/.test(event.key) && document.querySelectorAll('.chips a')[event.key - 1]
+  going = event.key === 'g' ? event.timeStamp + 2000 : 0
+  if (place) goTo(place)
+  else if (chip) chip.click()
+  else if (Object.hasOwn(keys, event.key)) keys[event.key]()
+  else return
   event.preventDefault()
-  keys[event.key]()
 })
 
 addEventListener('click', async event => {
   const button = event.target
   if (button.className === 'keys') return keys['?']()
   if (button.className === 'tap') return button.setAttribute('aria-expanded', button.closest('tr').toggleAttribute('open'))
+  const link = button.closest?.('nav a,[data-follows~=owners] a[aria-expanded]')
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    if (link.hash !== '#owners' || link.closest('nav')) return goTo(link.hash.slice(1))
+    event.preventDefault() // the row unfolds where it is
+    return list(new URL(link.href).searchParams)
+  }
   if (button.className !== 'copy') return
-  const code = button.previousElementSibling
-  getSelection().selectAllChildren(code) // to be seen, and for pages that may not use the clipboard
+  const line = button.title || button.previousElementSibling.textContent, label = button.textContent
   try {
-    await navigator.clipboard.writeText(code.textContent)
-  } catch {
+    await navigator.clipboard.writeText(line)
+  } catch { // a page that may not use the clipboard
+    addEventListener('copy', copying => {
+      copying.clipboardData.setData('text/plain', line)
+      copying.preventDefault()
+    }, { once: true })
     document.execCommand('copy')
   }
+  if (label === 'copied') return
   setText(button, 'copied')
-  setTimeout(() => setText(button, 'copy'), 2000)
+  byId('said').textContent = 'copied: ' + line
+  setTimeout(() => setText(button, label), 2000)
 })
 
 listen()
+setState()
 setTimes()

@@ -22,7 +22,7 @@ func showState(w *writer, data any, _ *http.Request) {
 		class = "bad"
 	}
 	w.title, w.class = s.Banner.Text, class
-	w.put(`<h1 id="banner" role="status" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class,
+	w.put(`<h1 id="banner" class="%s">%s</h1><p class="dim">skiff %s, started %s`, class,
 		bannerSymbols[class]+" "+w.title, s.Version, moment(s.Started))
 	if s.Leader != "" {
 		w.put(`; %s`, s.Leader)
@@ -134,7 +134,11 @@ func says(one Owner) markup {
 	if one.Reason == "" || one.State == progressing {
 		return inWords(one.Conditions)
 	}
-	return `<b>` + text(one.Reason) + `</b><br><span class="says">` + toDo(one.Trouble) + `</span>`
+	reason := `<b>` + text(one.Reason) + `</b>`
+	if one.Message != "" && one.Command != "" { // else toDo shows the command
+		reason += " " + copyLine(one.Command)
+	}
+	return reason + `<br><span class="says">` + toDo(one.Trouble) + `</span>`
 }
 
 // showFilter shows by what objects may be chosen, and how many there are of each.
@@ -208,9 +212,11 @@ func unfold(one Owner, f filter, open bool) markup {
 		text(symbol+" "+words) + `</a>`
 }
 
-func showQueue(w *writer, data any, _ *http.Request) {
+func showQueue(w *writer, data any, r *http.Request) {
 	q := data.(QueueAnswer)
-	w.put(`<h2 id="queue">Queue</h2>`)
+	words, calm := q.inWords(time.Now())
+	end := w.panelTitle(r, "queue", "Queue", words, calm)
+	defer w.add(end)
 	w.table("Each controller.", "Controller", "#Workers", "#Running", "#Due", "#Delayed", "#Failing", "Due since",
 		"#Longest run, ms")
 	for _, c := range q.Controllers {
@@ -226,11 +232,36 @@ func showQueue(w *writer, data any, _ *http.Request) {
 	if len(q.Samples) < 2 {
 		return
 	}
-	w.put(`<div class="sparks">`)
-	sparkline(w, q.Samples, "Keys that are due", "", func(s history.Sample) float64 { return float64(s.Due) })
-	sparkline(w, q.Samples, "Run time that 99 of 100 runs did not exceed (p99)", " ms",
+	w.put(`<div class="charts">`)
+	showChart(w, q.Samples, "Keys that are due", "", func(s history.Sample) float64 { return float64(s.Due) })
+	showChart(w, q.Samples, "Run time that 99 of 100 runs did not exceed (p99)", " ms",
 		func(s history.Sample) float64 { return s.RunP99 })
 	w.put(`</div>`)
+}
+
+// longDue is for how long a key may be due before somebody should look at the queue.
+const longDue = time.Minute
+
+// inWords sums the queue up, and says whether the queue is calm. Objects that fail are in the list of objects.
+func (q QueueAnswer) inWords(now time.Time) (words string, calm bool) {
+	due, failing, calm := 0, 0, true
+	for _, c := range q.Controllers {
+		due += c.Due
+		failing += c.Failing
+		calm = calm && (c.OldestDue.IsZero() || now.Sub(c.OldestDue) < longDue)
+	}
+	words = fmt.Sprintf("%s, %d due, %d failing", health.Count(len(q.Controllers), "controller", "controllers"), due,
+		failing)
+	broken := 0
+	for _, h := range q.Hooks {
+		if h.Failing || h.Parked {
+			broken++
+		}
+	}
+	if len(q.Hooks) > 0 {
+		words += fmt.Sprintf("; %d of %s failing", broken, health.Count(len(q.Hooks), "hook", "hooks"))
+	}
+	return words, calm && broken == 0
 }
 
 // showHooks shows what the controllers call.
@@ -260,39 +291,28 @@ func showHooks(w *writer, hooks []Hook) {
 	w.end()
 }
 
-// sparkline draws samples, and says what their maximum is.
-func sparkline(w *writer, samples []history.Sample, name, unit string, value func(history.Sample) float64) {
-	const width, height = 900, 48
-	most := 0.0
-	for _, s := range samples {
-		most = max(most, value(s))
-	}
-	first := samples[0].At
-	period := max(samples[len(samples)-1].At.Sub(first), time.Second)
-	var points strings.Builder
-	for _, s := range samples {
-		y := float64(height)
-		if most > 0 {
-			y -= value(s) / most * (height - 2)
-		}
-		fmt.Fprintf(&points, "%.1f,%.1f ", float64(s.At.Sub(first))/float64(period)*width, y)
-	}
-	w.put(`<div><p class="dim">%s: at most %g%s in the last %s.</p><svg class="spark" viewBox="0 0 %d %d" `+
-		`preserveAspectRatio="none" role="img" aria-label="%s"><polygon points="0,%d %s%d,%d"/>`+
-		`<polyline vector-effect="non-scaling-stroke" points="%s"/></svg></div>`, name, most, unit, brief(period), width,
-		height, name, height, points.String(), width, height, points.String())
-}
-
-func showWatches(w *writer, data any, _ *http.Request) {
+func showWatches(w *writer, data any, r *http.Request) {
 	a := data.(WatchAnswer)
-	w.put(`<h2 id="watches">Watches</h2>`)
+	broken := 0
+	for _, one := range a.Watches {
+		if one.Parked || one.Problem != "" {
+			broken++
+		}
+	}
+	end := w.panelTitle(r, "watches", "Watches", fmt.Sprintf("%s, %d with a problem",
+		health.Count(len(a.Watches)+a.Omitted, "watch", "watches"), broken), broken == 0)
+	defer w.add(end)
 	if len(a.Watches) == 0 {
 		w.put(`<p>None: nothing is watched yet.</p>`)
 		return
 	}
-	w.tallTable("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
+	w.table("What is mirrored, with what is missing first.", "Resource", "Namespace", "Phase", "#Objects", "#KiB",
 		"Last contact", "Last bookmark", "Restarts", "Problem")
-	for _, one := range a.Watches {
+	shown := a.Watches
+	if isShort(r) {
+		shown = shown[:min(len(shown), max(shortRows, broken))]
+	}
+	for _, one := range shown {
 		problem := markup("")
 		if one.Problem != "" {
 			problem = `<span class="bad">` + text(codeOf(one.Code)+" "+one.Problem) + `</span>`
@@ -310,7 +330,10 @@ func showWatches(w *writer, data any, _ *http.Request) {
 			text(strings.Join(restarts, ", ")), problem)
 	}
 	w.end()
-	if a.Omitted > 0 {
+	switch {
+	case len(shown) < len(a.Watches):
+		w.put(`<p><a href="/debug/watches">all %d</a></p>`, len(a.Watches))
+	case a.Omitted > 0:
 		w.put(`<p>and %d more</p>`, a.Omitted)
 	}
 }

@@ -84,9 +84,9 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 	run := history.Run{Kind: evil, Namespace: evil, Name: evil, Causes: []string{evil}, Outcome: evil,
 		Error:  &history.Error{Reason: evil, Code: 422, Kind: evil, Fields: []string{evil}, Text: evil},
 		Writes: []history.Write{{Verb: evil, Object: evil}}}
-	showTimeline(&w, Timeline{Object: evil, Runs: []history.Run{run}}, nil)
-	showQueue(&w, QueueAnswer{Controllers: []Queue{{Controller: evil}}}, nil)
-	showWatches(&w, WatchAnswer{Watches: []Watch{{Resource: evil, Namespace: evil, Phase: evil, Problem: evil}}}, nil)
+	showTimeline(&w, Timeline{Object: evil, Runs: []history.Run{run}}, r)
+	showQueue(&w, QueueAnswer{Controllers: []Queue{{Controller: evil}}}, r)
+	showWatches(&w, WatchAnswer{Watches: []Watch{{Resource: evil, Namespace: evil, Phase: evil, Problem: evil}}}, r)
 	showObject(&w, ObjectAnswer{Owner: Owner{Trouble: Trouble{Kind: evil, Name: evil, Reason: evil, Command: evil}}})
 	if text := w.String(); strings.Contains(text, "<img") || !strings.Contains(text, html.EscapeString(evil)) {
 		t.Errorf("it is HTML in %s", text)

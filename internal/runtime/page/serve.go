@@ -158,6 +158,7 @@ type Timeline struct {
 	Failed bool          `json:"failedOnly,omitempty"`
 	Runs   []history.Run `json:"list"`
 
+	held    int // how many runs were looked at: if none matches, all that are in memory
 	fold    bool
 	updates map[uint64]int    // how many runs that wrote only a status came directly after the run of an ID
 	kinds   map[string]string // of resources
@@ -167,8 +168,9 @@ type Timeline struct {
 // status are counted.
 func (p *Page) timeline(r *http.Request, object string, fold bool) Timeline {
 	failed := r.URL.Query().Get("failed") != ""
-	updates, skipped := map[uint64]int{}, 0
+	updates, skipped, held := map[uint64]int{}, 0, 0
 	runs, kept, quiet := p.o.History.Runs(maxShownRuns, func(run *history.Run) bool {
+		held++
 		if object != "" && object != run.Kind+"/"+run.Namespace+"/"+run.Name || failed && run.Error == nil {
 			return false
 		}
@@ -181,7 +183,7 @@ func (p *Page) timeline(r *http.Request, object string, fold bool) Timeline {
 	})
 	updates[0] = skipped // before the first of the runs
 	out := Timeline{Format: Format, Object: kube.Printable(object, maxText), Kept: kept, Quiet: quiet, Failed: failed,
-		Runs: []history.Run{}, fold: fold, updates: updates, kinds: p.kinds()}
+		Runs: []history.Run{}, held: held, fold: fold, updates: updates, kinds: p.kinds()}
 	for _, run := range runs {
 		if run.Error != nil && !p.open() {
 			without := *run.Error

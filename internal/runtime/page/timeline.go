@@ -21,13 +21,15 @@ func showTimeline(w *writer, data any, r *http.Request) {
 		failed.Set("object", t.Object)
 	}
 	all := "/debug/timeline?" + failed.Encode()
+	these := all
 	failed.Set("failed", "1")
 	link := `<a data-f href="/debug/timeline?` + text(failed.Encode()) + `">Failed only</a>`
 	if t.Failed {
+		these = "/debug/timeline?" + failed.Encode()
 		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
 	}
-	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %d more found all as it should be. %s`,
-		health.Count(int(t.Kept), "run", "runs"), t.Quiet, link)
+	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %s all as it should be. %s`,
+		health.Count(t.Kept, "run", "runs"), health.Count(t.Quiet, "more found", "more found"), link)
 	if t.fold && !t.Failed {
 		w.put(`; <a href="/debug/timeline?updates=1">with status updates</a>`)
 	}
@@ -36,12 +38,22 @@ func showTimeline(w *writer, data any, r *http.Request) {
 		w.put(`<p>None: since the start no such run has written or failed.</p>`)
 		return
 	}
-	w.tallTable("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
+	shown := t.Runs
+	short := isShort(r)
+	if short {
+		shown = shown[:min(len(shown), shortRows)]
+	}
+	w.foldTable("The last runs of reconcile functions, the newest first.", "Time", "Object", "Cause", "#ms", "Writes",
 		"Result")
-	for _, run := range t.Runs {
+	for _, run := range shown {
 		w.folded(t.updates[run.ID])
-		w.keyed(fmt.Sprint(run.ID), moment(run.Began), ref(run.Kind, run.Namespace, run.Name), causes(run),
-			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), t.writes(run), result(run))
+		w.keyed(fmt.Sprint(run.ID), moment(run.Began)+tap, ref(run.Kind, run.Namespace, run.Name), causes(run),
+			number(fmt.Sprintf("%.1f", history.Millis(run.Ended.Sub(run.Began)))), t.writes(run), result(run, !short))
+	}
+	if len(shown) < len(t.Runs) {
+		w.end()
+		w.put(`<p><a href="%s">the last %d</a></p>`, these, len(t.Runs))
+		return
 	}
 	w.folded(t.updates[0])
 	w.end()
@@ -88,7 +100,8 @@ func (t Timeline) writes(run history.Run) markup {
 	return joined("<br>", out...)
 }
 
-func result(run history.Run) markup {
+// result is how a run ended. withText adds the text of an error, which the list of objects has, too.
+func result(run history.Run, withText bool) markup {
 	if run.Error == nil {
 		return `<span class="result">` + text(run.Outcome) + `</span>`
 	}
@@ -99,7 +112,7 @@ func result(run history.Run) markup {
 	if len(run.Error.Fields) > 0 {
 		out += ": " + text(strings.Join(run.Error.Fields, ", "))
 	}
-	if run.Error.Text != "" {
+	if withText && run.Error.Text != "" {
 		out += "<br>" + text(run.Error.Text)
 	}
 	return out + "<br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
@@ -107,7 +120,7 @@ func result(run history.Run) markup {
 
 // verbs are the words for a write to come, and for a write done.
 var verbs = map[string][2]string{"create": {"create", "created"}, "patch": {"change", "changed"},
-	"delete": {"delete", "deleted"}, "patch status": {"update", "updated"}}
+	"apply": {"apply", "applied"}, "delete": {"delete", "deleted"}, "patch status": {"update", "updated"}}
 
 // verbOf is the word for a write: whether it was done, or only tried.
 func verbOf(w history.Write) string {

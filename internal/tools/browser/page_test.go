@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -34,12 +35,12 @@ func TestABrokenObjectAppearsWithinTwoSecondsAndGoesAgain(t *testing.T) {
 	p.await("live", live)
 	w.create("broken", true)
 	took := p.awaitFor(2*time.Second, "the broken object", bad+` && document.title.includes('broken') && `+
-		`document.querySelector('#icon').href.includes('b3261e') && `+
-		shows("owners", "kubectl describe webservers.skiff.dev broken -n default")+` && `+shows("owners", "broken"))
+		`document.querySelector('#icon').href.includes('b3261e') && `+shows("owners", "TemplateRefused")+` && `+
+		shows("owners", "broken"))
 	t.Logf("it took %s", took.Round(time.Millisecond))
 	p.eval(`document.querySelector('.copy').click()`, nil)
-	p.await("it is copied", `document.querySelector('.copy').innerText === 'copied' && `+
-		`getSelection().toString().startsWith('kubectl describe')`)
+	p.await("it is copied", `document.querySelector('.copy').innerText === 'copied' && document.querySelector('#said').`+
+		`innerText === 'copied: kubectl describe webservers.skiff.dev broken -n default'`)
 	w.delete("broken")
 	p.awaitFor(2*time.Second, "it goes again", well)
 	p.clean(w.origin(), false)
@@ -152,6 +153,51 @@ func TestThePageIsUsedWithTheKeyboardAlone(t *testing.T) {
 	p.clean(w.origin(), false)
 }
 
+// Rules: LP-26
+func TestEachKeyOfTheHelpDoesWhatTheHelpSays(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t, "")
+	w.create("broken", true)
+	w.create("good", false)
+	p := open(t, c, w.page()+"?state=all", options{})
+	const unfolded = `document.querySelector('tr.more')?.innerText.includes('Deployment good') === true`
+	p.await("both objects", live+` && document.querySelectorAll('section[data-follows=owners] tr[data-key]').length === 2`)
+	p.await("its children", shows("owners", "2 of 2 ready"))
+	p.press("j")
+	p.press("c")
+	p.await("c: the command of the row", `document.querySelector('#said').innerText.startsWith('copied: kubectl describe')`)
+	p.press("j")
+	p.press("o")
+	p.await("o: unfolded, where it is", unfolded+` && document.activeElement.innerText.includes('good') && `+
+		`location.search.includes('open=')`)
+	p.press("o")
+	p.await("o: folded", `!(`+unfolded+`)`)
+	p.await("all is well in the queue", `!document.querySelector('#queue').closest('details').open`)
+	for key, place := range map[string]string{"q": "queue", "w": "watches", "t": "timeline", "o": "owners"} {
+		p.press("g")
+		p.press(key)
+		p.await("g "+key, `document.activeElement.id === '`+place+`' && `+
+			`document.querySelector('#`+place+`').closest('details')?.open !== false`)
+	}
+	p.press("1")
+	p.await("1: the first of the states", `location.search === '?state=attention' && `+bad+` && `+live)
+	p.press("j")
+	p.press("Enter")
+	p.await("an object's page", `location.pathname === '/debug/object/WebServer/default/broken' && `+live)
+	p.press("c")
+	p.await("c: the command of the page", `document.querySelector('.copy').innerText === 'copied'`)
+	p.press("?")
+	p.press("Escape")
+	p.await("Escape closes the help alone", `!document.querySelector('#help').open && location.pathname !== '/debug/'`)
+	for _, key := range []string{"Escape", "u"} {
+		p.press(key)
+		p.await(key+": all objects", `location.pathname === '/debug/' && `+bad+` && `+live)
+		p.call("Page.navigate", map[string]any{"url": w.page() + "timeline"})
+		p.await("the timeline alone", `location.pathname === '/debug/timeline' && `+live)
+	}
+	p.clean(w.origin(), false)
+}
+
 // Rules: LP-12, LP-20
 func TestTheListOpensWithWhatIsBrokenAndIsFilteredAsOneTypes(t *testing.T) {
 	t.Parallel()
@@ -212,9 +258,14 @@ func TestAPhoneShowsAllOfThePageAndTimesSayWhenExactly(t *testing.T) {
 	c, w := newBrowser(t), newWorld(t, "")
 	name := strings.Repeat("a-very-long-name-", 3) + "x"
 	w.create(name, true)
-	for _, path := range []string{"", "object/WebServer/default/" + name} {
+	long := strings.Repeat("a-word-without-an-end-", 9) + "x"
+	w.do(http.MethodPost, webServers, `{"apiVersion":"skiff.dev/v1alpha1","kind":"WebServer","metadata":{"name":"long"},`+
+		`"spec":{"image":"nginx:1","template":{"spec":{"containers":[{"name":"`+long[:60]+`","image":"r.example/`+long+
+		`:broken","securityContext":{"privileged":true}}]}}}}`)
+	for _, path := range []string{"", "object/WebServer/default/" + name, "object/WebServer/default/long"} {
 		p := open(t, c, w.page()+path, options{width: 360})
-		p.await("the object", `document.querySelector('main').innerText.includes('`+name+`') && `+
+		p.await("the object", `document.querySelector('main').innerText.includes('`+
+			path[strings.LastIndex(path, "/")+1:]+`') && `+
 			`document.querySelector('main').innerText.includes('TemplateRefused')`)
 		var wide struct {
 			Page    float64
@@ -224,7 +275,8 @@ func TestAPhoneShowsAllOfThePageAndTimesSayWhenExactly(t *testing.T) {
 		p.eval(`({page: document.documentElement.scrollWidth, `+
 			`noTitle: document.querySelectorAll('time:not([title$=Z])').length, `+
 			`beside: [...document.querySelectorAll('main *:not(.picture *)')].filter(e => `+
-			`e.getBoundingClientRect().right > 360 && e.getBoundingClientRect().width > 0).map(e => e.outerHTML)})`, &wide)
+			`e.getBoundingClientRect().right > 360 && e.getBoundingClientRect().width > 0 && `+
+			`getComputedStyle(e.parentElement.closest('td') ?? e).textOverflow !== 'ellipsis').map(e => e.outerHTML)})`, &wide)
 		if wide.Page > 360 || len(wide.Beside) > 0 || wide.NoTitle > 0 {
 			t.Errorf("%q: %+v", path, wide)
 		}
@@ -268,7 +320,7 @@ func TestThePageSaysThatSkiffIsGoneOrHangsAndRecovers(t *testing.T) {
 	w.restart()
 	w.create("broken", true)
 	for _, one := range []*tab{p, other} {
-		one.awaitFor(15*time.Second, "skiff is back", bad+" && "+live+" && "+shows("owners", "kubectl describe"))
+		one.awaitFor(15*time.Second, "skiff is back", bad+" && "+live+" && "+shows("owners", "TemplateRefused"))
 	}
 	if err := w.skiff.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

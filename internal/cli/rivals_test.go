@@ -3,13 +3,19 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
+	"skiff/internal/runtime/leader"
+	"skiff/internal/runtime/page"
 	"skiff/internal/testcluster/apiserver"
 )
 
@@ -90,4 +96,74 @@ func TestAnotherSkiffAtWorkIsNamedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The first skiff holds the Lease, the second one works without an election: both write the same objects.
+func TestTheStatusAndThePageOfTheSecondSkiffNameTheFirst(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	skiff(t, "crds", "install", "--server", c.url()).Want(t, ExitDone)
+	const anywhere = "127.0.0.1:0"
+	first := program.Follow(t, "run", "--server", c.url(), "--leader-elect", "--leader-election-namespace", "default",
+		"--health-probe-bind-address", anywhere)
+	defer first.Stop()
+	var holder leader.Holder
+	first.Await("it holds the Lease", func() bool {
+		if all := must(leader.Held(t.Context(), c.client, "default", programLease, 1))(t); len(all) > 0 {
+			holder = all[0]
+		}
+		return holder.Identity != ""
+	})
+	token := filepath.Join(t.TempDir(), "token")
+	noError(t, os.WriteFile(token, []byte("hush\n"), 0o600))
+	second := program.Follow(t, "run", "--server", c.url(), "--health-probe-bind-address", anywhere,
+		"--debug-bind-address", anywhere, "--debug-token-file", token)
+	defer second.Stop()
+	probes := probesOf(second)
+	var url string
+	second.Await("the URL of the page", func() bool {
+		if m := pageURL.FindStringSubmatch(second.Stderr.String()); m != nil {
+			url = m[1]
+		}
+		return url != ""
+	})
+	var told []health.Problem
+	second.Await("status has the Problem", func() bool {
+		told = problemsAt(t, probes, "AnotherSkiff")
+		return len(told) > 0
+	})
+	if len(told) != 1 || told[0].Quoted != holder.Identity {
+		t.Errorf("status says %+v, want one of %q", told, holder.Identity)
+	}
+	if r := skiff(t, "status", "--health-probe-bind-address", probes); r.Code != ExitDiffer {
+		t.Errorf("status of the second exits with %d: %s", r.Code, r.Stdout)
+	}
+	var s page.State
+	_, body := browse(t, url+"state?format=json", "hush")
+	noError(t, json.Unmarshal([]byte(body), &s))
+	if len(s.Attention) != 1 || s.Attention[0].State != "process" ||
+		!strings.Contains(s.Attention[0].Step, holder.Identity) {
+		t.Errorf("the page says %s", body)
+	}
+	if told := problemsAt(t, probesOf(first), "AnotherSkiff"); len(told) > 0 {
+		t.Errorf("the status of the one that leads says %+v", told)
+	}
+}
+
+// problemsAt are the Problems with a reason in what the probes at an address answer.
+func problemsAt(t *testing.T, address, reason string) (out []health.Problem) {
+	t.Helper()
+	r := skiff(t, "status", "-o", "json", "--health-probe-bind-address", address)
+	var s status
+	noError(t, json.Unmarshal([]byte(r.Stdout), &s))
+	if s.Probes == nil {
+		t.Fatalf("status has no probes: %s%s", r.Stdout, r.Stderr)
+	}
+	for _, check := range s.Probes.Checks {
+		for _, problem := range check.Problems {
+			if problem.Reason == reason {
+				out = append(out, problem)
+			}
+		}
+	}
+	return out
 }

@@ -217,10 +217,18 @@ func (p *Page) failed(t Trouble, f controller.Failing) Trouble {
 type glance struct {
 	now    time.Time
 	silent map[string][]string // of a controller: the namespaces in which a hook of it fails
+	idle   map[string][]string // of a controller: the namespaces where it lacks something and does not work; "": all
 }
 
 func (p *Page) glance() glance {
-	g := glance{now: time.Now(), silent: map[string][]string{}}
+	g := glance{now: time.Now(), silent: map[string][]string{}, idle: map[string][]string{}}
+	for _, c := range p.o.Controllers() {
+		for _, part := range c.Parts() {
+			if !part.Working && len(part.Problems) > 0 {
+				g.idle[c.Name()] = append(g.idle[c.Name()], part.Namespace)
+			}
+		}
+	}
 	for _, h := range p.hooks() {
 		if len(h.FailsIn) > 0 {
 			g.silent[h.Controller] = append(g.silent[h.Controller], h.FailsIn...)
@@ -241,6 +249,12 @@ func (g glance) unasked(c *controller.Controller, o *controller.Owner) bool {
 		}
 	}
 	return false
+}
+
+// neglected says that nothing is known of an object: it has no conditions, and its controller does not work.
+func (g glance) neglected(c *controller.Controller, o *controller.Owner) bool {
+	idle := g.idle[c.Name()]
+	return len(o.Conditions) == 0 && (slices.Contains(idle, "") || slices.Contains(idle, o.Key.Namespace))
 }
 
 // troubleOf says what state an object is in.
@@ -266,6 +280,10 @@ func (p *Page) troubleOf(c *controller.Controller, o *controller.Owner, g glance
 	}
 	if t.Message == "" {
 		t.Step = steps[t.State]
+	}
+	if t.State == well && g.neglected(c, o) {
+		t.State, t.Reason, t.Step = unknown, "NotWorking", "its controller lacks something and does not work"
+		t.Next = time.Time{}
 	}
 	if (needsAttention(t.State) || t.State == paused) && kube.ValidName(o.Key.Name) &&
 		(o.Key.Namespace == "" || kube.ValidName(o.Key.Namespace)) {

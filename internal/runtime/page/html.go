@@ -22,10 +22,24 @@ import (
 //go:embed page.css
 var style string
 
-// script has a page follow the events; without script the page is loaded anew every ten seconds.
+// source is the script as people read it.
 //
 //go:embed page.js
-var script string
+var source string
+
+// script has a page follow the events; without script the page is loaded anew every ten seconds.
+var script = withoutComments(source)
+
+// withoutComments leaves out the lines that are a comment alone, and the indentation.
+func withoutComments(source string) string {
+	var out strings.Builder
+	for line := range strings.Lines(source) {
+		if line = strings.TrimLeft(line, " "); !strings.HasPrefix(line, "//") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
 
 // policy is the Content-Security-Policy: nothing but the style and the script of the page, and its own data.
 func policy() string {

@@ -217,7 +217,7 @@ func (p *Page) owners(f filter) Owners {
 	}
 	for _, t := range found.list {
 		// It may have gone meanwhile.
-		for _, row := range p.find(t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}, t.Controller) {
+		for _, row := range p.find(g, t.Kind, kube.Key{Namespace: t.Namespace, Name: t.Name}, t.Controller) {
 			if row.path() != f.Open {
 				row.Children = nil
 			}
@@ -317,8 +317,7 @@ func (p *Page) addWrites(owners []Owner) {
 
 // find returns the object of a kind under a key, once for each controller of the object, the worst first. A controller
 // may have the name; "": any.
-func (p *Page) find(kind string, k kube.Key, name string) (rows []Owner) {
-	g := p.glance()
+func (p *Page) find(g glance, kind string, k kube.Key, name string) (rows []Owner) {
 	for _, c := range p.o.Controllers() {
 		if name != "" && name != c.Name() {
 			continue

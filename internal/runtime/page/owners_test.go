@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -190,6 +191,29 @@ func TestAnObjectThatAFailingHookHasNotBeenAskedAboutIsUnknown(t *testing.T) {
 		w.read("/debug/state?format=json", &s)
 		if s.Unknown != 1 || !strings.Contains(s.Banner.Text, " 1 other is not known.") || len(s.Attention) > 0 {
 			t.Errorf("the state is %+v", s)
+		}
+	})
+}
+
+// Rules: LP-10, LP-12
+func TestAnObjectWithoutConditionsOfAControllerThatDoesNotWorkIsUnknown(t *testing.T) {
+	done := func(context.Context, kube.Key) (controller.Outcome, error) { return controller.Done, nil }
+	within(t, Options{}, done, func(w *world) {
+		time.Sleep(time.Second)
+		c := w.page.o.Controllers()[0]
+		if g := w.page.glance(); len(g.idle) > 0 {
+			t.Errorf("controllers that work are idle: %v", g.idle)
+		}
+		silent := controller.Owner{Key: kube.Key{Namespace: "default", Name: "web"}}
+		tells := silent
+		tells.Conditions = []conditions.Condition{{Type: conditions.Ready, Status: conditions.True}}
+		for idle, want := range map[string]string{"none": "well well", "other": "well well", "default": "unknown well",
+			"": "unknown well"} {
+			g := glance{now: time.Now(), idle: map[string][]string{c.Name(): {idle}}}
+			got := w.page.troubleOf(c, &silent, g).State + " " + w.page.troubleOf(c, &tells, g).State
+			if got != want {
+				t.Errorf("idle in %q: %s, want %s", idle, got, want)
+			}
 		}
 	})
 }

@@ -197,7 +197,8 @@ function take(latest) {
   news = latest
   heard = Date.now()
   problem = ''
-  skew = Date.parse(news.time) - heard
+  const ahead = Date.parse(news.time) - heard
+  if (ahead > skew || skew - ahead > 15000) skew = ahead // news may be some seconds old
   if (news.page !== root.dataset.page && performance.now() > 30000) return location.reload() // another version of skiff
   for (const time of document.querySelectorAll('time[data-live]')) time.dateTime = news[time.dataset.live] || time.dateTime
   setState()

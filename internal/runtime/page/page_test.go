@@ -413,7 +413,7 @@ func TestARefusalThatASecondRequestMadeGoodIsNotRedAndOneWithoutAKindHasItsCodeA
 		run.Error = &history.Error{Reason: "BadRequest", Code: 400}
 		w.log.Add(run)
 		body = w.get("/debug/timeline").Body.String()
-		for _, want := range []string{`✖ BadRequest</span> (400)<`, `create ConfigMap child <span class="bad">✖ 400<`} {
+		for _, want := range []string{`✖ BadRequest</span> (400) <`, `create ConfigMap child <span class="bad">✖ 400<`} {
 			if strings.Count(body, want) != 1 {
 				t.Errorf("%q is not there once: %s", want, body)
 			}

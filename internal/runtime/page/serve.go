@@ -281,7 +281,7 @@ func (p *Page) object(w http.ResponseWriter, r *http.Request) {
 	if namespace == "-" {
 		namespace = ""
 	}
-	rows := p.find(kind, kube.Key{Namespace: namespace, Name: name}, "")
+	rows := p.find(p.glance(), kind, kube.Key{Namespace: namespace, Name: name}, "")
 	src, follows := link(kind, namespace, name), "owners timeline"
 	if len(rows) == 0 && wantsJSON(r) {
 		w.Header().Set("Content-Type", "application/json")

@@ -113,9 +113,9 @@ func result(run history.Run, withText bool) markup {
 		out += ": " + text(strings.Join(run.Error.Fields, ", "))
 	}
 	if withText && run.Error.Text != "" {
-		out += "<br>" + text(run.Error.Text)
+		out += " <br>" + text(run.Error.Text) // a narrow window shows one line
 	}
-	return out + "<br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
+	return out + " <br>" + text(strings.TrimPrefix(run.Outcome, "error, ")) + `</span>`
 }
 
 // verbs are the words for a write to come, and for a write done.

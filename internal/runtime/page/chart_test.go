@@ -48,8 +48,8 @@ func TestThePageOfAllPanelsIsShortAndThePageOfEachHasAll(t *testing.T) {
 		}
 		rows := func(body string) int { return strings.Count(body, "✖ Broken") }
 		body := w.get("/debug/").Body.String()
-		for _, want := range []string{`<details data-is="calm"><summary><h2 id="queue">`, "1 controller, 0 due, 0 failing",
-			`<details data-is="calm"><summary><h2 id="watches">`, "1 watch, 0 with a problem",
+		for _, want := range []string{`<details data-is="calm"><summary><h2 tabindex="-1" id="queue">`, "1 controller, 0 due, 0 failing",
+			`<details data-is="calm"><summary><h2 tabindex="-1" id="watches">`, "1 watch, 0 with a problem",
 			`<a href="/debug/timeline?">the last 20</a>`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%q is missing in %s", want, body)

@@ -30,12 +30,14 @@ var source string
 // script has a page follow the events; without script the page is loaded anew every ten seconds.
 var script = withoutComments(source)
 
-// withoutComments leaves out the lines that are a comment alone, and the indentation.
+// withoutComments leaves out comments, which begin a line or follow a space, and the indentation. No string of the
+// script looks like a comment.
 func withoutComments(source string) string {
 	var out strings.Builder
 	for line := range strings.Lines(source) {
-		if line = strings.TrimLeft(line, " "); !strings.HasPrefix(line, "//") {
-			out.WriteString(line)
+		code, _, _ := strings.Cut(" "+strings.TrimSpace(line), " //")
+		if code = strings.TrimSpace(code); code != "" {
+			out.WriteString(code + "\n")
 		}
 	}
 	return out.String()
@@ -195,14 +197,14 @@ const shortRows = 10
 // panelTitle begins a panel. On the page with all panels, a calm one is folded to its title and a few words.
 func (w *writer) panelTitle(r *http.Request, id, title, words string, calm bool) (end markup) {
 	if !isShort(r) {
-		w.put(`<h2 id="%s">%s</h2>`, id, title)
+		w.put(`<h2 tabindex="-1" id="%s">%s</h2>`, id, title)
 		return ""
 	}
 	kind, open := "busy", markup(" open")
 	if calm {
 		kind, open = "calm", ""
 	}
-	w.put(`<details data-is="%s"%s><summary><h2 id="%s">%s</h2> <span class="dim">%s</span></summary>`, kind, open, id,
+	w.put(`<details data-is="%s"%s><summary><h2 tabindex="-1" id="%s">%s</h2> <span class="dim">%s</span></summary>`, kind, open, id,
 		title, words)
 	return `</details>`
 }

@@ -37,6 +37,7 @@ function morph(old, now) {
     return
   }
   if (old.className === 'tap') return // says whether its row is unfolded
+  if (old.textContent === 'copied' && old.title === now.title) return // for two seconds
   const folded = old.nodeName === 'DETAILS' && old.dataset.is === now.dataset.is // or not, as the reader has it
   for (const name of old.getAttributeNames()) {
     if (!now.hasAttribute(name) && name !== 'open') old.removeAttribute(name)
@@ -310,8 +311,7 @@ function goTo(id) {
   const title = byId(id), fold = title?.closest('details')
   if (!title) return location.assign(location.origin + '/debug/#' + id)
   if (fold) fold.open = true
-  title.tabIndex = -1 // for j, and for a screen reader
-  title.focus()
+  title.focus() // for j, and for a screen reader
   title.scrollIntoView()
 }
 

@@ -84,7 +84,7 @@ func toDo(t Trouble) markup {
 
 func showOwners(w *writer, data any, _ *http.Request) {
 	o := data.(Owners)
-	w.put(`<h2 id="owners">Objects</h2>`)
+	w.put(`<h2 tabindex="-1" id="owners">Objects</h2>`)
 	if len(o.States) == 0 && o.asked.none() {
 		showExample(w, o.example)
 		return

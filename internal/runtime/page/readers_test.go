@@ -148,6 +148,17 @@ func TestThePageIsOneSmallFileThatKeepsNothingAndLoadsNothing(t *testing.T) {
 	})
 }
 
+// Rules: LP-03
+func TestTheScriptIsServedWithoutItsComments(t *testing.T) {
+	const source = "'use strict' // as ever\n// A comment.\nif (a) {\n  b('http://x')\n}\n\n// Another.\n"
+	if got, want := withoutComments(source), "'use strict'\nif (a) {\nb('http://x')\n}\n"; got != want {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+	if strings.Contains(script, "//") || !strings.Contains(script, "\nlisten()\n") {
+		t.Errorf("the script is %s", script)
+	}
+}
+
 // Rules: LP-25
 func TestTheColoursHaveEnoughContrastInLightAndDark(t *testing.T) {
 	schemes := regexp.MustCompile(`:root\{([^}]*)\}`).FindAllStringSubmatch(style, -1)

@@ -28,7 +28,7 @@ func showTimeline(w *writer, data any, r *http.Request) {
 		these = "/debug/timeline?" + failed.Encode()
 		link = `Failed only; <a data-f href="` + text(all) + `">all</a>`
 	}
-	w.put(`<h2 id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %s all as it should be. %s`,
+	w.put(`<h2 tabindex="-1" id="timeline">Timeline</h2><p class="dim">%s wrote or failed, %s all as it should be. %s`,
 		health.Count(t.Kept, "run", "runs"), health.Count(t.Quiet, "more found", "more found"), link)
 	if t.fold && !t.Failed {
 		w.put(`; <a href="/debug/timeline?updates=1">with status updates</a>`)

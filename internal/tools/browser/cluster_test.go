@@ -222,6 +222,7 @@ func (w *world) kill() {
 	if err := w.skiff.Process.Kill(); err != nil {
 		w.Fatal(err)
 	}
+	_ = w.skiff.Wait() // killed; its port is free then
 }
 
 // run starts a program, which is killed at the end of the test.

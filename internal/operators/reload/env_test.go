@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/kube"
@@ -29,6 +30,8 @@ func newWith(o Options) func(controller.Setup, *events.Recorder) []*controller.C
 var (
 	deployments = Kinds[0]
 	replicaSets = kube.Resource{Group: "apps", Version: "v1", Plural: "replicasets", Kind: "ReplicaSet"}
+	configMaps  = sources.ConfigMaps
+	secrets     = sources.Secrets
 	pods        = kube.Resource{Version: "v1", Plural: "pods", Kind: "Pod"}
 )
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/kube"
 )
@@ -138,33 +139,25 @@ func (w *world) head(namespace string, e entry, into map[string]head) error {
 	return addHead(w.secrets, namespace, e, into)
 }
 
-func addHead[T annotated](m *cache.Store[T], namespace string, e entry, into map[string]head) error {
+func addHead[T sources.Object](m *cache.Store[T], namespace string, e entry, into map[string]head) error {
 	o, ok, err := m.Get(kube.Key{Namespace: namespace, Name: e.name})
 	if ok && err == nil {
-		into[e.source()] = headOf(o.annotations())
+		into[e.source()] = headOf(o.SourceMeta().Annotations)
 	}
 	return err
 }
 
 // headsOf adds the heads of all sources of a kind in a namespace. A source too large to be held has a name alone.
-func headsOf[T annotated](m *cache.Store[T], namespace, kind string, into map[string]head) error {
+func headsOf[T sources.Object](m *cache.Store[T], namespace, kind string, into map[string]head) error {
 	held, large, err := m.ListKnown(namespace)
 	for _, o := range held {
-		into[kind+"/"+o.ObjectMeta().Name] = headOf(o.annotations())
+		into[kind+"/"+o.ObjectMeta().Name] = headOf(o.SourceMeta().Annotations)
 	}
 	for _, o := range large {
 		into[kind+"/"+o.Key.Name] = head{}
 	}
 	return err
 }
-
-// annotated is a source.
-type annotated interface {
-	kube.Object
-	annotations() kube.Labels
-}
-
-func (a *Annotated) annotations() kube.Labels { return a.Annotations }
 
 func headOf(annotations kube.Labels) head {
 	return head{isTrue(annotations, theirMatch), isTrue(annotations, theirIgnore)}

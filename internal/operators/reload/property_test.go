@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/operatortest"
 )
@@ -119,16 +120,16 @@ func (h *past) check() {
 	h.Helper()
 	h.TryPatch(deployments, "one", "", `{"spec":{"paused":false}}`)
 	h.Pass(5 * time.Minute)
-	for name, sources := range map[string][]string{"one": {"a"}, "two": {"a", "b"}, "three": {"a", "b"}} {
+	for name, names := range map[string][]string{"one": {"a"}, "two": {"a", "b"}, "three": {"a", "b"}} {
 		w := operatortest.Convert[target](h.Env, h.API.Get(deployments, in(name)))
 		most := 0
-		for _, source := range sources {
+		for _, source := range names {
 			most += h.changes[source]
 		}
 		contents := map[string]*content{}
-		for _, source := range sources {
-			m := operatortest.Convert[configMap](h.Env, h.API.Get(configMaps, in(source)))
-			contents["configmap/"+source] = contentOf(&m.Meta, m.Data, m.Binary)
+		for _, source := range names {
+			m := operatortest.Convert[sources.ConfigMap](h.Env, h.API.Get(configMaps, in(source)))
+			contents["configmap/"+source] = contentOf(m)
 		}
 		if changes, _ := compare(w, wanted(w, "Deployment", nil).entries, contents); len(changes) > 0 {
 			h.Errorf("%s does not run with the present content of %v", name, changes)

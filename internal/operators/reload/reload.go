@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
@@ -32,11 +33,14 @@ var Rights = append([]kube.Right{
 	{Resource: Kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: Kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: rollouts, Verbs: []string{"list", "watch", "patch"}, Why: "the same of Rollouts of Argo, if any"},
-	{Resource: configMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
-	{Resource: secrets, Verbs: []string{"list", "watch"}, Why: "whether a Secret has changed; no value is kept"},
+	{Resource: sources.ConfigMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
+	{Resource: sources.Secrets, Verbs: []string{"list", "watch"}, Why: secretRight},
 }, events.Rights...)
 
-const workloadRight = "which workloads have opted in; they are restarted by an annotation"
+const (
+	workloadRight = "which workloads have opted in; they are restarted by an annotation"
+	secretRight   = "whether a Secret has changed; no value is kept"
+)
 
 // Options hold the flags of reload. The zero value means the defaults.
 type Options struct {
@@ -58,8 +62,8 @@ type world struct {
 	client     *kube.Client
 	kinds      []kube.Resource                  // of workloads
 	workloads  map[string]*cache.Store[*target] // by kind
-	configMaps *cache.Store[*configMap]         // nil: no workload is restarted for one
-	secrets    *cache.Store[*secret]            // likewise
+	configMaps *cache.Store[*sources.ConfigMap] // nil: no workload is restarted for one
+	secrets    *cache.Store[*sources.Secret]    // likewise
 	recorder   *events.Recorder                 // nil: no Events
 	restarts   *metrics.Counts
 	wave       *wave
@@ -80,8 +84,8 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) []*controller
 	s.Client = s.Client.Limit(Rights)
 	w := newWorld(s, recorder, o)
 	w.kinds = Kinds
-	w.configMaps = controller.Mirror[*configMap](s, configMaps, "")
-	w.secrets = controller.Mirror[*secret](s, secrets, "")
+	w.configMaps = controller.Mirror[*sources.ConfigMap](s, sources.ConfigMaps, "")
+	w.secrets = controller.Mirror[*sources.Secret](s, sources.Secrets, "")
 	for _, r := range w.kinds {
 		w.workloads[r.Kind] = mirrorOf[*target](s, r, nil)
 	}
@@ -148,25 +152,25 @@ func (w *world) index(kind string, m *cache.Store[*target]) {
 func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Controller {
 	r := &reloader{world: w, resource: of}
 	mine := w.workloads[of.Kind]
-	sources := []controller.Source{controller.ForBut(mine, func(was, is *target) bool {
+	from := []controller.Source{controller.ForBut(mine, func(was, is *target) bool {
 		return !w.optedIn(of.Kind, was) && !w.optedIn(of.Kind, is)
 	})}
 	if w.configMaps != nil {
-		sources = append(sources, controller.Watches(w.configMaps, func(m *configMap) []kube.Key {
+		from = append(from, controller.Watches(w.configMaps, func(m *sources.ConfigMap) []kube.Key {
 			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "configmap", name: m.Name}))
 		}))
 	}
 	if w.secrets != nil {
-		sources = append(sources, controller.Watches(w.secrets, func(m *secret) []kube.Key {
+		from = append(from, controller.Watches(w.secrets, func(m *sources.Secret) []kube.Key {
 			return keysOf(w.candidates(of.Kind, m.Namespace, entry{kind: "secret", name: m.Name}))
 		}))
 	}
 	for _, other := range w.kinds {
-		sources = append(sources, controller.Watches(w.workloads[other.Kind], func(o *target) []kube.Key {
+		from = append(from, controller.Watches(w.workloads[other.Kind], func(o *target) []kube.Key {
 			return r.behind(other.Kind, o)
 		}))
 	}
-	c := s.New(Name+"-"+of.Plural, r.Reconcile, sources...)
+	c := s.New(Name+"-"+of.Plural, r.Reconcile, from...)
 	r.found = c.Report
 	c.Show(controller.Shows{Foreign: true, Reported: true, Facts: r.facts, Short: []string{short[of.Kind]},
 		Works: func(o kube.Object) bool { return w.optedIn(of.Kind, o.(*target)) }})
@@ -364,18 +368,18 @@ func (w *world) contents(namespace string, entries []entry) (map[string]*content
 
 // content reads a source; nil: there is none.
 func (w *world) content(k kube.Key, kind string) (*content, error) {
-	if kind == "configmap" {
-		m, ok, err := w.configMaps.Get(k)
-		if !ok || err != nil {
-			return nil, err
-		}
-		return contentOf(&m.Meta, m.Data, m.Binary), nil
+	if kind == sources.ConfigMapKind {
+		return contentIn(w.configMaps, k)
 	}
-	m, ok, err := w.secrets.Get(k)
+	return contentIn(w.secrets, k)
+}
+
+func contentIn[T sources.Object](m *cache.Store[T], k kube.Key) (*content, error) {
+	o, ok, err := m.Get(k)
 	if !ok || err != nil {
 		return nil, err
 	}
-	return contentOf(&m.Meta, m.Data), nil
+	return contentOf(o), nil
 }
 
 // order looks at the workloads to be restarted first.
@@ -522,9 +526,9 @@ func (r *reloader) announce(live *target, changes []change) {
 		if i > 0 && changes[i-1].source() == c.source() {
 			continue
 		}
-		about := configMaps
+		about := sources.ConfigMaps
 		if c.kind == "secret" {
-			about = secrets
+			about = sources.Secrets
 		}
 		record(events.Event{Regarding: events.Object{APIVersion: about.APIVersion(), Kind: about.Kind,
 			Namespace: live.Namespace, Name: c.name, UID: c.uid}, Related: of,
@@ -564,8 +568,8 @@ func (r *reloader) facts(object kube.Object) []controller.Fact {
 	for _, e := range wants.entries {
 		names = append(names, e.String())
 	}
-	if n := len(names); n > maxNames {
-		names = append(names[:maxNames:maxNames], fmt.Sprintf("%d more", n-maxNames))
+	if n := len(names); n > sources.MaxNames {
+		names = append(names[:sources.MaxNames:sources.MaxNames], fmt.Sprintf("%d more", n-sources.MaxNames))
 	}
 	out := []controller.Fact{{Name: "Restarts for", Value: strings.Join(names, ", ")}}
 	if at := w.reloadedAt(); !at.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
@@ -134,10 +135,10 @@ func (a *Standalone) Rights() (out []kube.Right) {
 	kinds, _ := a.kinds()
 	of := slices.Clone(kinds)
 	if _, used := a.sources(a.ConfigMaps); used {
-		of = append(of, configMaps)
+		of = append(of, sources.ConfigMaps)
 	}
 	if _, used := a.sources(a.Secrets); used {
-		of = append(of, secrets)
+		of = append(of, sources.Secrets)
 	}
 	for _, r := range Rights {
 		if slices.Contains(of, r.Resource) {
@@ -156,10 +157,10 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 	s.Client, s.Workers = s.Client.Limit(a.Rights()), 1
 	w := newWorld(s, nil, a.Options)
 	if names, used := a.sources(a.ConfigMaps); used {
-		w.configMaps = mirrorOf[*configMap](s, configMaps, names)
+		w.configMaps = mirrorOf[*sources.ConfigMap](s, sources.ConfigMaps, names)
 	}
 	if names, used := a.sources(a.Secrets); used {
-		w.secrets = mirrorOf[*secret](s, secrets, names)
+		w.secrets = mirrorOf[*sources.Secret](s, sources.Secrets, names)
 	}
 	var names map[string][]string
 	w.kinds, names = a.kinds()

@@ -1,8 +1,6 @@
 package reload
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/kube"
 )
 
@@ -51,31 +50,12 @@ func (s state) encode() (string, error) {
 	return string(text), nil
 }
 
-// hashSize is how many bytes of a hash are kept. Whoever may read a workload may read the annotation, and may have no
-// right to the Secret. Four bytes miss a change in four billion, are too little to find a random value, and enough to
-// pick the right value from a million likely ones: no annotation can tell a change and hide a guessable value. All
-// workloads of a namespace have the same four bytes for a source, or a key, so that several tell no more than one.
-const hashSize = 4
-
-// hashOf returns the hash of the values to which an entry refers in a content of a namespace; "": none. Equal contents
-// of sources with other names have other hashes.
+// hashOf returns the hash of the values to which an entry refers in a content of a namespace; "": none.
 func hashOf(namespace string, e entry, c *content) string {
 	if c == nil {
 		return ""
 	}
-	h, found := sha256.New(), e.key == ""
-	fmt.Fprintf(h, "%s %s", namespace, e.source())
-	for _, v := range c.values {
-		if e.key != "" && v.Name != e.key {
-			continue
-		}
-		found = true
-		fmt.Fprintf(h, "\x00%s\x00%s", v.Name, v.Digest[:])
-	}
-	if !found {
-		return ""
-	}
-	return hex.EncodeToString(h.Sum(nil)[:hashSize])
+	return sources.Hash(namespace, e.source(), e.key, c.values)
 }
 
 // change is an entry with other content than the pods run with.
@@ -129,43 +109,14 @@ func (s state) without(changes []change, w *target) state {
 	return s
 }
 
-// differing returns the names of the values in which two contents differ.
-func differing(a, b []kube.NamedDigest) (names []string) {
-	for len(a) > 0 || len(b) > 0 {
-		switch {
-		case len(b) == 0 || len(a) > 0 && a[0].Name < b[0].Name:
-			names, a = append(names, a[0].Name), a[1:]
-		case len(a) == 0 || b[0].Name < a[0].Name:
-			names, b = append(names, b[0].Name), b[1:]
-		default:
-			if a[0].Digest != b[0].Digest {
-				names = append(names, a[0].Name)
-			}
-			a, b = a[1:], b[1:]
-		}
-	}
-	return names
-}
-
-// maxNames bounds the names in a text for people.
-const maxNames = 5
-
 // textOf lists changes: "configmap/a (log.conf, x), secret/b:tls.crt".
 func textOf(changes []change) string {
 	var all []string
 	for _, c := range changes {
-		one := c.String()
-		if n := len(c.keys); n > 0 {
-			keys := c.keys[:min(n, maxNames)]
-			if one += " (" + strings.Join(keys, ", "); n > maxNames {
-				one += fmt.Sprintf(" and %d more", n-maxNames)
-			}
-			one += ")"
-		}
-		all = append(all, one)
+		all = append(all, sources.WithKeys(c.String(), c.keys))
 	}
-	if n := len(all); n > maxNames {
-		all = append(all[:maxNames:maxNames], fmt.Sprintf("%d more", n-maxNames))
+	if n := len(all); n > sources.MaxNames {
+		all = append(all[:sources.MaxNames:sources.MaxNames], fmt.Sprintf("%d more", n-sources.MaxNames))
 	}
 	return strings.Join(all, ", ")
 }
@@ -270,7 +221,7 @@ func (p *pending) name(changes []change, contents map[string]*content) {
 	for i, c := range changes {
 		before, known := p.before[c.source()]
 		if now := contents[c.source()]; known && now != nil && c.key == "" {
-			changes[i].keys = differing(before, now.values)
+			changes[i].keys = sources.Differing(before, now.values)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/nearest"
@@ -257,7 +258,7 @@ func (s *survey) broken(kind string, bad *kube.DecodeError) {
 	o := Surveyed{Namespace: shown(bad.Key.Namespace), Kind: kind, Name: shown(bad.Key.Name)}
 	o.add(Finding{Reason: notRead, Wrong: true, Text: "is not looked at: " + bad.Err.Error()})
 	to := &s.Workloads
-	if kind == configMaps.Kind || kind == secrets.Kind {
+	if kind == sources.ConfigMaps.Kind || kind == sources.Secrets.Kind {
 		to = &s.Sources
 		if source := strings.ToLower(kind) + "/" + bad.Key.Name; bad.Key.Name != "" {
 			if s.heads[bad.Key.Namespace] == nil {

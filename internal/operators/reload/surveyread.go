@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/kube"
 )
 
@@ -86,7 +87,7 @@ func Look(ctx context.Context, c *kube.Client, namespaces []string, reloader boo
 
 // read reads the sources and workloads of a namespace.
 func (s *survey) read(ctx context.Context, c *kube.Client, namespace string) error {
-	for i, r := range []kube.Resource{configMaps, secrets} {
+	for i, r := range []kube.Resource{sources.ConfigMaps, sources.Secrets} {
 		kind := kindsOfSources[i]
 		q := kube.Query{Resource: r, Namespace: namespace, Metadata: true}
 		err := listEach(ctx, c, q, s, func(o *surveyedSource) { s.source(kind, &o.Meta, o.Annotations) })

@@ -1,51 +1,33 @@
 package reload
 
 import (
-	"slices"
-	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/operators/workload"
 	"skiff/internal/runtime/kube"
 )
 
-// The watched resources; workloads are written as well.
-var (
-	configMaps = kube.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}
-	secrets    = kube.Resource{Version: "v1", Plural: "secrets", Kind: "Secret"}
-	// Kinds are the kinds of workloads, in the order of their controllers.
-	Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"],
-		rollouts}
-)
+// Kinds are the kinds of workloads, in the order of their controllers. The other watched resources are those of
+// package sources.
+var Kinds = []kube.Resource{workload.Kinds["Deployment"], workload.Kinds["StatefulSet"], workload.Kinds["DaemonSet"],
+	rollouts}
 
 // short are the short names of the kinds in kubectl.
 var short = map[string]string{"Deployment": "deploy", "StatefulSet": "sts", "DaemonSet": "ds",
 	"Rollout": "ro"}
 
-// Annotated has the annotations kept of sources, workloads and pod templates: skiff's own, Reloader's as far as they
+// Annotated has the annotations kept of workloads and pod templates: skiff's own, Reloader's as far as they
 // count (theirs.go), and the cluster's about the revision of a template. Any other may be large, or have a Secret's
 // values. (Exported names are for package kube, which decodes into the fields.)
 type Annotated struct {
 	Annotations kube.Labels `json:"annotations" prefix:"skiff.dev/ *reloader.stakater.com/ deployment.kubernetes.io/revision deprecated.daemonset.template.generation rollout.argoproj.io/revision"`
 }
 
-// Meta is the metadata of sources and workloads, as far as kept.
+// Meta is the metadata of workloads, as far as kept.
 type Meta struct {
 	kube.Meta
 	Annotated
-}
-
-// configMap has the fields kept of a ConfigMap.
-type configMap struct {
-	Meta   `json:"metadata"`
-	Data   kube.Digests        `json:"data"`
-	Binary kube.EncodedDigests `json:"binaryData"`
-}
-
-// secret has the fields kept of a Secret.
-type secret struct {
-	Meta `json:"metadata"`
-	Data kube.EncodedDigests `json:"data"`
 }
 
 // content is a source as seen by a workload.
@@ -55,12 +37,9 @@ type content struct {
 	resume time.Time          // see ResumeAnnotation; zero: not set
 }
 
-func contentOf(m *Meta, all ...[]kube.NamedDigest) *content {
-	c := &content{uid: m.UID, values: all[0]}
-	if len(all) > 1 && len(all[1]) > 0 {
-		c.values = slices.Concat(all...) // a ConfigMap has no name in both
-		slices.SortFunc(c.values, func(a, b kube.NamedDigest) int { return strings.Compare(a.Name, b.Name) })
-	}
+func contentOf(o sources.Object) *content {
+	m := o.SourceMeta()
+	c := &content{uid: m.UID, values: o.Values()}
 	text, _ := m.Annotations.Get(ResumeAnnotation)
 	c.resume = timeOf(text)
 	return c

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/nearest"
 )
@@ -153,18 +154,12 @@ func (o *wants) named(annotations kube.Labels, annotation, kind string) {
 		switch {
 		case !kube.ValidName(name):
 			o.fault(annotation, "%.100q is not the name of a %s", name, kind)
-		case keyed && !validKey(key):
+		case keyed && !sources.ValidKey(key):
 			o.fault(annotation, "%.100q has no key of %s behind the colon", one, name)
 		default:
 			o.entries = append(o.entries, entry{kind: kind, name: name, key: key, optional: true, named: true})
 		}
 	}
-}
-
-// validKey says whether a ConfigMap or Secret can have a key (validation.IsConfigMapKey).
-func validKey(key string) bool {
-	return key != "" && len(key) <= 253 && strings.Trim(key, "-._0123456789"+
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // order reads AfterAnnotation.

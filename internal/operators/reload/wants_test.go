@@ -185,10 +185,3 @@ func TestTheStateOfAGarbledAnnotationIsNone(t *testing.T) {
 		}
 	}
 }
-
-func TestDifferingValuesAreNamed(t *testing.T) {
-	a, b := digests("a", "1", "b", "1", "d", "1").values, digests("b", "2", "c", "1", "d", "1").values
-	if got := differing(a, b); !slices.Equal(got, []string{"a", "b", "c"}) {
-		t.Errorf("got %q", got)
-	}
-}

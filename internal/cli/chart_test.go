@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"skiff/internal/install/manifests"
+	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -24,6 +26,10 @@ func TestTheChartIsMadeOfWhatManifestsPrints(t *testing.T) {
 	written(t, chart+"values.yaml", begin, end, "  - "+strings.Join(ControllerNames(), "\n  - ")+"\n")
 	written(t, chart+"values.schema.json", "\"enum\": [\n", "        ]\n",
 		`          "`+strings.Join(knownControllers(), "\",\n          \"")+"\"\n")
+	names := `["` + strings.Join(restart.SourceNames, `", "`) + `"]`
+	if !strings.Contains(read(t, chart+"values.schema.json"), `"items": {"enum": `+names+"}") {
+		t.Errorf("%svalues.schema.json does not allow the restartSources %s", chart, names)
+	}
 	files := map[string]string{"templates/_rules.tpl": chartOrigin + chartRules(),
 		"templates/roles.yaml":      chartOrigin + chartRoles(t),
 		"templates/deployment.yaml": chartOrigin + chartDeployment(t)}
@@ -41,6 +47,9 @@ func TestTheChartIsMadeOfWhatManifestsPrints(t *testing.T) {
 	}
 }
 
+// chartSources is the value restartSources, which `helm upgrade --reuse-values` of an older release does not have.
+const chartSources = `(.Values.restartSources | default (list "pods"))`
+
 // chartRules is a template with the rules of each controller: rules of several controllers add up.
 func chartRules() string {
 	var b strings.Builder
@@ -49,10 +58,29 @@ func chartRules() string {
 	}
 	b.WriteString("{{- define \"skiff.rules\" }}\n")
 	for _, op := range operators {
-		add(fmt.Sprintf("has %q .Values.controllers", op.name), op.rights)
+		chosen := fmt.Sprintf("has %q .Values.controllers", op.name)
+		if !op.sourced {
+			add(chosen, op.rights)
+			continue
+		}
+		always := restart.AllSources.Rights()
+		for _, name := range restart.SourceNames {
+			others := slices.DeleteFunc(slices.Clone(restart.SourceNames), func(s string) bool { return s == name })
+			rights := without(restart.AllSources.Rights(), restart.SourcesOf(others).Rights())
+			always = without(always, rights)
+			add(fmt.Sprintf("and (%s) (has %q %s)", chosen, name, chartSources), rights)
+		}
+		add(chosen, always)
 	}
 	add(".Values.watchNamespaceSelector", controller.SelectRights)
 	return b.String() + "{{- end }}\n"
+}
+
+// without returns rights that are not among others.
+func without(rights, others []kube.Right) []kube.Right {
+	return slices.DeleteFunc(rights, func(r kube.Right) bool {
+		return slices.ContainsFunc(others, func(o kube.Right) bool { return reflect.DeepEqual(r, o) })
+	})
 }
 
 // Flags of `skiff manifests` whose values stand where the chart has its own.
@@ -96,10 +124,15 @@ func chartDeployment(t *testing.T) string {
             {{- if ne (join "," (sortAlpha .Values.controllers)) %q }}
             - {{ printf "--controllers=%%s" (join "," .Values.controllers) | quote }}
             {{- end }}
+            {{- with %s }}
+            {{- if ne (join "," .) "pods" }}
+            - {{ printf "--restart-sources=%%s" (join "," .) | quote }}
+            {{- end }}
+            {{- end }}
             {{- range .Values.args }}
             - {{ . | quote }}
             {{- end }}
-`, strings.Join(slices.Sorted(slices.Values(ControllerNames())), ","))},
+`, strings.Join(slices.Sorted(slices.Values(ControllerNames())), ","), chartSources)},
 	} {
 		if strings.Count(text, r[0]) != 1 {
 			t.Fatalf("the Deployment does not have %q once:\n%s", r[0], text)

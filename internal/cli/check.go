@@ -30,6 +30,7 @@ type checkFlags struct {
 	reloader    bool
 	electionIn  string
 	output      string
+	sources     sourceFlags
 }
 
 func newCheck() *cobra.Command {
@@ -78,6 +79,7 @@ usage.`,
 	fs.BoolVar(&f.reloader, "reloader-annotations", false,
 		"list also for what the annotations of Stakater's Reloader restart workloads, and what is wrong in them")
 	fs.StringVarP(&f.output, "output", "o", "", "`format`: json, or yaml for the missing rights alone")
+	f.sources.add(cmd)
 	InGroup(cmd, groupControllers, "controllers", "watch-namespaces", "watch-namespace-selector", "leader-elect",
 		"leader-election-namespace", "reloader-annotations")
 	return cmd
@@ -86,6 +88,9 @@ usage.`,
 func (f *checkFlags) run(cmd *cobra.Command) error {
 	f.addReload(cmd.Flags().Changed("controllers"))
 	if err := checkControllers(f.controllers); err != nil {
+		return err
+	}
+	if err := f.sources.check(); err != nil {
 		return err
 	}
 	if err := checkNamespaces("--watch-namespaces", f.namespaces); err != nil {
@@ -105,7 +110,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer client.Close()
-	o := check.Options{Client: client, Rights: rightsOf(f.controllers),
+	o := check.Options{Client: client, Rights: rightsOf(f.controllers, f.sources.Sources),
 		Templates: templatesOf(f.controllers), NeedPolicies: f.policies,
 		Namespaces: slices.Compact(slices.Sorted(slices.Values(f.namespaces))),
 		Selector:   f.selector, SelectRights: controller.SelectRights}

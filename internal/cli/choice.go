@@ -197,7 +197,7 @@ func (c *Choice) HasHooks() bool { return len(c.hooks) > 0 }
 // Rights are all that the chosen controllers need.
 func (c *Choice) Rights() (out []kube.Right) {
 	for _, op := range c.operators() {
-		out = append(out, op.rights...)
+		out = append(out, op.rightsFor(c.tuning.sources.Sources)...)
 	}
 	for _, h := range c.hooks {
 		versions := map[string]string{} // which a rule of a Role does not have

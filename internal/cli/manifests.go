@@ -11,6 +11,7 @@ import (
 
 	"skiff/internal/install/definitions"
 	"skiff/internal/install/manifests"
+	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
@@ -27,6 +28,7 @@ type manifestsFlags struct {
 	replicas    int
 	crds, rbac  bool
 	policies    bool
+	sources     sourceFlags
 }
 
 func newManifests() *cobra.Command {
@@ -50,6 +52,7 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
 --watch-namespace-selector they count in these namespaces.`,
 		Example: `  skiff manifests --image registry.example.com/skiff:v1 | kubectl apply -f -
   skiff manifests --controllers webserver --namespaced shop,blog
+  skiff manifests --controllers restart --restart-sources pods,configmaps
   skiff manifests -- --template-policy restricted -v 1
   skiff manifests --policies -- --template-policy restricted | kubectl apply -f -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,6 +79,7 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
 	fs.BoolVar(&f.rbac, "rbac-only", false, "leave out the Deployment and the PodDisruptionBudget")
 	fs.BoolVar(&f.crds, "crds", false, "print the custom resource definitions, too")
 	fs.BoolVar(&f.policies, "policies", false, "print the admission policies, and nothing else")
+	f.sources.add(cmd)
 	InGroup(cmd, groupControllers, "controllers", "namespaced", "watch-namespace-selector")
 	return cmd
 }
@@ -83,6 +87,9 @@ user who may not create, patch and delete pods. They are cluster-scoped; with --
 // check also sets the defaults.
 func (f *manifestsFlags) check(runFlags []string) error {
 	if err := checkControllers(f.controllers); err != nil {
+		return err
+	}
+	if err := f.sources.check(); err != nil {
 		return err
 	}
 	if err := checkNamespaces("--namespaced", f.namespaced); err != nil {
@@ -128,6 +135,7 @@ func onlyAfterDash(cmd *cobra.Command, args []string) error {
 // ownRunFlags are flags of `skiff run` that the manifests set, with the flag of the manifests that decides.
 var ownRunFlags = map[string]string{"controllers": "--controllers", "watch-namespaces": "--namespaced",
 	"watch-namespace-selector": "--watch-namespace-selector before it", "leader-elect": "the manifests",
+	"restart-sources":           "--restart-sources before it",
 	"health-probe-bind-address": "the manifests", "metrics-bind-address": "the manifests"}
 
 // checkRunFlags checks the arguments that are added to those of a command. own are those that the manifests decide.
@@ -167,11 +175,14 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 	}
 	install := manifests.Install{Account: manifests.Account{Namespace: f.namespace, Name: "skiff"},
 		Command: []string{"run"}, Image: f.image, Replicas: f.replicas, Namespaces: f.namespaced,
-		Rights: rightsOf(f.controllers), Election: electionRights, Args: runFlags, RBACOnly: f.rbac,
+		Rights: rightsOf(f.controllers, f.sources.Sources), Election: electionRights, Args: runFlags, RBACOnly: f.rbac,
 		Memory: "128Mi", MemoryWhy: "18 MB when idle, of which 11 MB are the mapped binary; \"make figures\" " +
 			"measures more. A mirror may take a\nthird of the limit: some 50,000 pods.",
 		By: "# Printed by `skiff manifests`; its flags choose the controllers, the namespaces, the image.\n" +
 			"# The custom resource definitions come first: `skiff crds install`.\n"}
+	if sources := f.sources.argument(); sources != "" {
+		install.Args = append([]string{sources}, install.Args...)
+	}
 	if !areDefault(f.controllers) {
 		install.Args = append([]string{"--controllers=" + strings.Join(f.controllers, ",")}, install.Args...)
 	}
@@ -184,12 +195,12 @@ func (f *manifestsFlags) print(out io.Writer, runFlags []string) error {
 	return err
 }
 
-// rightsOf are all that the named controllers need.
-func rightsOf(controllers []string) []kube.Right {
+// rightsOf are all that the named controllers need, where RestartTriggers may have these sources.
+func rightsOf(controllers []string, s restart.Sources) []kube.Right {
 	var out []kube.Right
 	for _, op := range operators {
 		if slices.Contains(controllers, op.name) {
-			out = append(out, op.rights...)
+			out = append(out, op.rightsFor(s)...)
 		}
 	}
 	return out

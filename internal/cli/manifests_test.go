@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"skiff/internal/operators/restart"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -74,7 +75,7 @@ func TestManifestsForTheWholeCluster(t *testing.T) {
 	wantInstalled(t, have, "Namespace /skiff", "ServiceAccount skiff/skiff", "ClusterRole /skiff",
 		"ClusterRoleBinding /skiff", "Role skiff/skiff-leader-election", "RoleBinding skiff/skiff-leader-election",
 		"Deployment skiff/skiff", "PodDisruptionBudget skiff/skiff")
-	wantGrants(t, have["ClusterRole /skiff"], rightsOf(ControllerNames()))
+	wantGrants(t, have["ClusterRole /skiff"], rightsOf(ControllerNames(), restart.Sources{}))
 	wantGrants(t, have["Role skiff/skiff-leader-election"], electionRights)
 }
 
@@ -83,7 +84,7 @@ func TestManifestsForNamespacesAreNamespacedAndGrantWhatTheControllerNeeds(t *te
 	wantInstalled(t, have, "ServiceAccount blog/skiff", "Role shop/skiff", "RoleBinding shop/skiff", "Role blog/skiff",
 		"RoleBinding blog/skiff", "Role blog/skiff-leader-election", "RoleBinding blog/skiff-leader-election",
 		"Deployment blog/skiff", "PodDisruptionBudget blog/skiff")
-	wantGrants(t, have["Role shop/skiff"], rightsOf([]string{"redis"}))
+	wantGrants(t, have["Role shop/skiff"], rightsOf([]string{"redis"}, restart.Sources{}))
 	subject := have["RoleBinding shop/skiff"]["subjects"].([]any)[0].(object)
 	if subject["namespace"] != "blog" || subject["name"] != "skiff" {
 		t.Errorf("the Role in shop is bound to %v", subject)
@@ -92,7 +93,8 @@ func TestManifestsForNamespacesAreNamespacedAndGrantWhatTheControllerNeeds(t *te
 
 func TestManifestsForASelectorGrantTheListOfNamespaces(t *testing.T) {
 	have := installed(t, "--watch-namespace-selector", "team in (a,b)", "--controllers", "webserver")
-	wantGrants(t, have["ClusterRole /skiff"], append(rightsOf([]string{"webserver"}), controller.SelectRights...))
+	rights := append(rightsOf([]string{"webserver"}, restart.Sources{}), controller.SelectRights...)
+	wantGrants(t, have["ClusterRole /skiff"], rights)
 	_, c := container(t, "--watch-namespace-selector", "team in (a,b)")
 	if args := c["args"].([]any); !slices.Contains(args, any("--watch-namespace-selector=team in (a,b)")) {
 		t.Errorf("arguments %q", args)

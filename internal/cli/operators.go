@@ -19,16 +19,20 @@ import (
 
 // tuning is what flags say to controllers of one kind.
 type tuning struct {
-	floors floorFlags
-	reload reloadFlags
+	floors  floorFlags
+	sources sourceFlags
+	reload  reloadFlags
 }
 
 func (t *tuning) add(cmd *cobra.Command) {
 	t.floors.add(cmd)
+	t.sources.add(cmd)
 	t.reload.add(cmd)
 }
 
-func (t *tuning) check() error { return errors.Join(t.floors.check(), t.reload.check()) }
+func (t *tuning) check() error {
+	return errors.Join(t.floors.check(), t.sources.check(), t.reload.check())
+}
 
 // maker makes the controllers of a name.
 type maker func(controller.Setup, *events.Recorder, *tuning) []*controller.Controller
@@ -42,7 +46,8 @@ func untuned(of func(controller.Setup, *events.Recorder) *controller.Controller)
 
 // newRestarter makes the controller of RestartTriggers.
 func newRestarter(s controller.Setup, r *events.Recorder, t *tuning) []*controller.Controller {
-	return []*controller.Controller{restart.New(s, r, t.floors.Floors)}
+	o := restart.Options{Floors: t.floors.Floors, Sources: t.sources.Sources}
+	return []*controller.Controller{restart.New(s, r, o)}
 }
 
 // newReloaders makes the controllers of workloads that depend on ConfigMaps and Secrets.
@@ -59,6 +64,7 @@ type builtIn struct {
 	container string
 	marks     func(kube.Raw) ([]string, error) // the marks of children about how they were declared; nil: none
 	works     []kube.Resource                  // of the objects worked for, if no custom resource
+	sourced   bool                             // the rights are those for the sources of RestartTriggers
 }
 
 // operators are skiff's controllers with their names in --controllers. A new operator is one line here.
@@ -66,7 +72,7 @@ var operators = []builtIn{
 	{name: "webserver", new: untuned(webserver.New), rights: webserver.Rights, container: webserver.Container,
 		marks: webserver.Marks},
 	{name: "redis", new: untuned(redis.New), rights: redis.Rights, container: redis.Container, marks: redis.Marks},
-	{name: "restart", new: newRestarter, rights: restart.Rights},
+	{name: "restart", new: newRestarter, rights: restart.Rights, sourced: true},
 	{name: reload.Name, new: newReloaders, rights: reload.Rights, works: reload.Kinds},
 }
 
@@ -76,6 +82,14 @@ func (b *builtIn) worksFor() []kube.Resource {
 		return b.works
 	}
 	return []kube.Resource{b.rights[0].Resource}
+}
+
+// rightsFor are the rights of a controller where RestartTriggers may have these sources.
+func (b *builtIn) rightsFor(s restart.Sources) []kube.Right {
+	if b.sourced {
+		return s.Rights()
+	}
+	return b.rights
 }
 
 // asked says that a controller runs only where --controllers names the controller: nobody grants the right to read

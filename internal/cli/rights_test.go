@@ -12,6 +12,7 @@ import (
 
 	"skiff/internal/install/manifests"
 	"skiff/internal/operators/restart"
+	"skiff/internal/runtime/labels"
 )
 
 var update = flag.Bool("update", false, "write the table of rights in SECURITY.md and the Roles of examples/ anew")
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "write the table of rights in SECURITY.m
 // TestTheWrittenRightsAreTheDeclaredOnes fails where a Role or the table in SECURITY.md is not what the controllers
 // declare; with -update it writes them.
 func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
-	all := rightsOf(ControllerNames())
+	all := rightsOf(ControllerNames(), restart.Sources{})
 	written(t, "SECURITY.md", "| resource | verbs | for |\n|---|---|---|\n", "\n",
 		rightsTable(manifests.Rules(append(slices.Clip(all), electionRights...))))
 	spec, names := sidecarSpec(t)
@@ -39,7 +40,7 @@ func TestTheWrittenRightsAreTheDeclaredOnes(t *testing.T) {
 	}
 }
 
-// sidecarSpec has the targets that the example's sidecar is told, and their names.
+// sidecarSpec has the pods and the targets that the example's sidecar is told, and the targets' names.
 func sidecarSpec(t *testing.T) (spec restart.Spec, names []string) {
 	t.Helper()
 	text := read(t, "examples/sidecar.yaml")
@@ -47,9 +48,11 @@ func sidecarSpec(t *testing.T) (spec restart.Spec, names []string) {
 		target := must(parseTarget(m[1]))(t)
 		spec.Targets, names = append(spec.Targets, target), append(names, target.Name)
 	}
-	if len(names) == 0 {
-		t.Fatal("examples/sidecar.yaml has no --target")
+	selector := regexp.MustCompile(`--selector=(\S+)`).FindStringSubmatch(text)
+	if len(names) == 0 || selector == nil {
+		t.Fatal("examples/sidecar.yaml has no --target or no --selector")
 	}
+	spec.Source.Selector = must(labels.Parse(selector[1]))(t)
 	return spec, names
 }
 

@@ -52,6 +52,9 @@ func (f *ControllerFlags) Add(cmd *cobra.Command) {
 	InGroup(cmd, GroupAdvanced, "max-concurrent-reconciles")
 }
 
+// ServeAllSources lets all resources be sources of RestartTriggers by default. It is for before Add.
+func (f *ControllerFlags) ServeAllSources() { f.sources.all = true }
+
 // HeedProbesFlag takes back ServeProbes where the flag is given. It is for after the flags are parsed.
 func (f *ControllerFlags) HeedProbesFlag(cmd *cobra.Command) {
 	f.found = f.found && !cmd.Flags().Changed("health-probe-bind-address")
@@ -163,7 +166,7 @@ that is free, unless --health-probe-bind-address is given.`,
 			if err != nil {
 				return err
 			}
-			on, done, err := reach(server, &election, checkOf(flags.Names, namespaces, selector), log)
+			on, done, err := reach(server, &election, checkOf(&flags, namespaces, selector), log)
 			if err != nil {
 				return err
 			}
@@ -185,8 +188,11 @@ that is free, unless --health-probe-bind-address is given.`,
 }
 
 // checkOf is the command that prints a user's missing rights for the chosen controllers and namespaces.
-func checkOf(controllers, namespaces []string, selector string) func(user string) string {
-	scope := " --controllers " + strings.Join(controllers, ",")
+func checkOf(f *ControllerFlags, namespaces []string, selector string) func(user string) string {
+	scope := " --controllers " + strings.Join(f.Names, ",")
+	if sources := f.sources.argument(); sources != "" {
+		scope += " " + sources
+	}
 	if len(namespaces) > 0 {
 		scope += " --watch-namespaces " + strings.Join(namespaces, ",")
 	}

@@ -52,6 +52,28 @@
     resources: [events]
     verbs: [create, patch]
 {{- end }}
+{{- if and (has "restart" .Values.controllers) (has "pods" (.Values.restartSources | default (list "pods"))) }}
+  # sources of a RestartTrigger
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [list, watch]
+  # whether pods of another namespace may be a source
+  - apiGroups: [""]
+    resources: [namespaces]
+    verbs: [get]
+{{- end }}
+{{- if and (has "restart" .Values.controllers) (has "configmaps" (.Values.restartSources | default (list "pods"))) }}
+  # sources of a RestartTrigger
+  - apiGroups: [""]
+    resources: [configmaps]
+    verbs: [list, watch]
+{{- end }}
+{{- if and (has "restart" .Values.controllers) (has "secrets" (.Values.restartSources | default (list "pods"))) }}
+  # sources of a RestartTrigger; no value is kept
+  - apiGroups: [""]
+    resources: [secrets]
+    verbs: [list, watch]
+{{- end }}
 {{- if has "restart" .Values.controllers }}
   # what is declared
   - apiGroups: [skiff.dev]
@@ -65,14 +87,6 @@
   - apiGroups: [apps]
     resources: [deployments, statefulsets, daemonsets]
     verbs: [get, patch]
-  # sources of a RestartTrigger
-  - apiGroups: [""]
-    resources: [pods]
-    verbs: [list, watch]
-  # whether pods of another namespace may be a source
-  - apiGroups: [""]
-    resources: [namespaces]
-    verbs: [get]
   # what was done, and why
   - apiGroups: [events.k8s.io]
     resources: [events]

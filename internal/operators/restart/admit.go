@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/runtime/health"
@@ -44,10 +45,10 @@ func stop(s State, p *health.Problem) decision {
 	return decision{state: s, restart: -1, problem: p}
 }
 
-// refuse is stop for a trigger that must not act on the pods seen, now or later: all known of the pods is forgotten.
+// refuse is stop for a trigger that must not act on the changes seen, now or later: all known of sources is forgotten.
 func refuse(s State, p *health.Problem) decision {
 	s = s.clone()
-	s.Seen, s.Pending, s.Round = "", nil, nil
+	s.Seen, s.SeenConfigs, s.Pending, s.Round = "", "", nil, nil
 	return stop(s, p)
 }
 
@@ -87,23 +88,54 @@ func (r *run) admit(ctx context.Context, rl *rule) (d decision, err error) {
 	return d, nil
 }
 
-// Rights are all rights of the controller; the client sends nothing else.
-var Rights = append([]kube.Right{
-	{Resource: resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"},
-	{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
-	{Resource: pods, Verbs: []string{"list", "watch"}, Why: "sources of a RestartTrigger"},
-	{Resource: namespaces, Verbs: []string{"get"}, Why: "whether pods of another namespace may be a source"},
-	{Resource: targetKinds["Deployment"], Verbs: []string{"get", "patch"}, Why: targetRight},
-	{Resource: targetKinds["StatefulSet"], Verbs: []string{"get", "patch"}, Why: targetRight},
-	{Resource: targetKinds["DaemonSet"], Verbs: []string{"get", "patch"}, Why: targetRight},
-}, events.Rights...)
+// Rights are all rights of the controller by default.
+var Rights = Sources{}.Rights()
 
-const targetRight = "targets of a RestartTrigger"
+// Rights are all rights of the controller with these sources; the client sends nothing else.
+func (s Sources) Rights() []kube.Right {
+	s = s.served()
+	rights := []kube.Right{
+		{Resource: resource, Verbs: []string{"get", "list", "watch"}, Why: "what is declared"},
+		{Resource: resource, Subresource: "status", Verbs: []string{"patch"}, Why: "what was seen"},
+	}
+	if s.Pods {
+		rights = append(rights,
+			kube.Right{Resource: pods, Verbs: []string{"list", "watch"}, Why: sourceRight},
+			kube.Right{Resource: namespaces, Verbs: []string{"get"},
+				Why: "whether pods of another namespace may be a source"})
+	}
+	if s.ConfigMaps {
+		rights = append(rights, kube.Right{Resource: sources.ConfigMaps, Verbs: []string{"list", "watch"},
+			Why: sourceRight})
+	}
+	if s.Secrets {
+		rights = append(rights, kube.Right{Resource: sources.Secrets, Verbs: []string{"list", "watch"},
+			Why: sourceRight + "; no value is kept"})
+	}
+	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+		rights = append(rights, kube.Right{Resource: targetKinds[kind], Verbs: []string{"get", "patch"},
+			Why: "targets of a RestartTrigger"})
+	}
+	return append(rights, events.Rights...)
+}
+
+const sourceRight = "sources of a RestartTrigger"
 
 // Rights are all rights of a `skiff restart` with this spec.
-func (s *Spec) Rights() []kube.Right {
-	rights := []kube.Right{
-		{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
+func (s *Spec) Rights() (rights []kube.Right) {
+	for _, one := range []struct {
+		resource kube.Resource
+		is       bool
+		why      string
+	}{
+		{pods, len(s.Source.Selector.Requirements()) > 0, "the pods that the targets depend on"},
+		{sources.ConfigMaps, len(s.Source.ConfigMaps) > 0, "the ConfigMaps that the targets depend on"},
+		{sources.Secrets, len(s.Source.Secrets) > 0, "the Secrets that the targets depend on; no value is kept"},
+	} {
+		if one.is {
+			rights = append(rights, kube.Right{Resource: one.resource, Verbs: []string{"list", "watch"}, Why: one.why})
+		}
+	}
 	seen := map[string]bool{}
 	for _, t := range s.Targets {
 		if !seen[t.Kind] {

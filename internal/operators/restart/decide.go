@@ -33,6 +33,8 @@ type decision struct {
 	cause   string          // of that run
 	waiting *health.Problem // what the restart waits for
 	problem *health.Problem // what the user has to do something about
+	missing *health.Problem // an item of the source that finds nothing; nil: there is none
+	crowd   int             // how many ConfigMaps, Secrets and keys there are, if too many; 0: not too many
 	partial string          // which pods of a target no restart replaces; "": there are none
 	stale   bool            // read the targets and decide again: the rest is of no use before
 	cycle   []string        // the triggers on the way back to this trigger

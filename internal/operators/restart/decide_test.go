@@ -447,7 +447,7 @@ func playDecisions(t *testing.T, seed uint64) {
 			}
 			last = now
 			changes++
-			s.absorb([]Change{{NewPodRunning, "p", "pod p is new and runs"}}, now)
+			s.absorb([]Change{{Reason: NewPodRunning, Pod: "p", Note: "pod p is new and runs"}}, now)
 		}
 		s.align(r)
 		for range 5 {

@@ -26,7 +26,9 @@ var options = operatortest.Options{Resource: resource, Controller: "restart", Ne
 
 // newWith returns the maker of a controller with floors.
 func newWith(floors Floors) func(controller.Setup, *events.Recorder) *controller.Controller {
-	return func(s controller.Setup, r *events.Recorder) *controller.Controller { return New(s, r, floors) }
+	return func(s controller.Setup, r *events.Recorder) *controller.Controller {
+		return New(s, r, Options{Floors: floors})
+	}
 }
 
 var (

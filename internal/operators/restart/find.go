@@ -14,38 +14,48 @@ import (
 // are found; the write of a status is an event, after which the trigger looks at its pods in any case.
 type finder struct {
 	triggers *cache.Store[*RestartTrigger] // nil: there is one, a `skiff restart`
-	pods     *cache.Store[*pod]
+	pods     *cache.Store[*pod]            // nil: they are no source
+	configs  map[string]*configReader      // by kind; none: they are no source
 }
 
 // The indexes.
 const (
 	all          = "all"        // triggers
 	bySource     = "source"     // triggers, by what their selector demands, and by the namespace of their pods
+	byConfig     = "config"     // triggers, by their ConfigMaps and Secrets
 	byTarget     = "target"     // triggers, by what they restart
 	byRestarting = "restarting" // triggers, by what they restart, while they do
 	byCycle      = "cycle"      // triggers, by those on their cycle
-	byLabel      = "label"      // pods, by each label
+	byLabel      = "label"      // pods, ConfigMaps and Secrets, by each label
 	byWorkload   = "workload"   // pods, by what they belong to
 )
 
 func newFinder(triggers *cache.Store[*RestartTrigger], ps *cache.Store[*pod]) *finder {
+	f := &finder{triggers, ps, map[string]*configReader{}}
 	if triggers != nil {
 		indexTriggers(triggers)
+		indexConfigs(triggers)
 	}
-	ps.IndexMeta(byLabel, func(labels kube.Labels, _ []kube.OwnerReference) []string {
-		terms := make([]string, len(labels))
-		for i, l := range labels {
-			terms[i] = l.Key + "=" + l.Value
-		}
-		return terms
-	})
+	if ps == nil {
+		return f
+	}
+	ps.IndexMeta(byLabel, labelTerms)
 	ps.IndexMeta(byWorkload, func(labels kube.Labels, owners []kube.OwnerReference) []string {
 		if ref, ok := ownerOf(&kube.Meta{Labels: labels, OwnerReferences: owners}); ok {
 			return []string{ref.String()}
 		}
 		return nil
 	})
-	return &finder{triggers, ps}
+	return f
+}
+
+// labelTerms are the values of byLabel.
+func labelTerms(labels kube.Labels, _ []kube.OwnerReference) []string {
+	terms := make([]string, len(labels))
+	for i, l := range labels {
+		terms[i] = l.Key + "=" + l.Value
+	}
+	return terms
 }
 
 func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
@@ -61,13 +71,13 @@ func indexTriggers(triggers *cache.Store[*RestartTrigger]) {
 		return append(terms, sourceNamespace(t)+"/")
 	})
 	triggers.Index(byTarget, func(t *RestartTrigger) []string {
-		if t.Status.Selector == "" {
+		if t.Status.TargetNames == "" {
 			return nil
 		}
 		return names(t.Spec.Targets)
 	})
 	triggers.Index(byRestarting, func(t *RestartTrigger) []string {
-		if t.Status.Selector == "" || t.Status.Round == nil {
+		if t.Status.TargetNames == "" || t.Status.Round == nil {
 			return nil
 		}
 		return names(t.Spec.Targets)
@@ -181,6 +191,9 @@ func (f *finder) selected(r *rule) (found []*pod, err error) {
 // targetPods returns a fingerprint of the pods of each target.
 func (f *finder) targetPods(t *RestartTrigger, r *rule) (map[TargetRef]uint64, error) {
 	pods := map[TargetRef]uint64{}
+	if f.pods == nil {
+		return pods, nil
+	}
 	for _, ref := range r.targets {
 		some, err := f.pods.ByIndex(byWorkload, t.Namespace, ref.String())
 		if err != nil {
@@ -197,6 +210,9 @@ const maxSteps = 1000
 // cycle returns the shortest way on which the restarts of a trigger come back to the trigger, as keys of triggers;
 // nil: no way. targets are the trigger's targets as read just now.
 func (f *finder) cycle(t *RestartTrigger, r *rule, targets []TargetStatus) []string {
+	if len(r.selector) == 0 { // no pod sets it off
+		return nil
+	}
 	type step struct {
 		trigger *RestartTrigger
 		targets []TargetStatus

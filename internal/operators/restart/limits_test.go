@@ -22,7 +22,7 @@ import (
 func watching(namespace, name string, spec Spec) *RestartTrigger {
 	t := &RestartTrigger{Spec: spec}
 	t.Namespace, t.Name, t.UID = namespace, name, namespace+name
-	t.Status.Selector, t.ResourceVersion = "set", "1"
+	t.Status.Selector, t.Status.TargetNames, t.ResourceVersion = "set", "set", "1"
 	for _, ref := range spec.Targets {
 		t.Status.Targets = append(t.Status.Targets, TargetStatus{TargetRef: ref,
 			PodLabels: "app=" + ref.Name})

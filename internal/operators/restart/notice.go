@@ -109,7 +109,7 @@ func (r *rule) noticePod(now *digest, p *pod, old entry, had bool) (found []Reas
 func (r *rule) add(changes []Change, pod, note string, found []Reason) []Change {
 	for _, reason := range reasons {
 		if slices.Contains(found, reason) && r.has(reason) {
-			return append(changes, Change{reason, pod, note})
+			return append(changes, Change{Reason: reason, Pod: pod, Note: note})
 		}
 	}
 	return changes

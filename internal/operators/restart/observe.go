@@ -60,6 +60,7 @@ func observe(t *RestartTrigger, r *rule, d *decision, matching int32, now time.T
 	s = Status{State: d.state, Cycle: d.cycle}
 	if r != nil {
 		s.Selector, s.TargetNames, s.MatchingPods = r.selector.String(), join(",", r.targets), matching
+		s.ConfigNames = r.configNames()
 		if s.Pending != nil && s.Round == nil && !r.suspended &&
 			(d.problem == nil || d.problem.Severity != health.Stalled) {
 			s.NextRestartTime = next(t.Status.NextRestartTime, &s.State, r, now)
@@ -91,6 +92,9 @@ const (
 	pending    = "Pending"
 	held       = "Held"
 	waiting    = "WaitsForTarget"
+
+	sourceMissing  = "SourceMissing"
+	tooManySources = "TooManySources"
 )
 
 // conditionsOf returns the conditions, without generation and time.
@@ -111,10 +115,13 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 	}
 	progressing(false, armed, "no restart is pending or under way")
 	if r != nil {
-		ready(fmt.Sprintf("watches pods with %s for %s%s", r.selector, join(", ", r.on), r.raised))
-		if s.MatchingPods == 0 {
+		ready(r.watches() + r.raised)
+		if s.MatchingPods == 0 && len(r.selector) > 0 {
 			notReady(noMatching, "no pod in namespace "+r.namespace+" matches the selector", r.selector.String(),
 				"resumes when one does")
+		}
+		if m := d.missing; m != nil {
+			notReady(m.Reason, m.Public, m.Quoted, m.Next)
 		}
 	}
 	if set.Paused.Status == conditions.True {
@@ -146,11 +153,28 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 		}
 	}
 	set.Report(d.problem)
+	if d.crowd > 0 && set.Degraded.Status != conditions.True {
+		set.Report(&health.Problem{Reason: tooManySources, Next: "name fewer, or make several RestartTriggers",
+			Public: fmt.Sprintf("%d ConfigMaps, Secrets and keys are too many: only the first %d count", d.crowd,
+				maxConfigs)})
+	}
 	if d.partial != "" && set.Degraded.Status != conditions.True {
 		set.Degraded = conditions.New(conditions.Degraded, true, partitioned, d.partial)
 		set.Problem = &health.Problem{Reason: partitioned, Public: d.partial}
 	}
 	return set
+}
+
+// watches says what is watched for what.
+func (r *rule) watches() string {
+	var parts []string
+	if len(r.selector) > 0 {
+		parts = append(parts, fmt.Sprintf("pods with %s for %s", r.selector, join(", ", r.on)))
+	}
+	if len(r.wanted) > 0 {
+		parts = append(parts, r.configNames())
+	}
+	return "watches " + strings.Join(parts, ", and ")
 }
 
 // delayed says which limit a restart waits for, besides the debounce.
@@ -203,7 +227,7 @@ func (m *memory) postpone(before, after *Status, d *decision, now time.Time) tim
 
 // news is the status without mere observations: the pods seen, and messages.
 func (s Status) news() Status {
-	s.MatchingPods, s.Seen, s.Suppressed, s.Pending, s.NextRestartTime = 0, "", 0, nil, nil
+	s.MatchingPods, s.Seen, s.SeenConfigs, s.Suppressed, s.Pending, s.NextRestartTime = 0, "", "", 0, nil, nil
 	s.Conditions = slices.Clone(s.Conditions)
 	for i := range s.Conditions {
 		s.Conditions[i].Message = ""

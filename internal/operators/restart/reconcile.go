@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skiff/internal/operators/operator"
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/apply"
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/conditions"
@@ -23,23 +24,42 @@ const recheck = time.Minute
 // Manager is the field manager of restarts, and not the manager of children: skiff declares nothing of a target.
 const Manager = "skiff-restart"
 
+// Options hold the flags of the controller. The zero value has no floors, and pods as the only sources.
+type Options struct {
+	Floors
+	Sources Sources
+}
+
 // New returns the controller, which sends nothing before Run. A nil recorder means no Events; the caller runs the
 // recorder.
-func New(s controller.Setup, recorder *events.Recorder, floors Floors) *controller.Controller {
-	s.Client = s.Client.Limit(Rights)
+func New(s controller.Setup, recorder *events.Recorder, o Options) *controller.Controller {
+	o.Sources = o.Sources.served()
+	s.Client = s.Client.Limit(o.Sources.Rights())
 	ts := controller.Mirror[*RestartTrigger](s, resource, "")
-	ps := controller.Mirror[*pod](s, pods, "")
+	var ps *cache.Store[*pod]
+	if o.Sources.Pods {
+		ps = controller.Mirror[*pod](s, pods, "")
+	}
 	r := &reconciler{
 		client:   s.Client,
 		restarts: newRestarts(),
 		recorder: recorder,
 		find:     newFinder(ts, ps),
-		floors:   floors,
+		floors:   o.Floors,
 	}
 	statuses := operator.NewStatuses[*RestartTrigger, Status](s.Client, ts, r.memories.Forget)
 	r.triggers = statuses
-	c := s.New("restart", r.Reconcile, statuses.Source(), controller.Watches(ts, r.find.forTrigger),
-		controller.Watches(ps, r.find.forPod))
+	from := []controller.Source{statuses.Source(), controller.Watches(ts, r.find.forTrigger)}
+	if o.Sources.Pods {
+		from = append(from, controller.Watches(ps, r.find.forPod))
+	}
+	if o.Sources.ConfigMaps {
+		from = append(from, mirrorConfigs[*sources.ConfigMap](s, r.find, sources.ConfigMaps, sources.ConfigMapKind))
+	}
+	if o.Sources.Secrets {
+		from = append(from, mirrorConfigs[*sources.Secret](s, r.find, sources.Secrets, sources.SecretKind))
+	}
+	c := s.New("restart", r.Reconcile, from...)
 	c.Publish(r.restarts)
 	r.found = c.Report
 	c.Show(controller.Shows{Facts: r.facts, Short: []string{"rt"}})
@@ -74,6 +94,8 @@ type run struct {
 	rule   *rule           // nil: the trigger is refused
 	now    time.Time
 	source []*pod
+
+	configs foundConfigs
 }
 
 // Reconcile brings a trigger's state up to date with the source pods, and restarts a target where a restart is due.
@@ -117,6 +139,10 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		return d, errors.Join(controller.TerminalFor("InvalidSpec", err), r.report(ctx, &d))
 	}
 	rl.raise(r.floors)
+	if p := r.find.notServed(rl); p != nil {
+		d := stop(r.t.Status.State, p)
+		return d, r.report(ctx, &d)
+	}
 	found, err := r.find.selected(rl)
 	if cache.Unserved(err, cache.OutOfScope) != nil {
 		d := stop(r.t.Status.State, noSource(rl.namespace, err))
@@ -129,13 +155,14 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 		return d, err
 	}
 	targetPods, perr := r.find.targetPods(r.t, rl)
-	if err := errors.Join(err, perr); err != nil {
+	configs, cerr := r.find.configsOf(rl)
+	if err := errors.Join(err, perr, cerr); err != nil {
 		return decision{}, err
 	}
 	if r.standalone != nil {
 		rl.maxPods = maxAnnotatedPods
 	}
-	r.rule, r.source = rl, sourcePods(rl, r.t.Namespace, found)
+	r.rule, r.source, r.configs = rl, sourcePods(rl, r.t.Namespace, found), configs
 	if r.t.Status.ObservedGeneration != r.t.Generation {
 		clear(r.reads)
 	}
@@ -160,6 +187,7 @@ func (r *run) converge(ctx context.Context) (decision, error) {
 func (r *run) decide(targetPods map[TargetRef]uint64) decision {
 	s := r.t.Status.State.clone()
 	r.absorb(r.rule, &s, r.source, r.now)
+	r.absorbConfigs(r.rule, &s, r.configs.within, r.now)
 	if r.t.Status.ObservedGeneration != r.t.Generation {
 		if c, _ := conditions.Get(r.t.Status.Conditions, conditions.Stalled); c.Reason == reverted {
 			s.forgive()
@@ -180,6 +208,9 @@ func (r *run) decide(targetPods map[TargetRef]uint64) decision {
 	if way := r.find.cycle(r.t, r.rule, d.state.Targets); way != nil {
 		d = refuse(d.state, circular(way)) // which may have caused what was seen
 		d.cycle = way
+	}
+	if d.missing = r.configs.missing; r.configs.count > maxConfigs {
+		d.crowd = r.configs.count
 	}
 	return d
 }
@@ -233,7 +264,7 @@ func (r *run) report(ctx context.Context, d *decision) error {
 	}
 	changed, err := r.triggers.Write(ctx, r.t, *before, status)
 	if err == nil {
-		r.detail = r.seen // what absorb has found is stored
+		r.detail, r.values = r.seen, r.seenValues // what absorb has found is stored
 		if changed {
 			r.recordNews(ctx, d, before.Conditions, status.Conditions)
 		}

@@ -71,7 +71,7 @@ func (r *run) carryOut(ctx context.Context, d decision) (decision, error) {
 	default:
 		r.announce(ref, live, after.Round)
 		r.reads[ref] = reading{live: live, at: time.Now(), pods: seen.pods}
-		d = decision{state: after, restart: -1}
+		d = decision{state: after, restart: -1, missing: d.missing, crowd: d.crowd}
 		d.again(minPoll, "waits for "+ref.String())
 	}
 	return d, r.report(ctx, &d)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/conditions"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
@@ -41,10 +42,13 @@ const (
 
 // rule is a checked spec.
 type rule struct {
-	selector           labels.Requirements
-	namespace          string // of the source
-	salt               string // of the digests
-	source             string // identifies salt, selector, namespace and on
+	selector           labels.Requirements // of pods; empty: none are a source
+	wanted             []wanted            // ConfigMaps and Secrets
+	configID           string              // identifies wanted
+	born               time.Time           // when the trigger was created; zero: not known
+	namespace          string              // of the source
+	salt               string              // of the digests
+	source             string              // identifies salt, selector, namespace and on
 	on                 []Reason
 	targets            []TargetRef
 	debounce, cooldown time.Duration
@@ -62,9 +66,19 @@ func newRule(t *RestartTrigger) (*rule, error) {
 	r := &rule{selector: s.Source.Selector.Requirements(), namespace: sourceNamespace(t), salt: t.UID,
 		on: s.Source.Reasons, targets: s.Targets, maxPods: maxPods,
 		suspended: s.Suspend || conditions.IsPaused(t.Annotations)}
-	err := checkSelector(r.selector)
-	if err != nil {
-		return nil, fmt.Errorf("spec.source.selector: %w", err)
+	var err error
+	if r.wanted, err = newWanted(&s.Source); err != nil {
+		return nil, err
+	}
+	r.configID, r.born = configIdentity(r.wanted), t.CreationTimestamp
+	if len(r.wanted) > 0 && r.namespace != t.Namespace {
+		return nil, errors.New("spec.source.namespace: ConfigMaps and Secrets of another namespace cannot be a " +
+			"source; have a RestartTrigger for the pods, and another one for configMaps and secrets")
+	}
+	if len(r.selector) > 0 || len(r.wanted) == 0 {
+		if err := checkSelector(r.selector); err != nil {
+			return nil, fmt.Errorf("spec.source.selector: %w", err)
+		}
 	}
 	if r.debounce, err = duration(s.Debounce, DefaultDebounce, 0, maxDebounce); err != nil {
 		return nil, fmt.Errorf("spec.debounce: %w", err)
@@ -194,6 +208,19 @@ func (r *rule) has(reason Reason) bool { return slices.Contains(r.on, reason) }
 func (t TargetRef) String() string { return strings.ToLower(t.Kind) + "/" + t.Name }
 
 func (r Reason) String() string { return string(r) }
+
+// configNames lists the ConfigMaps and Secrets for people, as many as a line has room for.
+func (r *rule) configNames() string {
+	var all []string
+	for i, w := range r.wanted {
+		if i == sources.MaxNames {
+			all = append(all, fmt.Sprintf("%d more", len(r.wanted)-i))
+			break
+		}
+		all = append(all, w.String())
+	}
+	return strings.Join(all, ", ")
+}
 
 // join lists reasons or targets.
 func join[S fmt.Stringer](separator string, list []S) string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/health"
+	"skiff/internal/runtime/kube"
 )
 
 // clone returns a copy that can be changed: s comes from the cache.
@@ -140,7 +141,8 @@ func (s *State) restarted(r *rule, i int, uid string) {
 	}
 	t := &s.Targets[i]
 	t.RestartedAt, t.UID = &at, uid
-	s.LastRestart = &Restart{Time: at, Reason: s.Round.Reason, Pod: s.Round.Pod, Target: r.targets[i].String()}
+	s.LastRestart = &Restart{Time: at, Reason: s.Round.Reason, Pod: s.Round.Pod, Source: s.Round.Source,
+		Target: r.targets[i].String()}
 }
 
 func same(t *time.Time, at time.Time) bool { return t != nil && t.Equal(at) }
@@ -157,6 +159,9 @@ type memory struct {
 
 	delay        string // the limit that the pending restart waits for, as was said last; "": nothing was said
 	detail, seen detail // of the stored digest, and of the digest to store
+
+	// The values of ConfigMaps and Secrets as of the stored digest, and of the digest to store, by source.
+	values, seenValues map[string][]kube.NamedDigest
 }
 
 // detail is a digest of too many pods for the state, with the summary stored in its place.
@@ -175,13 +180,37 @@ type reading struct {
 	retry   time.Time       // when to try that again
 }
 
+// absorbConfigs brings the state up to date with the ConfigMaps and Secrets.
+func (m *memory) absorbConfigs(r *rule, s *State, found []config, now time.Time) {
+	if len(r.wanted) == 0 {
+		if s.SeenConfigs != "" && s.Pending != nil && s.Pending.Source != "" {
+			s.Pending = nil // it was about them
+		}
+		s.SeenConfigs, m.seenValues = "", nil
+		return
+	}
+	seen, changes := noticeConfigs(r, decodeConfigs(s.SeenConfigs), found, m.values, now)
+	s.absorb(changes, now)
+	s.SeenConfigs = seen.encode()
+	m.seenValues = make(map[string][]kube.NamedDigest, len(found))
+	for _, c := range found {
+		if m.seenValues[c.name] = c.values; !c.there {
+			m.seenValues[c.name] = m.values[c.name] // to compare with when it comes back
+		}
+	}
+}
+
 // absorb brings the state up to date with the source pods.
 func (m *memory) absorb(r *rule, s *State, pods []*pod, now time.Time) {
+	if len(r.selector) == 0 {
+		s.Seen, m.seen = "", detail{}
+		return
+	}
 	known, ok := decodeDigest(s.Seen)
 	if ok && known.pods == nil && s.Seen == m.detail.text {
 		known = m.detail.digest
 	}
-	if known.source != r.source {
+	if known.source != r.source && len(r.wanted) == 0 && s.Pending != nil && s.Pending.Source == "" {
 		s.Pending = nil // it was about other pods
 	}
 	seen, changes, store := notice(r, known, pods)

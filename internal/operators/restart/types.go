@@ -32,11 +32,20 @@ type Spec struct {
 	Suspend  bool        `json:"suspend"`
 }
 
-// SourceSpec says which pods matter, and which changes.
+// SourceSpec says which pods, ConfigMaps and Secrets matter, and which changes of pods.
 type SourceSpec struct {
-	Selector  labels.Selector `json:"selector"`
-	Namespace string          `json:"namespace"` // "": the trigger's
-	Reasons   []Reason        `json:"reasons"`   // empty: NewPodRunning. Not "on", which YAML 1.1 reads as a boolean
+	Selector   labels.Selector `json:"selector"`  // empty: no pods
+	Namespace  string          `json:"namespace"` // of the pods; "": the trigger's
+	Reasons    []Reason        `json:"reasons"`   // empty: NewPodRunning. Not "on", which YAML 1.1 reads as a boolean
+	ConfigMaps []ConfigSource  `json:"configMaps"`
+	Secrets    []ConfigSource  `json:"secrets"`
+}
+
+// ConfigSource is ConfigMaps or Secrets in the trigger's namespace, by either name or selector.
+type ConfigSource struct {
+	Name     string          `json:"name"`
+	Selector labels.Selector `json:"selector"`
+	Keys     []string        `json:"keys"` // empty: all
 }
 
 // TargetRef names what is restarted, in the trigger's namespace.
@@ -51,7 +60,7 @@ type BudgetSpec struct {
 	Per string `json:"per"`
 }
 
-// Reason is what happened to a source pod.
+// Reason is what happened to a source.
 type Reason string
 
 // The reasons, in the order in which one is preferred where several apply.
@@ -61,14 +70,16 @@ const (
 	ContainerRestarted Reason = "ContainerRestarted" // in a pod that goes on
 	NewPodRunning      Reason = "NewPodRunning"      // a pod runs that did not before
 	PodDeleted         Reason = "PodDeleted"         // a pod that ran is gone
+	ConfigChanged      Reason = "ConfigChanged"      // of a ConfigMap or Secret; counts without being listed
 )
 
-var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunning, PodDeleted}
+var reasons = []Reason{PodReplaced, PodIPChanged, ContainerRestarted, NewPodRunning, PodDeleted, ConfigChanged}
 
 // Status is the observations and the deeds. All fields are written, and null removes: so there is no omitempty.
 type Status struct {
 	operator.Common
 	Selector        string     `json:"selector"`        // in kubectl's form; "": no pods are watched
+	ConfigNames     string     `json:"configNames"`     // "configmap/app, secret/tls"; "": none are watched
 	TargetNames     string     `json:"targetNames"`     // "deployment/predixy,statefulset/web"
 	MatchingPods    int32      `json:"matchingPods"`    // source pods, running or not
 	NextRestartTime *time.Time `json:"nextRestartTime"` // of Pending; nil: it waits for no time
@@ -85,8 +96,9 @@ type State struct {
 	Pending          *Pending       `json:"pending"`          // the restart whose time has not come
 	Round            *Round         `json:"round"`            // the restart that is under way
 	Targets          []TargetStatus `json:"targets"`
-	Recent           []time.Time    `json:"recent"` // when the latest rounds began, as many as the budget counts
-	Seen             string         `json:"seen"`   // of the source pods: see digest
+	Recent           []time.Time    `json:"recent"`      // when the latest rounds began, as many as the budget counts
+	Seen             string         `json:"seen"`        // of the source pods: see digest
+	SeenConfigs      string         `json:"seenConfigs"` // of ConfigMaps and Secrets: see configDigest
 }
 
 // Restart is a restart of a target.
@@ -94,14 +106,24 @@ type Restart struct {
 	Time   time.Time `json:"time"`
 	Reason Reason    `json:"reason"`
 	Pod    string    `json:"pod"`
+	Source string    `json:"source"` // as of a Change
 	Target string    `json:"target"` // "deployment/predixy"
 }
 
-// Change is something that happened to a source pod.
+// Change is something that happened to a source: to a pod, or to a ConfigMap or Secret.
 type Change struct {
 	Reason Reason `json:"reason"`
-	Pod    string `json:"pod"`
-	Note   string `json:"note"` // for people: "pod redis-2 replaced, new IP"
+	Pod    string `json:"pod"`    // "": not to a pod
+	Source string `json:"source"` // "configmap/app"; "": to a pod
+	Note   string `json:"note"`   // for people: "pod redis-2 replaced, new IP"
+}
+
+// subject names what a change happened to, for people.
+func subject(pod, source string) string {
+	if source != "" {
+		return source
+	}
+	return "pod " + pod
 }
 
 // Pending is a restart whose time has not come.

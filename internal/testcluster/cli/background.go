@@ -92,6 +92,7 @@ func backgrounds() (out []background, err error) {
 
 func newStart(cel *apiserver.CEL) *cobra.Command {
 	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
+	f.controllers.ServeAllSources()
 	f.controllers.ServePage()
 	f.controllers.ServeProbes()
 	var merge bool

@@ -63,6 +63,7 @@ type devFlags struct {
 
 func newDev(cel *apiserver.CEL) *cobra.Command {
 	f := devFlags{controllers: cli.ControllerFlags{AllowNone: true}, cel: cel}
+	f.controllers.ServeAllSources()
 	f.controllers.ServePage()
 	f.controllers.ServeProbes()
 	cmd := &cobra.Command{

@@ -125,6 +125,10 @@ func TestTheChartRendersWhatManifestsPrints(t *testing.T) {
 		{[]string{"--watch-namespace-selector=team in (a,b)", "--controllers=webserver,redis"},
 			[]string{`--set=watchNamespaceSelector=team in (a\,b),controllers={webserver,redis}`}},
 		{[]string{"--rbac-only"}, []string{"--set=rbacOnly=true"}},
+		{[]string{"--restart-sources=pods,secrets"}, []string{"--set=restartSources={pods,secrets}"}},
+		{[]string{"--restart-sources=configmaps", "--controllers=restart"},
+			[]string{"--set=restartSources={configmaps},controllers={restart}"}},
+		{nil, []string{"--set=restartSources=null"}},
 		{[]string{"--", "--template-policy=restricted", "-v=1"},
 			[]string{"--set=args[0]=--template-policy=restricted", "--set-string=args[1]=-v=1"}},
 	} {
@@ -151,9 +155,10 @@ func union(a, b map[string]object) map[string]object {
 
 func TestValuesThatCannotBeRightAreRefused(t *testing.T) {
 	for values, want := range map[string]string{
-		"controllers={web}": "'/controllers/0'",
-		"replica=3":         "'replica'",
-		"replicas=0":        "'/replicas'",
+		"controllers={web}":    "'/controllers/0'",
+		"replica=3":            "'replica'",
+		"restartSources={pod}": "'/restartSources/0'",
+		"replicas=0":           "'/replicas'",
 		"namespaced={a},watchNamespaceSelector=a": "give one of them",
 	} {
 		cmd := command(t, "helm", "template", "skiff", "examples/chart", "--set", values)

@@ -168,7 +168,8 @@ var readmes = []struct {
 	name string
 	min  int
 }{{"README.md", 12}, {"examples/README.md", 20}, {"examples/install/README.md", 8},
-	{"examples/monitoring/README.md", 3}, {"examples/reload/README.md", 10}, {"examples/reload/RELOADER.md", 1}}
+	{"examples/monitoring/README.md", 3}, {"examples/reload/README.md", 10}, {"examples/reload/RELOADER.md", 1},
+	{"examples/restart/README.md", 10}}
 
 // readmeCommands returns the lines of a README that are set as commands, without comments. Those of make are left out:
 // some of them run this test.

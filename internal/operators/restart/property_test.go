@@ -12,20 +12,25 @@ import (
 )
 
 // Whatever users, nodes, networks and the process itself do: in the end each target was restarted after the last pod
-// of its source began to run, never sooner after another restart than the cooldown, and never for nothing.
+// of its source began to run, or its ConfigMap changed, never sooner after another restart than the cooldown, and
+// never for nothing.
 //
 // Rules: MGR-15, PL-04, PL-12, WRT-04
 func TestRandomHistoriesEndWithTheTargetsRestarted(t *testing.T) {
-	operatortest.RandomHistories(t, options, func(h *operatortest.History) {
+	operatortest.RandomHistories(t, withConfigs(), func(h *operatortest.History) {
 		(&history{History: h, w: inCluster(h.Env), born: map[string]time.Time{}}).run()
 	})
 }
 
-// history is a random sequence of what can happen to the triggers one and two, whose targets are predixy and second.
+// history is a random sequence of what can happen to the triggers one and two, whose targets are predixy and second,
+// and to the trigger conf of the ConfigMap app, whose target is third.
 type history struct {
 	*operatortest.History
 	w    *env
 	born map[string]time.Time // when the pod of a name came last, not before
+
+	content int       // of the ConfigMap app: each is another one
+	changed time.Time // when the content came; zero: it is the first
 }
 
 const historyCooldown = 30 * time.Second
@@ -33,6 +38,8 @@ const historyCooldown = 30 * time.Second
 func (h *history) run() {
 	h.w.deploy("predixy", 1)
 	h.w.deploy("second", 1)
+	h.w.deploy("third", 1)
+	h.w.config("app", `"a":"0"`)
 	for i := range 3 {
 		h.w.pod(fmt.Sprint("redis-", i))
 	}
@@ -41,26 +48,24 @@ func (h *history) run() {
 	h.Start()
 	h.w.trigger("one", selectRedis+`,"debounce":"3s","cooldown":"30s",`+toPredixy)
 	h.w.trigger("two", selectRedis+`,"debounce":"0s","cooldown":"30s","budget":{"max":5,"per":"10m"},"targets":[{"kind":"Deployment","name":"second"},{"kind":"Deployment","name":"missing"}]`)
+	h.w.trigger("conf", `"source":{"configMaps":[{"name":"app"}]},"debounce":"3s","cooldown":"30s","targets":[{"kind":"Deployment","name":"third"}]`)
 	h.Pass(10 * time.Second) // they have seen the first pods
 	h.Steps(16, 8*time.Second, h.act)
 	h.EndFaults()
 	h.TryPatch(deployments, "predixy", "", `{"spec":{"paused":false}}`)
-	for _, p := range []string{"one", "two"} {
+	for _, p := range []string{"one", "two", "conf"} {
 		h.pause(p, "null")
 	}
 	h.Overfill()
 	h.Pass(operatortest.LongWait)
-	h.check("one", "predixy")
-	h.check("two", "second")
+	h.checkAll()
 	h.WantNoWrites()
 	h.LeaveAlone(h.edit)
-	h.check("one", "predixy")
-	h.check("two", "second")
+	h.checkAll()
 	for range 3 {
 		h.PlanAndRun([]kube.Resource{deployments}, h.edit)
 	}
-	h.check("one", "predixy")
-	h.check("two", "second")
+	h.checkAll()
 }
 
 // crowd has users who create many or large objects.
@@ -95,8 +100,33 @@ func (h *history) crowd() {
 	})
 }
 
-// edit is what happens to the source while the process is down.
+// configure changes the content of the ConfigMap app, or makes the ConfigMap anew with the same content or another.
+func (h *history) configure() {
+	anew, same := h.Rand.IntN(3) == 0, h.Rand.IntN(2) == 0
+	if anew && !h.TryDelete(configMaps, "app", kube.DeleteOptions{}) {
+		return
+	}
+	if anew {
+		h.Pass(2 * time.Second)
+	}
+	if !anew || !same {
+		h.content++
+		h.changed = time.Now()
+	}
+	h.Note("content %d", h.content)
+	data := fmt.Sprintf(`"a":"%d"`, h.content)
+	if anew {
+		h.w.config("app", data)
+	} else {
+		h.w.setConfig("app", data)
+	}
+}
+
+// edit is what happens to the sources while the process is down.
 func (h *history) edit() {
+	if h.Rand.IntN(2) == 0 {
+		h.configure()
+	}
 	for _, name := range []string{"redis-0", "redis-1", "redis-2"} {
 		if h.Rand.IntN(3) > 0 {
 			continue
@@ -123,7 +153,7 @@ func (h *history) act() {
 			delete(h.born, name)
 		}
 	case n < 42:
-		h.pause(operatortest.Pick(h.History, "one", "two"), operatortest.Pick(h.History, `"true"`, "null"))
+		h.pause(operatortest.Pick(h.History, "one", "two", "conf"), operatortest.Pick(h.History, `"true"`, "null"))
 	case n < 48:
 		h.TryPatch(deployments, "predixy", "", `{"spec":{"paused":`+operatortest.Pick(h.History, "true", "false")+`}}`)
 	case n < 54:
@@ -133,8 +163,10 @@ func (h *history) act() {
 				break
 			}
 		}
+	case n < 66:
+		h.configure()
 	case n < 80:
-		h.InjectFault([]string{"patch", "patch", "get"}, []string{"pods", "restarttriggers"})
+		h.InjectFault([]string{"patch", "patch", "get"}, []string{"pods", "restarttriggers", "configmaps"})
 	case n < 90:
 		h.Restart()
 	default:
@@ -166,8 +198,23 @@ func (h *history) restarts(target string) []time.Time {
 	return out
 }
 
-// check checks a trigger and its target.
-func (h *history) check(trigger, target string) {
+// checkAll checks all triggers and their targets.
+func (h *history) checkAll() {
+	h.Helper()
+	h.check("one", "predixy", h.born)
+	h.check("two", "second", h.born)
+	changed := map[string]time.Time{}
+	if !h.changed.IsZero() {
+		changed["content"] = h.changed
+	}
+	h.check("conf", "third", changed)
+	if n := len(h.restarts("third")); n > h.content {
+		h.Errorf("third was restarted %d times for %d changes", n, h.content)
+	}
+}
+
+// check checks a trigger and its target, which has to be restarted since some times.
+func (h *history) check(trigger, target string, since map[string]time.Time) {
 	h.Helper()
 	restarts := h.restarts(target)
 	h.Want("rollouts of "+target, h.w.revision(target), fmt.Sprint(len(restarts)+1))
@@ -176,9 +223,9 @@ func (h *history) check(trigger, target string) {
 			h.Errorf("%s was restarted %s after a restart", target, d)
 		}
 	}
-	for pod, born := range h.born {
-		if len(restarts) == 0 || restarts[len(restarts)-1].Before(born) {
-			h.Errorf("%s was restarted at %v, and %s has come at %s", target, restarts, pod, born)
+	for source, at := range since {
+		if len(restarts) == 0 || restarts[len(restarts)-1].Before(at) {
+			h.Errorf("%s was restarted at %v, and %s has come at %s", target, restarts, source, at)
 		}
 	}
 	if c := h.Condition(trigger, "Progressing"); !strings.HasPrefix(c, "False/") {

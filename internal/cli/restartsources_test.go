@@ -11,7 +11,6 @@ import (
 	"skiff/internal/operators/restart"
 )
 
-// Rules: MGR-12
 func TestRestartSourcesDecideTheRightsAndTheFlagOfTheDeployment(t *testing.T) {
 	for flags, want := range map[string]struct {
 		sources restart.Sources

@@ -130,20 +130,31 @@ func (f *finder) forConfig(kind string, m *kube.Meta) (keys []kube.Key) {
 
 // notServed says which sources of a rule this skiff does not watch; nil: none.
 func (f *finder) notServed(r *rule) *health.Problem {
-	what := ""
-	for _, w := range r.wanted {
-		if f.configs[w.kind] == nil {
-			what = w.kind + "s"
+	wants := func(kind string) bool {
+		return slices.ContainsFunc(r.wanted, func(w wanted) bool { return w.kind == kind })
+	}
+	var lacks, all []string
+	for _, one := range []struct {
+		name          string
+		served, wants bool
+	}{
+		{pods.Plural, f.pods != nil, len(r.selector) > 0},
+		{sources.ConfigMaps.Plural, f.configs[sources.ConfigMapKind] != nil, wants(sources.ConfigMapKind)},
+		{sources.Secrets.Plural, f.configs[sources.SecretKind] != nil, wants(sources.SecretKind)},
+	} {
+		if one.wants && !one.served {
+			lacks = append(lacks, one.name)
+		}
+		if one.wants || one.served {
+			all = append(all, one.name)
 		}
 	}
-	if len(r.selector) > 0 && f.pods == nil {
-		what = pods.Plural
-	}
-	if what == "" {
+	if len(lacks) == 0 {
 		return nil
 	}
-	return stalled("SourceNotServed", "run skiff with --restart-sources and "+what+" among its values, and the right "+
-		"to list them", "spec.source: this skiff does not watch %s", what)
+	what := strings.Join(lacks, " and ")
+	return stalled(notServed, "run skiff with --restart-sources "+strings.Join(all, ",")+", and grant list and watch "+
+		"on "+what, "spec.source: this skiff does not watch %s", what)
 }
 
 // foundConfigs are the ConfigMaps and Secrets of a rule.

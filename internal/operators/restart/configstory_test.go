@@ -192,7 +192,9 @@ func TestASourceThatIsNotServedIsSaid(t *testing.T) {
 		serves       Sources
 		source, want string
 	}{
-		"Secrets":    {Sources{Pods: true, ConfigMaps: true}, `"secrets":[{"name":"tls"}],"configMaps":[{"name":"app"}]`, "does not watch secrets"},
+		"Secrets": {Sources{Pods: true, ConfigMaps: true}, `"secrets":[{"name":"tls"}],"configMaps":[{"name":"app"}]`,
+			"does not watch secrets; run skiff with --restart-sources pods,configmaps,secrets, and grant list and " +
+				"watch on secrets"},
 		"ConfigMaps": {Sources{}, `"configMaps":[{"name":"app"}],"selector":{"matchLabels":{"app":"redis"}}`, "does not watch configmaps"},
 		"pods":       {Sources{ConfigMaps: true}, `"selector":{"matchLabels":{"app":"redis"}}`, "does not watch pods"},
 	} {
@@ -209,7 +211,7 @@ func TestASourceThatIsNotServedIsSaid(t *testing.T) {
 				w.trigger("rt", `"source":{`+row.source+`},`+toPredixy)
 				w.trigger("served", `"source":{"configMaps":[{"name":"app"}]},`+toPredixy)
 				w.Pass(10 * time.Second)
-				w.WantCondition("rt", "Stalled", "True/SourceNotServed", row.want, "--restart-sources")
+				w.WantCondition("rt", "Stalled", "True/SourceNotServed", row.want, "--restart-sources ")
 				if row.serves.ConfigMaps {
 					w.WantCondition("served", "Ready", "True/Armed")
 				}

@@ -39,6 +39,12 @@ func TestATriggerShowsWhatItWatchesTheLastRestartAndWhenTheNextMayBe(t *testing.
 			"for PodReplaced of pod cache-1, when what the conditions name is over", nil},
 		"one is under way": {func(t *RestartTrigger) { t.Status.Round = &Round{now, pending.Change} }, "none yet",
 			"under way for PodReplaced of pod cache-1", in(0)},
+		"for a ConfigMap": {func(t *RestartTrigger) {
+			t.Status.LastRestart = &Restart{Time: ago, Reason: ConfigChanged, Source: "configmap/app",
+				Target: "deployment/web"}
+			t.Spec.Source.ConfigMaps = []ConfigSource{{Name: "app"}}
+		}, "deployment/web for ConfigChanged of configmap/app",
+			"after a change of a source, when the cooldown is over", in(40 * time.Second)},
 		"suspended": {func(t *RestartTrigger) { t.Spec.Suspend = true }, "none yet",
 			"none: the trigger is suspended", nil},
 		"the spec is wrong": {func(t *RestartTrigger) { t.Spec.Debounce = &invalid }, "none yet",
@@ -61,6 +67,12 @@ func TestATriggerShowsWhatItWatchesTheLastRestartAndWhenTheNextMayBe(t *testing.
 			"Next restart: " + row.next}
 		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		trigger.Status.ConfigNames = "configmap/app"
+		both := watched(trigger)
+		trigger.Status.Selector = ""
+		if got := watched(trigger); both != "3 pods in shop: app=cache; configmap/app" || got != "configmap/app" {
+			t.Errorf("%s: watches %q, and without pods %q", name, both, got)
 		}
 		if at := facts[3].At; row.at == nil != at.IsZero() || row.at != nil && !at.Equal(*row.at) {
 			t.Errorf("%s: at %s, want %v", name, at, row.at)

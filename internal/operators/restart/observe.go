@@ -95,6 +95,7 @@ const (
 
 	sourceMissing  = "SourceMissing"
 	tooManySources = "TooManySources"
+	notServed      = "SourceNotServed"
 )
 
 // conditionsOf returns the conditions, without generation and time.

@@ -29,8 +29,6 @@ type restartFlags struct {
 	log              logFlags
 	selector, budget string
 	targets, on      []string
-	configMaps       []string
-	secrets          []string
 	debounce         time.Duration
 	cooldown         time.Duration
 	floors           floorFlags
@@ -41,19 +39,16 @@ func newRestart() *cobra.Command {
 	var f restartFlags
 	cmd := &cobra.Command{
 		Use:   "restart --selector SELECTOR --target KIND/NAME",
-		Short: "Restart a workload whenever pods, ConfigMaps or Secrets that it depends on change",
+		Short: "Restart a workload whenever pods that it depends on are replaced",
 		Long: `Watches pods, and restarts workloads as 'kubectl rollout restart' does when one of the pods is replaced: a
 RestartTrigger without a custom resource, for a sidecar or a small Deployment. It runs until SIGTERM or SIGINT.
-With --configmap and --secret, it also or only restarts them when the content of a ConfigMap or Secret changes.
 
-A Role of two rules is enough: list and watch pods, get and patch the targets. ConfigMaps and Secrets need list and
-watch for their names alone (resourceNames); no value is kept. Its state is in the annotation
+A Role of two rules is enough: list and watch pods, get and patch the targets. Its state is in the annotation
 ` + restart.StateAnnotation + ` of the first target: several processes may run at once, and none loses or repeats a
-restart when it is restarted itself. What is there already at the first start never counts.`,
+restart when it is restarted itself. Pods that run already at the first start never count.`,
 		Example: `  skiff restart --selector app=redis-cluster --target deployment/predixy -n cache
   skiff restart -l app=redis --target statefulset/a --target deployment/b --on PodReplaced,PodIPChanged \
-    --cooldown 5m --budget 3/1h
-  skiff restart --configmap app:log.conf --secret tls --target deployment/web`,
+    --cooldown 5m --budget 3/1h`,
 		Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -62,12 +57,7 @@ restart when it is restarted itself. What is there already at the first start ne
 	fs := cmd.Flags()
 	fs.StringVarP(&f.connection.Namespace, "namespace", "n", "",
 		"`namespace` of the pods and of the targets (default that of the kubeconfig context or of the pod)")
-	fs.StringVarP(&f.selector, "selector", "l", "",
-		"label `selector` of the pods to watch (required, unless there is a --configmap or --secret)")
-	ListVar(cmd, &f.configMaps, "configmap", nil,
-		"`NAME[:KEY]` of a ConfigMap whose changes restart the targets; with a key, that key alone")
-	ListVar(cmd, &f.secrets, "secret", nil,
-		"`NAME[:KEY]` of a Secret whose changes restart the targets; with a key, that key alone")
+	fs.StringVarP(&f.selector, "selector", "l", "", "label `selector` of the pods to watch (required)")
 	ListVar(cmd, &f.targets, "target", nil,
 		"`KIND/NAME` to restart: a deployment, statefulset or daemonset; several follow one after the other "+
 			"(required)")
@@ -85,14 +75,8 @@ restart when it is restarted itself. What is there already at the first start ne
 
 // spec checks the flags and makes a trigger's spec of them.
 func (f *restartFlags) spec() (s restart.Spec, err error) {
-	if s.Source.ConfigMaps, err = configSources("configmap", f.configMaps); err != nil {
-		return s, err
-	}
-	if s.Source.Secrets, err = configSources("secret", f.secrets); err != nil {
-		return s, err
-	}
-	if f.selector == "" && len(f.configMaps)+len(f.secrets) == 0 {
-		return s, Usagef("--selector: say which pods to watch, such as app=redis, or name a --configmap or --secret")
+	if f.selector == "" {
+		return s, Usagef("--selector: say which pods to watch, such as app=redis")
 	}
 	if len(f.targets) == 0 {
 		return s, Usagef("--target: say what to restart, such as deployment/web")
@@ -107,10 +91,8 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 	for _, name := range f.on {
 		s.Source.Reasons = append(s.Source.Reasons, restart.Reason(name))
 	}
-	if f.selector != "" {
-		if s.Source.Selector, err = labels.Parse(f.selector); err != nil {
-			return s, Usagef("--selector %q: %w", f.selector, err)
-		}
+	if s.Source.Selector, err = labels.Parse(f.selector); err != nil {
+		return s, Usagef("--selector %q: %w", f.selector, err)
 	}
 	debounce, cooldown := f.debounce.String(), f.cooldown.String()
 	s.Debounce, s.Cooldown = &debounce, &cooldown
@@ -125,33 +107,7 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 
 // flagOfField turns the field that an error of restart.Spec.Validate begins with into a flag.
 var flagOfField = strings.NewReplacer("spec.source.reasons", "on", "spec.targets", "target",
-	"spec.source.configMaps", "configmap", "spec.source.secrets", "secret", "spec.source.", "", "spec.", "")
-
-// configSources reads names of ConfigMaps or Secrets, each with a key or without: all keys stand for each.
-func configSources(flag string, values []string) (all []restart.ConfigSource, err error) {
-	whole := map[string]bool{}
-	for _, value := range values {
-		name, key, keyed := strings.Cut(value, ":")
-		if !kube.ValidName(name) || keyed && key == "" {
-			return nil, Usagef("--%s %q: want NAME or NAME:KEY", flag, value)
-		}
-		whole[name] = whole[name] || !keyed
-	}
-	places := map[string]int{}
-	for _, value := range values {
-		name, key, _ := strings.Cut(value, ":")
-		i, ok := places[name]
-		if !ok {
-			i = len(all)
-			places[name] = i
-			all = append(all, restart.ConfigSource{Name: name})
-		}
-		if !whole[name] {
-			all[i].Keys = append(all[i].Keys, key)
-		}
-	}
-	return all, nil
-}
+	"spec.source.", "", "spec.", "")
 
 // targetKinds are the kinds of targets by their names in kubectl.
 var targetKinds = map[string]string{
@@ -193,21 +149,6 @@ func parseBudget(text string) (*restart.BudgetSpec, error) {
 	return &restart.BudgetSpec{Max: int32(limit), Per: second}, nil
 }
 
-// source names the sources for the log.
-func (f *restartFlags) source() string {
-	var all []string
-	if f.selector != "" {
-		all = append(all, f.selector)
-	}
-	for _, name := range f.configMaps {
-		all = append(all, "configmap/"+name)
-	}
-	for _, name := range f.secrets {
-		all = append(all, "secret/"+name)
-	}
-	return strings.Join(all, ", ")
-}
-
 func (f *restartFlags) run(cmd *cobra.Command) error {
 	spec, err := f.spec()
 	if err != nil {
@@ -231,7 +172,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	on.start(log, "namespace", namespace, "source", f.source(), "targets", strings.Join(f.targets, ","))
+	on.start(log, "namespace", namespace, "selector", f.selector, "targets", strings.Join(f.targets, ","))
 	warn := WarnIn(log)
 	if f.debounce < f.floors.Debounce {
 		warn(fmt.Sprintf("--debounce %s is raised to %s, see --min-debounce", f.debounce, f.floors.Debounce))
@@ -241,9 +182,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	looking, stop := context.WithCancel(cmd.Context())
 	var look sync.WaitGroup
-	if f.selector != "" {
-		look.Go(func() { warnOfNoPods(looking, on.Client, namespace, f.selector, warn) })
-	}
+	look.Go(func() { warnOfNoPods(looking, on.Client, namespace, f.selector, warn) })
 	err = on.run(cmd.Context(), &f.servingFlags, manager.Options{Controllers: []*controller.Controller{c},
 		History: setup.History, Log: log})
 	stop()

@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
 
 	"skiff/internal/operators/restart"
 )
@@ -37,29 +33,5 @@ func TestRestartSourcesDecideTheRightsAndTheFlagOfTheDeployment(t *testing.T) {
 	}
 	for _, flags := range []string{"--restart-sources=", "--restart-sources=pod", "-- --restart-sources=secrets"} {
 		skiff(t, append([]string{"manifests"}, strings.Fields(flags)...)...).Want(t, ExitUsage, "--restart-sources")
-	}
-}
-
-func TestFlagsOfSkiffRestartBecomeSources(t *testing.T) {
-	f := restartFlags{configMaps: []string{"app:b", "all:x", "app:a", "all"}, secrets: []string{"tls"},
-		targets: []string{"deployment/web"}, debounce: restart.DefaultDebounce, cooldown: restart.DefaultCooldown}
-	f.servingFlags.add(new(cobra.Command)) // the defaults
-	spec := must(f.spec())(t)
-	s := spec.Source
-	wantMaps := []restart.ConfigSource{{Name: "app", Keys: []string{"b", "a"}}, {Name: "all"}}
-	wantSecrets := []restart.ConfigSource{{Name: "tls"}}
-	if !reflect.DeepEqual(s.ConfigMaps, wantMaps) || !reflect.DeepEqual(s.Secrets, wantSecrets) {
-		t.Errorf("ConfigMaps %+v, Secrets %+v", s.ConfigMaps, s.Secrets)
-	}
-	var resources []string
-	for _, r := range spec.Rights() {
-		resources = append(resources, r.Resource.Plural)
-	}
-	if want := []string{"configmaps", "secrets", "deployments"}; !slices.Equal(resources, want) {
-		t.Errorf("rights to %q, want %q", resources, want)
-	}
-	f.configMaps, f.secrets = nil, nil
-	if _, err := f.spec(); err == nil || !strings.Contains(err.Error(), "--configmap") {
-		t.Errorf("without a source: %v", err)
 	}
 }

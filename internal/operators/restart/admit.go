@@ -122,20 +122,9 @@ func (s Sources) Rights() []kube.Right {
 const sourceRight = "sources of a RestartTrigger"
 
 // Rights are all rights of a `skiff restart` with this spec.
-func (s *Spec) Rights() (rights []kube.Right) {
-	for _, one := range []struct {
-		resource kube.Resource
-		is       bool
-		why      string
-	}{
-		{pods, len(s.Source.Selector.Requirements()) > 0, "the pods that the targets depend on"},
-		{sources.ConfigMaps, len(s.Source.ConfigMaps) > 0, "the ConfigMaps that the targets depend on"},
-		{sources.Secrets, len(s.Source.Secrets) > 0, "the Secrets that the targets depend on; no value is kept"},
-	} {
-		if one.is {
-			rights = append(rights, kube.Right{Resource: one.resource, Verbs: []string{"list", "watch"}, Why: one.why})
-		}
-	}
+func (s *Spec) Rights() []kube.Right {
+	rights := []kube.Right{
+		{Resource: pods, Verbs: []string{"list", "watch"}, Why: "the pods that the targets depend on"}}
 	seen := map[string]bool{}
 	for _, t := range s.Targets {
 		if !seen[t.Kind] {

@@ -69,24 +69,6 @@ func mirrorConfigs[T sources.Object](s controller.Setup, f *finder, r kube.Resou
 	return controller.Watches(m, func(o T) []kube.Key { return f.forConfig(kind, &o.SourceMeta().Meta) })
 }
 
-// mirrorNamed mirrors the ConfigMaps or Secrets with some names, each by a watch of its own: who runs `skiff restart`
-// needs no right to others. The sources run a trigger.
-func mirrorNamed[T sources.Object](s controller.Setup, f *finder, r kube.Resource, kind string, of []ConfigSource,
-	trigger kube.Key) (watches []controller.Source) {
-	mirrors := map[string]*cache.Store[T]{}
-	for _, item := range of {
-		if mirrors[item.Name] == nil {
-			m := controller.MirrorOf[T](s, r, controller.MirrorOptions{Name: item.Name})
-			mirrors[item.Name] = m
-			watches = append(watches, controller.Watches(m, func(T) []kube.Key { return []kube.Key{trigger} }))
-		}
-	}
-	f.configs[kind] = &configReader{
-		get: func(k kube.Key) (sources.Object, bool, error) { return mirrors[k.Name].Get(k) },
-	}
-	return watches
-}
-
 // indexConfigs indexes triggers by their ConfigMaps and Secrets.
 func indexConfigs(triggers *cache.Store[*RestartTrigger]) {
 	triggers.Index(byConfig, func(t *RestartTrigger) (values []string) {

@@ -16,7 +16,6 @@ import (
 	"skiff/internal/runtime/events"
 	recorded "skiff/internal/runtime/history"
 	"skiff/internal/runtime/kube"
-	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/operatortest"
 )
 
@@ -344,77 +343,5 @@ func TestTheConfigOfOneTenantCostsNoOther(t *testing.T) {
 		}
 		w.WantRequests()
 		w.wantRestarts(0)
-	})
-}
-
-// aloneFor runs f where a `skiff restart` without pods runs, in place of the controller.
-func aloneFor(t *testing.T, source SourceSpec, f func(w *env)) {
-	storyWith(t, options, func(w *env) {
-		w.deploy("predixy", 2)
-		w.config("app", `"a":"1"`)
-		w.Post(secrets, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"tls"},"stringData":{"crt":"1","key":"1"}}`)
-		w.Pass(5 * time.Second)
-		w.Setup.Namespaces = []string{"default"}
-		spec := every("10s", "1m", TargetRef{"Deployment", "predixy"})
-		spec.Source = source
-		w.New = func(s controller.Setup, _ *events.Recorder) *controller.Controller {
-			c, err := NewStandalone(s, spec, Floors{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-		w.Start()
-		w.Pass(time.Minute)
-		f(w)
-	})
-}
-
-func TestStandaloneWatchesTheNamedSourcesAlone(t *testing.T) {
-	source := SourceSpec{ConfigMaps: []ConfigSource{{Name: "app"}, {Name: "later"}},
-		Secrets: []ConfigSource{{Name: "tls", Keys: []string{"crt"}}}}
-	aloneFor(t, source, func(w *env) {
-		w.Patch(secrets, "tls", `{"stringData":{"key":"2"}}`)
-		w.config("other", `"a":"1"`)
-		w.Pass(2 * time.Minute)
-		w.wantRestarts(0)
-		w.Patch(secrets, "tls", `{"stringData":{"crt":"2"}}`)
-		w.Pass(2 * time.Minute)
-		w.wantRestarts(1)
-		w.Stop()
-		w.setConfig("app", `"a":"2"`)
-		w.Start()
-		w.Pass(2 * time.Minute)
-		w.wantRestarts(2)
-		w.config("later", `"a":"1"`)
-		w.Pass(2 * time.Minute)
-		w.wantRestarts(3)
-		w.Stop()
-		w.Start()
-		w.Pass(2 * time.Minute)
-		w.wantRestarts(3)
-		for _, r := range w.API.Requests() {
-			lists := strings.HasSuffix(r.Path, "/configmaps") || strings.HasSuffix(r.Path, "/secrets")
-			switch name := r.Query.Get("fieldSelector"); {
-			case r.UserAgent != operatortest.Agent:
-			case strings.HasSuffix(r.Path, "/pods"), lists && !strings.HasPrefix(name, "metadata.name="):
-				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query.Encode())
-			}
-		}
-	})
-}
-
-func TestStandaloneWithoutTheRightToASecretSaysSo(t *testing.T) {
-	aloneFor(t, SourceSpec{Secrets: []ConfigSource{{Name: "tls"}}}, func(w *env) {
-		w.Stop()
-		heal := w.API.Inject(apiserver.Fault{UserAgent: operatortest.Agent, Resource: "secrets",
-			Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden", Message: `secrets is forbidden`}})
-		w.Patch(secrets, "tls", `{"stringData":{"crt":"2"}}`)
-		w.Start()
-		w.Pass(5 * time.Minute)
-		w.wantRestarts(0)
-		heal()
-		w.Pass(10 * time.Minute)
-		w.wantRestarts(1)
 	})
 }

@@ -3,16 +3,12 @@ package restart
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
 	"github.com/go-logr/logr"
 
-	"skiff/internal/operators/sources"
 	"skiff/internal/runtime/apply"
-	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/kube"
 )
@@ -44,33 +40,19 @@ func (s *Spec) in(namespace string) *RestartTrigger {
 }
 
 // NewStandalone returns a controller that acts like a RestartTrigger with the spec in the one namespace of s. The
-// controller watches the pods selected on the server, and each ConfigMap and Secret by a watch of its own; selectors
-// of ConfigMaps and Secrets are not allowed. It sends nothing before Run. An error is a mistake in the spec.
+// controller watches the pods selected on the server, and sends nothing before Run. An error is a mistake in the spec.
 func NewStandalone(s controller.Setup, spec Spec, floors Floors) (*controller.Controller, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	for _, item := range slices.Concat(spec.Source.ConfigMaps, spec.Source.Secrets) {
-		if item.Name == "" {
-			return nil, errors.New("spec.source: ConfigMaps and Secrets must have names")
-		}
-	}
 	t := spec.in(s.Namespaces[0])
 	s.Client, s.Workers = s.Client.Limit(spec.Rights()), 1
-	from := []controller.Source{controller.Once(t.Key())}
-	var ps *cache.Store[*pod]
-	if of := spec.Source.Selector.Requirements(); len(of) > 0 {
-		ps = controller.Mirror[*pod](s, pods, of.String())
-		from = append(from, controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
-	}
+	ps := controller.Mirror[*pod](s, pods, spec.Source.Selector.Requirements().String())
 	alone := &standalone{client: s.Client, trigger: t}
 	r := &reconciler{client: s.Client, restarts: newRestarts(), triggers: alone, standalone: alone,
 		find: newFinder(nil, ps), floors: floors}
-	from = append(from, mirrorNamed[*sources.ConfigMap](s, r.find, sources.ConfigMaps, sources.ConfigMapKind,
-		spec.Source.ConfigMaps, t.Key())...)
-	from = append(from, mirrorNamed[*sources.Secret](s, r.find, sources.Secrets, sources.SecretKind,
-		spec.Source.Secrets, t.Key())...)
-	run := s.New("restart", r.Reconcile, from...)
+	run := s.New("restart", r.Reconcile, controller.Once(t.Key()),
+		controller.Watches(ps, func(*pod) []kube.Key { return []kube.Key{t.Key()} }))
 	r.found = run.Report
 	run.Publish(r.restarts)
 	return run, nil

@@ -60,7 +60,10 @@ func chartRules() string {
 	for _, op := range operators {
 		chosen := fmt.Sprintf("has %q .Values.controllers", op.name)
 		if !op.sourced {
-			add(chosen, op.rights)
+			add(chosen, kube.Needed(op.rights))
+			if optional := without(slices.Clone(op.rights), kube.Needed(op.rights)); len(optional) > 0 {
+				add(fmt.Sprintf("and (%s) (not .Values.namespaced)", chosen), optional)
+			}
 			continue
 		}
 		always := restart.AllSources.Rights()

@@ -87,7 +87,12 @@ func (on Cluster) run(ctx context.Context, f *servingFlags, o manager.Options) e
 	}
 	var other rival
 	more := o.Attention
-	o.Attention = func() []health.Problem { return slices.Concat(more(), other.attention()) }
+	o.Attention = func() []health.Problem {
+		if more == nil {
+			return other.attention()
+		}
+		return slices.Concat(more(), other.attention())
+	}
 	end := on.meetRivals(ctx, &other, o.Log)
 	err := manager.New(f.options(o)).Run(ctx)
 	end()

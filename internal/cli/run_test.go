@@ -225,10 +225,13 @@ func TestRestartSaysThatItsSelectorMatchesNoPod(t *testing.T) {
 func TestReloadNamesTargetsAndSourcesThatDoNotExist(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	f := program.Follow(t, "reload", "--target", "deploy/a,rollout/b", "--configmap", "c:key", "--secret", "d",
-		"--server", c.url())
+		"--health-probe-bind-address", "127.0.0.1:0", "--server", c.url())
 	for _, want := range []string{"--target deployment/a", "--target rollout/b", "--configmap c", "--secret d"} {
 		want += ": there is none in namespace default now"
 		f.Await(want, func() bool { return strings.Contains(f.Stderr.String(), want) })
+	}
+	if r := skiff(t, "status", "--health-probe-bind-address", probesOf(f)); r.Code != ExitDone {
+		t.Errorf("status exits with %d: %s", r.Code, r.Stdout)
 	}
 	f.Stop()
 }

@@ -93,10 +93,6 @@
     verbs: [create, patch]
 {{- end }}
 {{- if has "reload" .Values.controllers }}
-  # the same of Rollouts of Argo, if any
-  - apiGroups: [argoproj.io]
-    resources: [rollouts]
-    verbs: [list, watch, patch]
   # which workloads have opted in; they are restarted by an annotation
   - apiGroups: [apps]
     resources: [deployments, statefulsets, daemonsets]
@@ -113,6 +109,12 @@
   - apiGroups: [events.k8s.io]
     resources: [events]
     verbs: [create, patch]
+{{- end }}
+{{- if and (has "reload" .Values.controllers) (not .Values.namespaced) }}
+  # the same of Rollouts of Argo, if any
+  - apiGroups: [argoproj.io]
+    resources: [rollouts]
+    verbs: [list, watch, patch]
 {{- end }}
 {{- if .Values.watchNamespaceSelector }}
   # which namespaces a label selector selects

@@ -233,6 +233,9 @@ func (r *Report) selected(ctx context.Context, o Options, s subject) ([]string, 
 
 // scopes checks the rights of the controllers, in each namespace in which they are to work.
 func (r *Report) scopes(ctx context.Context, o Options, s subject) error {
+	o.Rights = slices.DeleteFunc(slices.Clone(o.Rights), func(one kube.Right) bool {
+		return one.Optional && !o.Client.Serves(ctx, one.Resource)
+	})
 	namespaces := o.Namespaces
 	if o.Selector != "" {
 		var err error

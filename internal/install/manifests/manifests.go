@@ -43,7 +43,9 @@ func (i Install) YAML() string {
 	}
 	docs = append(docs, a.head("v1", "ServiceAccount", a.Namespace, a.Name))
 	for _, ns := range i.Namespaces {
-		docs = append(docs, a.Grant(ns, a.Name, Rules(i.Rights)))
+		// Who applies a Role must have its rights, and an administrator of a namespace has none on a kind that the
+		// cluster may lack.
+		docs = append(docs, a.Grant(ns, a.Name, Rules(kube.Needed(i.Rights))))
 	}
 	if len(i.Namespaces) == 0 {
 		docs = append(docs, a.Grant("", a.Name, Rules(i.Rights)))

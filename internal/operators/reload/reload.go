@@ -32,7 +32,8 @@ var Rights = append([]kube.Right{
 	{Resource: Kinds[0], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: Kinds[1], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
 	{Resource: Kinds[2], Verbs: []string{"list", "watch", "patch"}, Why: workloadRight},
-	{Resource: rollouts, Verbs: []string{"list", "watch", "patch"}, Why: "the same of Rollouts of Argo, if any"},
+	{Resource: rollouts, Verbs: []string{"list", "watch", "patch"}, Why: "the same of Rollouts of Argo, if any",
+		Optional: true},
 	{Resource: sources.ConfigMaps, Verbs: []string{"list", "watch"}, Why: "whether a ConfigMap has changed"},
 	{Resource: sources.Secrets, Verbs: []string{"list", "watch"}, Why: secretRight},
 }, events.Rights...)

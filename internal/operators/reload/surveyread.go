@@ -96,6 +96,9 @@ func (s *survey) read(ctx context.Context, c *kube.Client, namespace string) err
 		}
 	}
 	for _, r := range Kinds {
+		if r == rollouts && !c.Serves(ctx, r) { // a server refuses a kind that it does not serve
+			continue
+		}
 		q := kube.Query{Resource: r, Namespace: namespace}
 		err := listEach(ctx, c, q, s, func(o *surveyedWorkload) { s.workload(r.Kind, o.target()) })
 		if err = s.unread(namespace, "workloads", r, err); err != nil {
@@ -109,7 +112,7 @@ func (s *survey) read(ctx context.Context, c *kube.Client, namespace string) err
 func (s *survey) unread(namespace, kind string, r kube.Resource, err error) error {
 	n := NotRead{Namespace: namespace, Resource: r.GroupResource()}
 	switch {
-	case err == nil, r == rollouts && kube.IsNotFound(err):
+	case err == nil:
 		return nil
 	case errors.Is(err, errTooMany):
 		n.Reason, n.Detail = "TooMany", fmt.Sprintf("there are more than %d ConfigMaps and Secrets: choose namespaces",

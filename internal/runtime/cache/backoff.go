@@ -36,9 +36,9 @@ var (
 	// A missing right or CRD is asked for every 5 to 10 s without growth, so that the appearance is noticed within 15
 	// s and 60 waiting mirrors are still below 12 requests a second.
 	whileMissing = backoff.Backoff{Min: maxMissing, Max: maxMissing, Jitter: 0.5}
-	// An optional resource that is not served is asked for like a watch in steady state, which is opened anew every 5
-	// to 10 minutes.
-	whileUnserved = backoff.Backoff{Min: 10 * time.Minute, Max: 10 * time.Minute, Jitter: 0.5}
+	// An optional resource that is not there is asked for again soon, as a server just started may not know yet, and
+	// then once a minute, so that an installation is noticed before much depends on the new objects.
+	whileUnserved = backoff.Backoff{Min: 5 * time.Second, Max: time.Minute, Jitter: 0.2}
 	// A request called wrong twice by the server (an unknown field selector) becomes right only by a new server or
 	// new options: every minute or two.
 	whileRejected = backoff.Backoff{Min: 2 * time.Minute, Max: 2 * time.Minute, Jitter: 0.5}

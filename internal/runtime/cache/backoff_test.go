@@ -226,32 +226,73 @@ func TestAMissingRightOrKindIsNoticedWithin15Seconds(t *testing.T) {
 	}
 }
 
-// A kind that a cluster may lack is no problem: the mirror is empty, and the kind is noticed when installed.
+// resources is the answer of discovery.
+func resources(names ...string) reply {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		list := `{"resources":[`
+		for i, name := range names {
+			list += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"name":%q}`, name)
+		}
+		_, _ = io.WriteString(w, list+"]}")
+	}
+}
+
+// A kind that a cluster may lack is no problem: the mirror is empty, and the kind is noticed when installed. A server
+// refuses a kind that it does not serve to a user without the right.
 func TestAnOptionalKindIsEmptyUntilItIsServed(t *testing.T) {
+	for code, discovered := range map[int]reply{404: nil, 403: resources("services")} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t).on(streamedList, status(code, "Missing")).on(discovering, discovered)
+			m := startMirror(t, s, Options{Optional: true})
+			wait(4 * time.Second)
+			if n, st := len(s.seen(streamedList)), m.state(); n != 1 || !m.Synced() || st.Parked ||
+				st.Problem != "" || st.Phase != unserved || !m.Serves("") {
+				t.Errorf("%d: after %d lists the mirror is %+v", code, n, st)
+			}
+			wait(time.Hour)
+			if n := len(s.seen(streamedList)); n > 80 {
+				t.Errorf("%d: %d lists within an hour", code, n)
+			}
+			if n := m.logged("cannot list or watch"); n != 0 {
+				t.Errorf("%d: logged %d times", code, n)
+			}
+			s.on(streamedList, frames(thenHold, added("a", "5", 1), endMark("20")))
+			wait(time.Minute)
+			m.wantContent("a=1")
+		})
+	}
+}
+
+func TestARefusalOfAnOptionalKindThatIsServedIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t).on(streamedList, status(404, "NotFound"))
+		s := newServer(t).on(streamedList, status(403, "Forbidden")).on(discovering, resources("services", "pods"))
 		m := startMirror(t, s, Options{Optional: true})
-		wait(10 * time.Second)
-		if n, st := len(s.seen(streamedList)), m.state(); n != quickMissing || !m.Synced() || st.Parked ||
-			st.Problem != "" || st.Phase != unserved || !m.Serves("") {
-			t.Errorf("after %d lists the mirror is %+v", n, st)
+		wait(time.Minute)
+		if st := m.state(); !m.Serves("") || st.Parked || !strings.HasPrefix(st.Problem, "403 Forbidden") {
+			t.Errorf("the mirror is %+v", st)
 		}
-		wait(time.Hour)
-		if n := len(s.seen(streamedList)); n > quickMissing+12 {
-			t.Errorf("%d lists within an hour", n)
-		}
-		if n := m.logged("cannot list or watch"); n != 0 {
-			t.Errorf("logged %d times", n)
-		}
-		s.on(streamedList, frames(thenEnd, added("a", "5", 1), endMark("20"))).on(probing, list("20"))
-		s.on(watching, frames(thenEnd), status(404, "NotFound"))
-		wait(10 * time.Minute)
+		s.on(streamedList, frames(thenHold, added("a", "5", 1), endMark("20")))
+		wait(time.Minute)
 		m.wantContent("a=1")
-		s.on(streamedList, status(404, "NotFound")) // the definition is deleted
-		unknown := status(404, "NotFound")
-		s.on(watching, unknown, unknown, unknown, status(410, "Expired"))
-		wait(10 * time.Minute)
+	})
+}
+
+// A server just started answers 404 for a while: what was there stays until the kind is gone for good.
+func TestAnOptionalKindThatIsAwayForAMomentKeepsItsContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t).on(streamedList, frames(thenEnd, added("a", "5", 1), endMark("20"))).on(probing, list("20"))
+		m := startMirror(t, s, Options{Optional: true})
+		s.on(watching, frames(thenEnd), status(404, "NotFound")).on(streamedList, status(404, "NotFound"))
+		wait(keptMissing / 2)
+		m.wantContent("a=1")
+		if st := m.state(); !m.Serves("") || st.Parked {
+			t.Errorf("the mirror is %+v", st)
+		}
+		wait(2 * keptMissing)
 		m.wantContent()
+		if st := m.state(); st.Problem != "" || st.Phase != unserved || !st.Opened.IsZero() {
+			t.Errorf("the mirror is %+v", st)
+		}
 	})
 }
 

@@ -53,8 +53,8 @@ type Options struct {
 	// QuietParking says that the owner of the mirror logs a missing right or resource, with the help of State: a
 	// missing grant may concern several mirrors.
 	QuietParking bool
-	// Optional says that the server need not serve the resource: the mirror is empty meanwhile, and asks every 10
-	// minutes.
+	// Optional says that the server need not serve the resource, nor allow it: the mirror is empty meanwhile, and asks
+	// again about once a minute. A refusal is shown where the server does serve the resource.
 	Optional bool
 	Advice   Advice
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -138,9 +139,16 @@ func (r *Reflector[T]) listPaged(ctx context.Context, s state[T]) state[T] {
 	return s
 }
 
-// explain finds out whether a resource missing for good is there in another version.
+// explain finds out whether a resource missing for good is there in another version. A server refuses what it does not
+// serve: an optional resource is not missed then.
 func (r *Reflector[T]) explain(ctx context.Context, s state[T], err error) error {
-	if !kube.IsNotFound(err) || s.missing+1 < quickMissing || r.store.o.Optional {
+	switch {
+	case r.store.o.Optional:
+		if kube.IsForbidden(err) && !r.store.o.Client.Serves(ctx, r.store.o.Resource) {
+			return &kube.Status{Code: http.StatusNotFound, Reason: "NotFound", Message: err.Error()}
+		}
+		return err
+	case !kube.IsNotFound(err), s.missing+1 < quickMissing:
 		return err
 	}
 	if served := r.store.o.Client.OtherVersions(ctx, r.store.o.Resource); len(served) > 0 {

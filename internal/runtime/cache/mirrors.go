@@ -33,6 +33,7 @@ type mirrorKey struct {
 	selected   bool
 	labels     string
 	fields     string
+	optional   bool
 	object     reflect.Type // into which objects are decoded
 }
 
@@ -57,7 +58,7 @@ func Shared[T kube.Object](m *Mirrors, o Options) *Store[T] {
 		o.Namespaces = nil // to be found again
 	}
 	k := mirrorKey{o.Resource, strings.Join(scopesOf(o), ","), o.Selected, o.LabelSelector, o.FieldSelector,
-		reflect.TypeFor[T]()}
+		o.Optional, reflect.TypeFor[T]()}
 	if find := m.stores[k]; find != nil {
 		if s, ok := find(); ok {
 			return s.(*Store[T])

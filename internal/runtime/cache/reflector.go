@@ -169,7 +169,7 @@ func (r *Reflector[T]) listPhase(s state[T]) phase {
 
 // publish shows the state to readers.
 func (r *Reflector[T]) publish(s state[T]) {
-	parked := s.missing >= quickMissing && missing(s.err)
+	parked := s.missing >= quickMissing && missing(s.err) && !r.store.o.Optional
 	sc := r.scope
 	r.store.mu.Lock()
 	switch {
@@ -187,6 +187,9 @@ func (r *Reflector[T]) publish(s state[T]) {
 		sc.refused = time.Now()
 	}
 	sc.Phase, sc.Err, sc.Parked, sc.away = s.phase, s.err, parked, away
+	if s.phase == unserved {
+		sc.Opened, sc.LastBookmark = time.Time{}, time.Time{} // no watch is silent
+	}
 	if s.phase == streaming {
 		sc.LastContact, sc.Opened, sc.interrupt = time.Now(), s.watch.opened, s.watch.cancel
 		if r.store.onTrialLocked(sc) { // since the watch was asked for
@@ -290,12 +293,11 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	s.silent = false
 	s = r.report(s, err)
 	switch {
+	case r.store.o.Optional && missing(err) && (s.rv == "" || time.Since(s.since) >= keptMissing):
+		return r.absent(s)
 	case !missing(err):
 		s.pause, s.missing = pauseAfter(err, s.failures), 0
 		s.failures++
-	case s.missing+1 >= quickMissing && r.unserved(err):
-		s.missing = quickMissing
-		return r.absent(s, next)
 	case s.missing < quickMissing: // not counted as a failure of the server
 		s.pause = retries.After(s.missing)
 		s.missing++
@@ -306,14 +308,23 @@ func (r *Reflector[T]) fail(s state[T], err error, next phase) state[T] {
 	return s
 }
 
-// unserved says that the server need not serve the resource, and does not.
-func (r *Reflector[T]) unserved(err error) bool { return r.store.o.Optional && kube.IsNotFound(err) }
+// keptMissing is how long the content of an optional resource stays that is missing all of a sudden: longer than a
+// server just started answers 404 and 403, and a definition that is replaced is away.
+const keptMissing = time.Minute
 
-// absent shows that there are no objects of an optional resource, as the server does not serve the resource.
-func (r *Reflector[T]) absent(s state[T], next phase) state[T] {
+// askedApart is the least time between two requests of all scopes of a mirror for a resource that is not there.
+const askedApart = 6 * time.Second
+
+// absent shows that there are no objects of an optional resource. A refusal stays visible.
+func (r *Reflector[T]) absent(s state[T]) state[T] {
+	if kube.IsNotFound(s.err) {
+		s.err = nil
+	}
 	r.store.replace(r.scope, newContent[T](), func([]Change[T], int) {})
-	s.rv, s.unset, s.err, s.failures = "", false, nil, 0
-	s.phase, s.next, s.pause = unserved, next, whileUnserved.After(0)
+	s.rv, s.unset, s.missing = "", false, 0
+	s.phase, s.next = unserved, r.listPhase(s)
+	s.pause = max(whileUnserved.After(s.failures), time.Duration(r.store.scopeCount())*askedApart)
+	s.failures++
 	return r.recovered(s)
 }
 
@@ -344,7 +355,7 @@ func (r *Reflector[T]) report(s state[T], err error) state[T] {
 		r.log.V(1).Info("trying again", "reason", err.Error())
 		return s
 	}
-	if missing(err) && r.store.o.QuietParking || r.unserved(err) {
+	if missing(err) && (r.store.o.QuietParking || r.store.o.Optional) {
 		return s
 	}
 	if common(err) {

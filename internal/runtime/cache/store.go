@@ -195,6 +195,13 @@ func (s *Store[T]) replaceScopes(names, gone []string) (added []*scope) {
 	return added
 }
 
+// scopeCount returns how many scopes there are.
+func (s *Store[T]) scopeCount() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.scopes)
+}
+
 // State returns how each scope is doing, sorted by namespace.
 func (s *Store[T]) State() []ScopeState {
 	s.mu.RLock()

@@ -32,6 +32,7 @@ const (
 	pagedList    = "list"
 	watching     = "watch"
 	probing      = "probe"
+	discovering  = "discovery"
 )
 
 type request struct {
@@ -163,6 +164,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	kind := pagedList
 	switch {
+	case r.URL.Path == "/api/v1":
+		kind = discovering
 	case q.Get("sendInitialEvents") == "true":
 		kind = streamedList
 	case q.Get("watch") == "true":
@@ -170,7 +173,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Get("limit") == "1":
 		kind = probing
 	}
-	if asked := asksForProtobuf(r); kind != probing && asked != inProtobuf {
+	if asked := asksForProtobuf(r); kind != probing && kind != discovering && asked != inProtobuf {
 		s.t.Errorf("%s asks for protobuf: %t, want %t", r.URL, asked, inProtobuf)
 	}
 	s.mu.Lock()

@@ -181,6 +181,13 @@ func (c *Client) OtherVersions(ctx context.Context, r Resource) (served []string
 	return served
 }
 
+// Serves reports whether discovery has a resource; without an answer, no.
+func (c *Client) Serves(ctx context.Context, r Resource) bool {
+	free := *c
+	free.granted = nil
+	return free.serves(ctx, r)
+}
+
 // serves reports whether discovery has a resource in the same version.
 func (c *Client) serves(ctx context.Context, r Resource) bool {
 	type entry struct {

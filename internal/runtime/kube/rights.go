@@ -3,6 +3,7 @@ package kube
 import (
 	"errors"
 	"net/http"
+	"slices"
 )
 
 // Right is a permission on one resource, like a rule of a Role. Each controller declares a table of Rights: its client
@@ -12,6 +13,12 @@ type Right struct {
 	Subresource string // "": the objects themselves
 	Verbs       []string
 	Why         string // purpose, for the reader of a Role
+	Optional    bool   // the resource need not be served; where it is, the right is missed like any other
+}
+
+// Needed returns the rights that are not optional.
+func Needed(rights []Right) []Right {
+	return slices.DeleteFunc(slices.Clone(rights), func(r Right) bool { return r.Optional })
 }
 
 // String is the name used in a rule of a Role, with the API group: "webservers.skiff.dev/status".

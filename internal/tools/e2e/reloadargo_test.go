@@ -95,6 +95,8 @@ func TestReloadOfRollouts(t *testing.T) {
 	}
 	s.Apply(manifests(t, s, "--controllers", "reload", "--namespaced", s.NS, "--rbac-only"))
 	s.Kubectl("create", "rolebinding", "reload-restricted", "--role=skiff", "--user="+restricted.Name)
+	s.Kubectl("create", "role", "rollouts", "--resource=rollouts.argoproj.io", "--verb=list,watch,patch")
+	s.Kubectl("create", "rolebinding", "rollouts-restricted", "--role=rollouts", "--user="+restricted.Name)
 	sk := startSkiffAs(t, s, restricted, "--controllers", "reload", "--watch-namespaces", s.NS,
 		"--reload-debounce", "1s")
 	for name := range ways {

@@ -3,7 +3,7 @@
 //
 // Packages reload and restart share the types, and so the mirrors of a process that runs both. The package asks no
 // server and keeps nothing: which sources matter, and what follows from a change, is for the controllers to decide.
-// Everything here is a pure function, called on the workers of the controllers.
+// Everything here is a pure function. No goroutine is started: the callers are the workers of the controllers.
 package sources
 
 import (

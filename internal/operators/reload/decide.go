@@ -54,6 +54,9 @@ type facts struct {
 	now      time.Time
 }
 
+// reloadedAt is reloadedAt of the workload.
+func (f *facts) reloadedAt() time.Time { return f.w.reloadedAt(f.wants.inPlace, f.now) }
+
 // other is a workload to be restarted first.
 type other struct {
 	ref
@@ -82,7 +85,7 @@ type decision struct {
 // decide decides about a workload, and notes in p whatever a later look has to know.
 func decide(f *facts, p *pending) decision {
 	changes, next := compare(f.w, f.wants.entries, f.contents)
-	changes = p.open(changes, f.w)
+	changes = p.open(changes, f)
 	d := decision{changes: changes, problem: f.fault()}
 	p.see(changes, f)
 	if len(changes) == 0 {
@@ -114,7 +117,7 @@ const leaveAlone = "let whoever applies the workload leave the annotations " + S
 // record writes a state without a restart where the annotation says another one, unless somebody changes it each time.
 func (d *decision) record(f *facts, p *pending, s *state) {
 	rest := p.rest(f.w, f.now)
-	if _, known := stateOf(f.w); s.same(f.w) || !known && len(s.Sources) == 0 {
+	if _, known := stateOf(f.w); !p.clears(f.w) && (s.same(f.w) || !known && len(s.Sources) == 0) {
 		return
 	}
 	if rest == 0 {
@@ -155,7 +158,7 @@ func (d *decision) waits(f *facts, p *pending) bool {
 		d.hold(due, "debounce over", debouncing, when)
 		return true
 	}
-	if at := f.w.reloadedAt(); !at.After(f.now.Add(skew)) {
+	if at := f.reloadedAt(); !at.After(f.now.Add(skew)) {
 		if rest := min(at.Add(f.wants.cooldown).Sub(f.now), f.wants.cooldown); rest > 0 {
 			d.hold(rest, "cooldown over", coolingDown, "when the cooldown of "+f.wants.cooldown.String()+" is over")
 			return true
@@ -244,9 +247,9 @@ func (f *facts) fault() *health.Problem {
 				"the annotation %s: there is no %s that has opted in; nothing waits for it", AfterAnnotation, o)}
 		}
 	}
-	if _, failed := f.w.progress(f.kind, f.now); failed {
+	if _, failed := f.w.progress(f.kind, f.wants.inPlace, f.now); failed {
 		return &health.Problem{Reason: ownFailed, Public: "has not rolled out since its restart at " +
-			f.w.reloadedAt().Format(time.RFC3339), Next: "look with kubectl rollout status -n " + f.w.Namespace + " " +
+			f.reloadedAt().Format(time.RFC3339), Next: "look with kubectl rollout status -n " + f.w.Namespace + " " +
 			ref{f.kind, f.w.Name}.String()}
 	}
 	for _, e := range f.wants.entries {

@@ -57,7 +57,7 @@ func TestHowFarARestartIs(t *testing.T) {
 		if w.Status.ObservedGeneration == 0 {
 			w.Status.ObservedGeneration = 4
 		}
-		if rolls, fails := w.progress(c.kind, start); rolls != c.rolls || fails != c.fails {
+		if rolls, fails := w.progress(c.kind, false, start); rolls != c.rolls || fails != c.fails {
 			t.Errorf("%s: rolls %t, fails %t", name, rolls, fails)
 		}
 	}

@@ -232,7 +232,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	}
 	now := time.Now()
 	f := &facts{kind: r.resource.Kind, w: w, debounce: r.debounce, now: now}
-	rolls, _ := w.progress(f.kind, now)
+	rolls, _ := w.progress(f.kind, r.inPlace(f.kind, w), now)
 	rolls = rolls || p.behind(w)
 	if f.wants, err = r.look(f.kind, w); err != nil {
 		return controller.Done, r.unread(me, rolls, err)
@@ -265,7 +265,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 			r.wave.note(me, rolls)
 			return r.failed(err)
 		}
-		p.noteWrite(w, live, &d, now)
+		p.noteWrite(f, live, &d)
 	}
 	if len(d.changes) == 0 || d.restart {
 		p.settle(f.contents)
@@ -312,7 +312,7 @@ func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // body is the patch of a workload: the state, and the times of the last restarts, of which one is now unless zero.
 // Server-side apply removes a field of ours which is not applied again, and another text of the same time would be
-// another template.
+// another template. restartAt is another manager's where a Rollout is restarted by its template, or planned for later.
 func (r *reloader) body(f *facts, s *state, now time.Time) (map[string]any, error) {
 	text, err := s.encode()
 	if err != nil {
@@ -322,6 +322,9 @@ func (r *reloader) body(f *facts, s *state, now time.Time) (map[string]any, erro
 		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{StateAnnotation: text}}}
 	reloaded, _ := f.w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
 	restartAt := f.w.Spec.RestartAt
+	if !f.wants.inPlace || timeOf(restartAt).After(f.now.Add(skew)) {
+		restartAt = ""
+	}
 	switch {
 	case now.IsZero():
 	case f.wants.inPlace:
@@ -330,7 +333,7 @@ func (r *reloader) body(f *facts, s *state, now time.Time) (map[string]any, erro
 		reloaded = timeText(now)
 	}
 	spec := map[string]any{}
-	if reloaded != "" {
+	if reloaded != "" && !f.w.leftover() {
 		spec["template"] = map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{RestartAnnotation: reloaded}}}
 	}
@@ -409,7 +412,7 @@ func (w *world) order(f *facts) error {
 			if concerns(mine, wants.entries) {
 				changes, _ := compare(live, wants.entries, contents)
 				o.changed = len(changes) > 0
-				o.rolls, o.fails = live.progress(r.kind, f.now)
+				o.rolls, o.fails = live.progress(r.kind, wants.inPlace, f.now)
 			}
 		}
 		f.others = append(f.others, o)
@@ -459,9 +462,11 @@ func (w *world) failure(f *facts, changes []change) *failure {
 	for _, c := range changes {
 		now := f.contents[c.source()]
 		for _, d := range w.dependents(f.w.Namespace, c.entry) {
-			if _, failed := d.w.progress(d.kind, f.now); failed && d.w.UID != f.w.UID &&
-				d.w.reloadedAt().After(now.resume) && d.runsWith(now) {
-				return &failure{d.ref, c.entry, d.w.reloadedAt()}
+			inPlace := w.inPlace(d.kind, d.w)
+			at := d.w.reloadedAt(inPlace, f.now)
+			if _, failed := d.w.progress(d.kind, inPlace, f.now); failed && d.w.UID != f.w.UID &&
+				at.After(now.resume) && d.runsWith(now) {
+				return &failure{d.ref, c.entry, at}
 			}
 		}
 	}
@@ -573,7 +578,7 @@ func (r *reloader) facts(object kube.Object) []controller.Fact {
 		names = append(names[:sources.MaxNames:sources.MaxNames], fmt.Sprintf("%d more", n-sources.MaxNames))
 	}
 	out := []controller.Fact{{Name: "Restarts for", Value: strings.Join(names, ", ")}}
-	if at := w.reloadedAt(); !at.IsZero() {
+	if at := w.reloadedAt(wants.inPlace, time.Now()); !at.IsZero() {
 		out = append(out, controller.Fact{Name: "Last restart", At: at})
 	}
 	return out

@@ -27,23 +27,28 @@ type rolloutFields struct {
 	} `json:"workloadRef"` // the Deployment that has the pod template instead
 }
 
+// inPlace says whether a workload of a kind is restarted by restartAt.
+func (r *reader) inPlace(kind string, w *target) bool {
+	how, _ := w.Annotations.Get(StrategyAnnotation)
+	switch {
+	case kind != rollouts.Kind:
+		return false
+	case w.Spec.WorkloadRef.Name != "": // there is no template
+		return true
+	case how == "restart", how == "template":
+		return how == "restart"
+	}
+	how, _ = w.Annotations.Get(theirStrategy)
+	return r.reloader && how == "restart"
+}
+
 // strategy reads how a Rollout is restarted.
 func (r *reader) strategy(w *target, out *wants) {
-	out.inPlace = w.Spec.WorkloadRef.Name != "" // there is no template
-	if r.reloader {
-		switch how, ok := w.Annotations.Get(theirStrategy); {
-		case how == "restart":
-			out.inPlace = true
-		case ok && how != "rollout":
-			out.fault(theirStrategy, "%.100q is neither rollout nor restart", how)
-		}
+	out.inPlace = r.inPlace(rollouts.Kind, w)
+	if how, ok := w.Annotations.Get(theirStrategy); r.reloader && ok && how != "rollout" && how != "restart" {
+		out.fault(theirStrategy, "%.100q is neither rollout nor restart", how)
 	}
-	switch how, ok := w.Annotations.Get(StrategyAnnotation); {
-	case how == "restart":
-		out.inPlace = true
-	case how == "template":
-		out.inPlace = w.Spec.WorkloadRef.Name != ""
-	case ok:
+	if how, ok := w.Annotations.Get(StrategyAnnotation); ok && how != "template" && how != "restart" {
 		out.fault(StrategyAnnotation, "%.100q is neither template nor restart", how)
 	}
 	if auto, _ := r.ours(rollouts.Kind, w).Get(AutoAnnotation); auto == "auto" && w.Spec.WorkloadRef.Name != "" {

@@ -44,10 +44,14 @@ func (w *env) heal(names ...string) {
 	w.Helper()
 	for _, name := range names {
 		o := w.API.Get(rollouts, in(name))
+		restarted := at(o, "spec", "restartAt")
+		if text, _ := restarted.(string); timeOf(text).After(time.Now()) {
+			restarted = at(o, "status", "restartedAt") // planned for later
+		}
 		err := w.User.Patch(w.Context(), rollouts, in(name), kube.MergePatch, map[string]any{
 			"status": map[string]any{"observedGeneration": fmt.Sprint(at(o, "metadata", "generation")),
 				"phase": "Healthy", "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
-				"restartedAt": at(o, "spec", "restartAt")}}, nil, kube.WriteOptions{Subresource: "status"})
+				"restartedAt": restarted}}, nil, kube.WriteOptions{Subresource: "status"})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -131,32 +135,144 @@ func TestAWaveWaitsForRolloutsOfArgo(t *testing.T) {
 }
 
 func TestProgressOfARollout(t *testing.T) {
+	later := timeText(start.Add(20 * time.Hour))
 	for name, c := range map[string]struct {
 		phase, observed, restartAt, restartedAt string
 		after                                   time.Duration
-		rolls, failed                           bool
+		inPlace, never, rolls, failed           bool
 	}{
 		"healthy":           {phase: "Healthy", observed: "2"},
 		"not seen yet":      {phase: "Healthy", observed: "1", rolls: true},
 		"steps":             {phase: "Progressing", observed: "2", rolls: true},
-		"steps without end": {phase: "Progressing", observed: "2", after: 2 * slowest, failed: true},
+		"long steps":        {phase: "Progressing", observed: "2", after: 2 * slowest},
 		"a step that waits": {phase: "Paused", observed: "2"},
 		"failed":            {phase: "Degraded", observed: "2", failed: true},
-		"to be made anew":   {phase: "Healthy", observed: "2", restartAt: timeText(start), rolls: true},
-		"made anew": {phase: "Healthy", observed: "2", restartAt: timeText(start),
+		"to be made anew":   {phase: "Healthy", observed: "2", restartAt: timeText(start), inPlace: true, rolls: true},
+		"made anew": {phase: "Healthy", observed: "2", restartAt: timeText(start), inPlace: true,
 			restartedAt: timeText(start)},
-		"made anew by somebody": {phase: "Healthy", observed: "2", restartAt: timeText(start.Add(time.Hour))},
+		"made anew by somebody":             {phase: "Healthy", observed: "2", restartAt: timeText(start)},
+		"made anew before, by its template": {phase: "Healthy", observed: "2", inPlace: true},
+		"planned for later":                 {phase: "Progressing", observed: "2", restartAt: later, rolls: true},
+		"planned for later, in place": {phase: "Progressing", observed: "2", restartAt: later, inPlace: true,
+			rolls: true},
+		"failed, and planned for later": {phase: "Degraded", observed: "2", restartAt: later, failed: true},
+		"failed, and never restarted":   {phase: "Degraded", observed: "2", restartAt: timeText(start), never: true},
 	} {
 		w := workloadOf(t, nil, `{}`)
 		w.Generation = 2
-		w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: RestartAnnotation, Value: timeText(start)}}
+		if !c.never {
+			w.Spec.Template.Metadata.Annotations = kube.Labels{{Key: RestartAnnotation, Value: timeText(start)}}
+		}
 		w.Status.Phase, w.Status.RestartedAt, w.Spec.RestartAt = c.phase, c.restartedAt, c.restartAt
 		if err := w.Status.ObservedGeneration.UnmarshalJSON([]byte(`"` + c.observed + `"`)); err != nil {
 			t.Fatal(err)
 		}
-		rolls, failed := w.progress("Rollout", start.Add(time.Second+c.after))
+		rolls, failed := w.progress("Rollout", c.inPlace, start.Add(time.Second+c.after))
 		if rolls != c.rolls || failed != c.failed {
 			t.Errorf("%s: rolls %t and has failed %t", name, rolls, failed)
 		}
 	}
+}
+
+func TestAPlannedRestartHidesNoRestart(t *testing.T) {
+	story(t, Options{Share: Share{n: 1}}, func(w *env) {
+		w.installRollouts()
+		w.configMap("a", "1")
+		names := []string{"one", "two", "three"}
+		planned := timeText(time.Now().Add(20 * time.Hour))
+		for _, name := range names {
+			w.rollout(name, auto, rolloutTemplate+fmt.Sprintf(`,"restartAt":%q`, planned))
+		}
+		w.heal(names...)
+		w.Pass(20 * time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(5 * time.Minute)
+		done := 0
+		for _, name := range names {
+			if w.restarts(name) == "template true, restartAt true" {
+				done++
+			}
+			w.Want("restartAt of "+name, at(w.API.Get(rollouts, in(name)), "spec", "restartAt"), planned)
+		}
+		if done != 1 {
+			t.Errorf("%d roll at a time, want 1", done)
+		}
+	})
+}
+
+// applyRollout applies a Rollout as a GitOps tool does.
+func (w *env) applyRollout(name, spec string) error {
+	return w.User.Patch(w.Context(), rollouts, in(name), kube.ApplyPatch, kube.Raw(fmt.Sprintf(
+		`{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"name":%q,"namespace":"default",
+		"annotations":{"skiff.dev/reload-configmaps":"a"}},"spec":{"replicas":1,
+		"selector":{"matchLabels":{"app":"x"}}%s}}`, name, spec)), nil,
+		kube.WriteOptions{FieldManager: "gitops"})
+}
+
+func TestARestartAtOfAnotherManagerIsLeftToIt(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.installRollouts()
+		w.configMap("a", "1")
+		const first, second = `,"restartAt":"1999-12-01T00:00:00Z"`, `,"restartAt":"1999-12-02T00:00:00Z"`
+		if err := w.applyRollout("one", rolloutTemplate+first); err != nil {
+			t.Fatal(err)
+		}
+		w.heal("one")
+		w.Pass(20 * time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(5 * time.Minute)
+		w.Want("restarts", w.restarts("one"), "template true, restartAt true")
+		if err := w.applyRollout("one", rolloutTemplate+second); err != nil {
+			t.Errorf("its manager changes restartAt: %s", err)
+		}
+	})
+}
+
+const toRef = `,"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"x"}`
+
+// Argo takes a Rollout for wrong that has a workloadRef and a template with an annotation.
+func TestARolloutThatMovesToADeploymentKeepsNoTemplate(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.installRollouts()
+		w.configMap("a", "1")
+		if err := w.applyRollout("one", rolloutTemplate); err != nil {
+			t.Fatal(err)
+		}
+		w.heal("one")
+		w.Pass(20 * time.Minute)
+		w.setConfigMap("a", "2")
+		w.Pass(5 * time.Minute)
+		w.Want("restarts", w.restarts("one"), "template true, restartAt false")
+		w.heal("one")
+		w.Pass(5 * time.Minute)
+		if err := w.applyRollout("one", toRef); err != nil {
+			t.Fatal(err)
+		}
+		w.heal("one")
+		w.Pass(time.Minute)
+		w.Want("restarts", w.restarts("one"), "template false, restartAt false")
+		w.setConfigMap("a", "3")
+		w.Pass(5 * time.Minute)
+		w.Want("restarts", w.restarts("one"), "template false, restartAt true")
+	})
+}
+
+// The annotation may be in the user's own manifest: then Argo says so, and skiff asks for nothing again and again.
+func TestATemplateOfAnotherManagerIsClearedOnce(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.installRollouts()
+		w.configMap("a", "1")
+		if err := w.applyRollout("one", toRef+`,"template":{"metadata":{"annotations":{"skiff.dev/reloaded-at":
+			"2000-01-01T00:00:00Z"}}}`); err != nil {
+			t.Fatal(err)
+		}
+		w.heal("one")
+		w.Pass(20 * time.Minute)
+		w.Forget()
+		for i := range 10 {
+			w.Patch(rollouts, "one", fmt.Sprintf(`{"metadata":{"labels":{"x":"%d"}}}`, i))
+			w.Pass(time.Minute)
+		}
+		w.wantWrites()
+	})
 }

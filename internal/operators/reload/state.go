@@ -138,6 +138,8 @@ type pending struct {
 	restartedAt time.Time
 	restartedAs int64
 	repeats     int // how often in a row the last restart was for the same changes as the one before
+	// cleared is the generation of the workload as last written with a leftover in the template.
+	cleared int64
 }
 
 // patience is how long the state is not written again where another has changed it: twice as long each time.
@@ -147,7 +149,11 @@ const (
 )
 
 // noteWrite notes a write that was done, of the workload as read before and as it is since.
-func (p *pending) noteWrite(was, is *target, d *decision, now time.Time) {
+func (p *pending) noteWrite(f *facts, is *target, d *decision) {
+	was, now := f.w, f.now
+	if was.leftover() {
+		p.cleared = was.Generation
+	}
 	if p.wrote != nil && !p.wrote.same(was) && !d.restart {
 		p.fights = min(p.fights+1, maxFights)
 	}
@@ -158,17 +164,21 @@ func (p *pending) noteWrite(was, is *target, d *decision, now time.Time) {
 		} else {
 			p.repeats = 0
 		}
-		p.restarted, p.restartedAt, p.restartedAs = d.changes, is.reloadedAt(), is.Generation
+		p.restarted, p.restartedAt, p.restartedAs = d.changes, is.reloadedAt(f.wants.inPlace, now), is.Generation
 	}
 }
+
+// clears says whether a leftover in the template of a workload has to be removed. Another manager may own the
+// leftover, so that a write does not help: then the next spec is tried again.
+func (p *pending) clears(w *target) bool { return w.leftover() && w.Generation != p.cleared }
 
 // behind says that the mirror still shows a workload as before the last restart of this process.
 func (p *pending) behind(w *target) bool { return w.Generation < p.restartedAs }
 
 // open returns changes without those for which this process has restarted the workload: the annotation is not read
 // again yet, or somebody has put an old value back. If another process has restarted it since, all changes count.
-func (p *pending) open(changes []change, w *target) []change {
-	if !p.behind(w) && !w.reloadedAt().Equal(p.restartedAt) {
+func (p *pending) open(changes []change, f *facts) []change {
+	if !p.behind(f.w) && !f.reloadedAt().Equal(p.restartedAt) {
 		return changes
 	}
 	return slices.DeleteFunc(changes, p.knows)

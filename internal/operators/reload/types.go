@@ -145,14 +145,24 @@ func (w *target) revision(kind string) (revision string) {
 }
 
 // reloadedAt returns when reload last restarted the workload; zero: never. A restart of a Rollout in place counts
-// whoever asked for it.
-func (w *target) reloadedAt() time.Time {
+// whoever asked for it, where reload restarts in place as well; a restart planned for later is none.
+func (w *target) reloadedAt(inPlace bool, now time.Time) time.Time {
 	text, _ := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
-	at, inPlace := timeOf(text), timeOf(w.Spec.RestartAt)
-	if inPlace.After(at) {
-		return inPlace
+	at := timeOf(text)
+	if !inPlace {
+		return at
+	}
+	if restart := timeOf(w.Spec.RestartAt); restart.After(at) && !restart.After(now.Add(skew)) {
+		return restart
 	}
 	return at
+}
+
+// leftover says whether the workload's pods come from a Deployment, and the time of a restart is left in the template
+// here: Argo takes a Rollout with both for wrong.
+func (w *target) leftover() bool {
+	_, left := w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
+	return left && w.Spec.WorkloadRef.Name != ""
 }
 
 // failedAfter is when an endless rollout counts as failed, for kinds whose controller does not say so: the
@@ -164,15 +174,15 @@ const slowest = 6 * failedAfter
 
 // progress says whether the restart of a workload is still rolling out, and whether the rollout has failed. Neither is
 // true of a rollout waiting for a user, or complete once: pods missing later say nothing about the rollout.
-func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
+func (w *target) progress(kind string, inPlace bool, now time.Time) (rolling, failed bool) {
 	if kind == rollouts.Kind {
-		return w.rolloutProgress(now)
+		return w.rolloutProgress(inPlace, now)
 	}
 	stage := workload.StageOf(kind, w.Generation, &w.Spec.Spec, &w.Status.Status)
 	if stage == workload.RolledOut { // most are, and the time takes the longest to read
 		return false, false
 	}
-	at := w.reloadedAt()
+	at := w.reloadedAt(inPlace, now)
 	switch {
 	case at.IsZero(), at.After(now.Add(skew)), w.Spec.Paused, w.Spec.Strategy.Type == "OnDelete":
 		return false, false
@@ -201,19 +211,20 @@ func (w *target) progress(kind string, now time.Time) (rolling, failed bool) {
 	return false, stage == workload.Rolling || available == 0
 }
 
-// rolloutProgress is progress of a Rollout, whose controller says how far the Rollout is.
-func (w *target) rolloutProgress(now time.Time) (rolling, failed bool) {
-	at, waited := w.reloadedAt(), now.Sub(w.reloadedAt())
+// rolloutProgress is progress of a Rollout, whose controller says how far the Rollout is, and whether a deadline is
+// over. Long steps are no failure; a wave does not wait for their end.
+func (w *target) rolloutProgress(inPlace bool, now time.Time) (rolling, failed bool) {
+	at := w.reloadedAt(inPlace, now)
+	waited := now.Sub(at)
 	switch {
 	case at.IsZero(), at.After(now.Add(skew)), w.Spec.Paused:
 		return false, false
 	case int64(w.Status.ObservedGeneration) < w.Generation, // the phase is of an older rollout
-		timeOf(w.Status.RestartedAt).Before(timeOf(w.Spec.RestartAt)):
+		inPlace && at.Equal(timeOf(w.Spec.RestartAt)) && timeOf(w.Status.RestartedAt).Before(at),
+		w.Status.Phase == "Progressing":
 		return waited <= slowest, false
 	case w.Status.Phase == "Degraded":
 		return false, true
-	case w.Status.Phase == "Progressing":
-		return waited <= slowest, waited > slowest
 	}
 	return false, false // Healthy; or Paused, between two steps, perhaps until a user goes on
 }

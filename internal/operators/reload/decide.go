@@ -36,6 +36,8 @@ const (
 	ordered     = "WaitsForOther"
 	stopped     = "OtherFailed"
 	rollingOut  = "RollingOut"
+	stepping    = "StepsUnderWay"
+	aborted     = "Aborted"
 	ownFailed   = "RolloutFailed"
 	rivalRuns   = "RivalController"
 	contested   = "StateContested"
@@ -134,8 +136,16 @@ func (d *decision) record(f *facts, p *pending, s *state) {
 	}
 }
 
-// waits says whether a restart has to wait for something else than a turn, and holds the restart.
-func (d *decision) waits(f *facts, p *pending) bool {
+// stall says that a held restart waits for a person, where the reason is the one said.
+func (d *decision) stall(reason, next string) {
+	if d.problem.Reason == reason {
+		d.problem.Severity, d.problem.Next = health.Stalled, next
+	}
+}
+
+// waitsForItself says whether a restart has to wait because of the workload's own rollout, of which another decides,
+// and holds the restart.
+func (d *decision) waitsForItself(f *facts, p *pending) bool {
 	switch {
 	case conditions.IsPaused(f.w.Annotations):
 		d.hold(0, "", held, "when "+conditions.PausedAnnotation+" is removed")
@@ -143,8 +153,20 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	case f.w.Spec.Paused:
 		d.hold(0, "", held, "when its rollout is resumed")
 		return true
+	case f.w.Status.Abort && !f.wants.inPlace: // a new template would be released at once
+		d.hold(0, "", aborted, "when its rollout is aborted no more")
+		d.stall(aborted, "kubectl argo rollouts retry rollout "+f.w.Name+" -n "+f.w.Namespace+
+			", or put its template back")
+		return true
+	case f.stepsAnew(p): // and from the first step with another template
+		d.hold(0, "", stepping, "unless the steps under way replace all pods")
+		return true
 	}
-	if rest := p.last.Add(failedAfter).Sub(f.now); f.rollsAnew(p) && rest > 0 {
+	rest := p.last.Add(failedAfter).Sub(f.now)
+	if f.restartsAnew(p) {
+		rest = timeOf(f.w.Spec.RestartAt).Add(slowest).Sub(f.now)
+	}
+	if rest > 0 && (f.rollsAnew(p) || f.restartsAnew(p)) {
 		d.hold(min(rest, recheck), "rechecks its rollout", rollingOut,
 			"unless the rollout under way replaces all pods")
 		return true
@@ -152,6 +174,14 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	if rest := p.last.Add(rivalPatience).Sub(f.now); f.wants.rival != nil && rest > 0 {
 		d.hold(rest, "waits for Reloader", rivalRuns,
 			"when Reloader has not restarted it within "+rivalPatience.String())
+		return true
+	}
+	return false
+}
+
+// waits says whether a restart has to wait for something else than a turn, and holds the restart.
+func (d *decision) waits(f *facts, p *pending) bool {
+	if d.waitsForItself(f, p) {
 		return true
 	}
 	if due, when := f.due(p); due > 0 {
@@ -166,7 +196,7 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	}
 	if rest := p.restartedAt.Add(patience << p.repeats).Sub(f.now); rest > 0 && p.again(d.changes) {
 		d.hold(rest, "restarts it again", contested, "again in some time, as somebody has undone its last restart")
-		d.problem.Severity, d.problem.Next = health.Stalled, leaveAlone
+		d.stall(contested, leaveAlone)
 		return true
 	}
 	for _, o := range f.others {
@@ -192,6 +222,23 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	return false
 }
 
+// stepsAnew says whether a Rollout goes through the steps of a template that is newer than the last change of a
+// source, or may be newer, where a process has found both.
+func (f *facts) stepsAnew(p *pending) bool {
+	phase := f.w.Status.Phase
+	return f.kind == rollouts.Kind && (phase == "Progressing" || phase == "Paused") &&
+		(p.before == nil || f.w.revision(f.kind) != p.revision)
+}
+
+// restartsAnew says whether somebody has restarted a Rollout in place since the last change of a source was seen. Argo
+// compares the time with those at which the API server has created the pods, so the user's clock does not matter.
+// Another template ends such a restart.
+func (f *facts) restartsAnew(p *pending) bool {
+	at := timeOf(f.w.Spec.RestartAt)
+	return f.kind == rollouts.Kind && f.w.Spec.RestartAt != p.restartAt && at.After(p.last) && !at.After(f.now) &&
+		f.w.revision(f.kind) == p.revision
+}
+
 // rollsAnew says whether somebody has changed the template since the last change of a source was seen, so that all
 // pods are made anew. A second change may have undone the first, with pods from before; Reloader undoes none.
 func (f *facts) rollsAnew(p *pending) bool {
@@ -205,7 +252,8 @@ func (f *facts) rollsAnew(p *pending) bool {
 // replaced says whether all pods have been made anew in such a rollout. An unfinished rollout may be undone, and then
 // pods are left that run with the old content.
 func (f *facts) replaced(p *pending) bool {
-	return f.rollsAnew(p) && f.w.rolledOut(f.kind)
+	made := f.rollsAnew(p) || f.restartsAnew(p) && timeOf(f.w.Status.RestartedAt).Equal(timeOf(f.w.Spec.RestartAt))
+	return made && f.w.rolledOut(f.kind)
 }
 
 // due returns how long a restart waits for more changes, and how people are told.

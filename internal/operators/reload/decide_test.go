@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/kube"
 )
 
@@ -109,5 +110,96 @@ func TestAWorkloadWithoutPodsIsNotRestarted(t *testing.T) {
 	d := decide(f, &pending{})
 	if d.restart || d.write == nil || d.write.same(f.w) {
 		t.Errorf("got %+v", d)
+	}
+}
+
+// rolling has facts of a Rollout whose source has changed an hour ago, at revision 1.
+func rolling(t *testing.T, change func(f *facts)) (*facts, *pending) {
+	t.Helper()
+	f, p, one := changed(t), &pending{}, int32(1)
+	f.kind, f.w.Spec.Replicas = rollouts.Kind, &one
+	s := &f.w.Status
+	s.Phase, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas = "Healthy", 1, 1, 1
+	revision := kube.Label{Key: "rollout.argoproj.io/revision", Value: "1"}
+	before := *f.w
+	before.Annotations = append(kube.Labels{revision}, before.Annotations...)
+	first := *f
+	first.w, first.now = &before, start.Add(-time.Hour)
+	p.settle(first.contents)
+	decide(&first, p)
+	f.w.Annotations = append(kube.Labels{revision}, f.w.Annotations...)
+	change(f)
+	return f, p
+}
+
+// A new process does not know which came first.
+func TestStepsFoundTogetherWithAChangeAreNotBegunAnew(t *testing.T) {
+	f, _ := rolling(t, func(f *facts) { f.w.Status.Phase = "Paused" })
+	p := &pending{}
+	decide(f, p)
+	f.now = f.now.Add(24 * time.Hour)
+	if d := decide(f, p); d.restart || d.problem.Reason != stepping {
+		t.Errorf("got restart %t, problem %+v", d.restart, d.problem)
+	}
+	if f.w.Status.Phase = "Healthy"; !decide(f, p).restart {
+		t.Error("not restarted when the steps are over")
+	}
+}
+
+func TestWhatARestartOfARolloutWaitsFor(t *testing.T) {
+	release := func(revision, phase string) func(f *facts) {
+		return func(f *facts) {
+			f.w.Annotations[0].Value, f.w.Status.Phase, f.w.Status.UpdatedReplicas = revision, phase, 0
+		}
+	}
+	abort := func(inPlace bool) func(f *facts) {
+		return func(f *facts) {
+			release("2", "Degraded")(f)
+			f.w.Status.Abort, f.wants.inPlace = true, inPlace
+		}
+	}
+	restart := func(after time.Duration, inPlace, done bool, now time.Duration) func(f *facts) {
+		return func(f *facts) {
+			f.now, f.wants.inPlace = start.Add(now), inPlace
+			if f.w.Spec.RestartAt = timeText(start.Add(after)); done {
+				f.w.Status.RestartedAt = f.w.Spec.RestartAt
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(f *facts)
+		reason string // of the wait; "": it is restarted, or need not be
+		writes bool   // that it need not be
+	}{
+		"nothing":                      {func(*facts) {}, "", false},
+		"the steps of a release":       {release("2", "Progressing"), stepping, false},
+		"a pause between them":         {release("2", "Paused"), stepping, false},
+		"the steps of the next one":    {release("3", "Progressing"), stepping, false},
+		"no release that has failed":   {release("2", "Degraded"), "", false},
+		"no release with old pods":     {release("2", "Healthy"), "", false},
+		"no pause from before":         {func(f *facts) { f.w.Status.Phase = "Paused" }, "", false},
+		"an aborted release":           {abort(false), aborted, false},
+		"no aborted one, in place":     {abort(true), "", false},
+		"a user's restart":             {restart(-58*time.Minute, true, false, -55*time.Minute), rollingOut, false},
+		"a user's long restart":        {restart(-50*time.Minute, true, false, 0), rollingOut, false},
+		"no restart that does not end": {restart(-50*time.Minute, true, false, 20*time.Minute), "", false},
+		"no restart that is done":      {restart(-50*time.Minute, true, true, 0), "", true},
+		"none, with steps otherwise":   {restart(-50*time.Minute, false, true, 0), "", true},
+		"no restart from before":       {restart(-2*time.Hour, true, true, 0), "", false},
+		"no planned restart":           {restart(2*time.Hour, true, true, 0), "", false},
+	} {
+		f, p := rolling(t, c.change)
+		d := decide(f, p)
+		reason := ""
+		if d.problem != nil && !d.restart {
+			reason = d.problem.Reason
+		}
+		restarts := c.reason == "" && !c.writes
+		if d.restart != restarts || reason != c.reason || (d.write != nil) != (restarts || c.writes) {
+			t.Errorf("waits for %s: got restart %t, reason %q, writes %t", name, d.restart, reason, d.write != nil)
+		}
+		if reason == aborted && d.problem.Severity != health.Stalled {
+			t.Errorf("waits for %s: the problem is %q", name, d.problem.Severity)
+		}
 	}
 }

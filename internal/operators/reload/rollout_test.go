@@ -200,6 +200,31 @@ func TestAPlannedRestartHidesNoRestart(t *testing.T) {
 	})
 }
 
+func TestAnAbortedReleaseIsNotReleasedBySkiff(t *testing.T) {
+	story(t, Options{}, func(w *env) {
+		w.installRollouts()
+		w.configMap("a", "1")
+		w.rollout("one", auto, rolloutTemplate)
+		w.heal("one")
+		w.Pass(20 * time.Minute)
+		abort := func(phase string, aborted bool) {
+			status := map[string]any{"status": map[string]any{"phase": phase, "abort": aborted}}
+			err := w.User.Patch(w.Context(), rollouts, in("one"), kube.MergePatch, status, nil,
+				kube.WriteOptions{Subresource: "status"})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		abort("Degraded", true)
+		w.setConfigMap("a", "2")
+		w.Pass(24 * time.Hour)
+		w.Want("restarts", w.restarts("one"), "template false, restartAt false")
+		abort("Progressing", false)
+		w.Pass(time.Minute)
+		w.Want("restarts after a retry", w.restarts("one"), "template true, restartAt false")
+	})
+}
+
 // applyRollout applies a Rollout as a GitOps tool does.
 func (w *env) applyRollout(name, spec string) error {
 	return w.User.Patch(w.Context(), rollouts, in(name), kube.ApplyPatch, kube.Raw(fmt.Sprintf(

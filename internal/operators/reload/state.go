@@ -126,6 +126,7 @@ type pending struct {
 	uid         string
 	hashes      []string // of the changes as last seen
 	revision    string   // of the template when the last change was seen
+	restartAt   string   // of a Rollout, likewise
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
 
@@ -217,7 +218,7 @@ func (p *pending) see(changes []change, f *facts) {
 		hashes = append(hashes, c.String()+" "+c.hash)
 	}
 	if !slices.Equal(p.hashes, hashes) {
-		p.revision = f.w.revision(f.kind)
+		p.revision, p.restartAt = f.w.revision(f.kind), f.w.Spec.RestartAt
 		if len(p.hashes) == 0 || f.now.Sub(p.last) >= max(f.debounce, f.wants.period) {
 			p.first = f.now
 		}

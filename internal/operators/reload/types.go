@@ -60,6 +60,7 @@ type target struct {
 		workload.Status
 		Phase       string `json:"phase"`       // of a Rollout
 		RestartedAt string `json:"restartedAt"` // likewise: restartAt as carried out
+		Abort       bool   `json:"abort"`       // likewise: only the stable pods stay, until a user retries
 		Conditions  []struct {
 			Type   string `json:"type"`
 			Status string `json:"status"`

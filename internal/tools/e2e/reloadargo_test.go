@@ -86,7 +86,12 @@ func TestReloadOfRollouts(t *testing.T) {
 			})
 		}
 	}
-	s.Kubectl("wait", "--for=condition=Established", "crd/rollouts.argoproj.io", "--timeout=1m")
+	// kubectl wait fails on a definition that has no conditions yet.
+	Eventually(s, limit, "Rollouts are served", func() (bool, string) {
+		o := must(s.c.Admin.Get(t.Context(),
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rollouts.argoproj.io"))(t)
+		return o.Condition("Established").Str("status") == "True", o.String()
+	})
 	s.Apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {key: one}\n")
 	ways := map[string]string{"steps": "template", "place": "restart"}
 	for name, way := range ways {

@@ -69,7 +69,9 @@ containers refer to, or for --configmap and --secret alone. Without it, those wi
 
 Its rights are to list and watch ConfigMaps and Secrets, and to list, watch and patch the workloads. Where one is named
 alone, as in the first example, a Role may grant them for that name. The annotation ` + reload.StateAnnotation + ` of
-a workload says what its pods run with: several processes may run at once, and none loses or repeats a restart.`,
+a workload says what its pods run with, with --target one whose name ends in a hash over the sources: several
+processes may run at once, and none loses a restart. A process that starts while another restarts the same workload
+for the same source may restart it once more.`,
 		Example: `  skiff reload --target deployment/web --configmap app --secret tls:tls.crt -n shop
   skiff reload --target statefulset/db --target deployment/web --cooldown 5m -n shop
   skiff reload -n shop`,

@@ -123,7 +123,7 @@ func (c *theirCase) compare(kind string, w *target, there bool, data []kube.Name
 		heads[c.Source] = headOf(labels(c.Annotations))
 		contents[c.Source] = &content{values: data}
 	}
-	return compare(w, wanted(w, kind, heads).entries, contents)
+	return compare(w, wanted(w, kind, heads), contents)
 }
 
 // wanted returns what a workload wants, given the heads of the sources that there are.

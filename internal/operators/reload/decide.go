@@ -86,7 +86,7 @@ type decision struct {
 
 // decide decides about a workload, and notes in p whatever a later look has to know.
 func decide(f *facts, p *pending) decision {
-	changes, next := compare(f.w, f.wants.entries, f.contents)
+	changes, next := compare(f.w, f.wants, f.contents)
 	changes = p.open(changes, f)
 	d := decision{changes: changes, problem: f.fault()}
 	p.see(changes, f)
@@ -113,13 +113,15 @@ func decide(f *facts, p *pending) decision {
 }
 
 // leaveAlone is what to do about a contest.
-const leaveAlone = "let whoever applies the workload leave the annotations " + StateAnnotation + " and " +
-	RestartAnnotation + " alone"
+func (f *facts) leaveAlone() string {
+	return "let whoever applies the workload leave the annotations " + f.wants.state + " and " + RestartAnnotation +
+		" alone"
+}
 
 // record writes a state without a restart where the annotation says another one, unless somebody changes it each time.
 func (d *decision) record(f *facts, p *pending, s *state) {
 	rest := p.rest(f.w, f.now)
-	if _, known := stateOf(f.w); !p.clears(f.w) && (s.same(f.w) || !known && len(s.Sources) == 0) {
+	if _, known := stateOf(f.w, s.name); !p.clears(f.w) && (s.same(f.w) || !known && len(s.Sources) == 0) {
 		return
 	}
 	if rest == 0 {
@@ -130,8 +132,8 @@ func (d *decision) record(f *facts, p *pending, s *state) {
 		d.wait, d.cause = rest, "writes its state again"
 	}
 	if p.fights > 0 && d.problem == nil {
-		d.problem = &health.Problem{Reason: contested, Severity: health.Stalled, Next: leaveAlone,
-			Public: "another manager changes the annotation " + StateAnnotation +
+		d.problem = &health.Problem{Reason: contested, Severity: health.Stalled, Next: f.leaveAlone(),
+			Public: "another manager changes the annotation " + s.name +
 				" each time; changes of sources may be missed"}
 	}
 }
@@ -196,7 +198,7 @@ func (d *decision) waits(f *facts, p *pending) bool {
 	}
 	if rest := p.restartedAt.Add(patience << p.repeats).Sub(f.now); rest > 0 && p.again(d.changes) {
 		d.hold(rest, "restarts it again", contested, "again in some time, as somebody has undone its last restart")
-		d.stall(contested, leaveAlone)
+		d.stall(contested, f.leaveAlone())
 		return true
 	}
 	for _, o := range f.others {

@@ -16,7 +16,8 @@ func changed(t *testing.T) *facts {
 	t.Helper()
 	w := workloadOf(t, map[string]string{ConfigMapsAnnotation: "a"}, `{}`)
 	e := entry{kind: "configmap", name: "a"}
-	text, err := state{"u", map[string]string{"configmap/a": hashOf("shop", e, digests("k", "1"))}}.encode()
+	text, err := state{UID: "u",
+		Sources: map[string]string{"configmap/a": hashOf("shop", e, digests("k", "1"))}}.encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,10 @@
 // the leader, or a day without skiff neither restarts an unchanged workload nor misses a change. When a workload is
 // seen for the first time, the present content is written down and nothing is restarted.
 //
+// A `skiff reload` with targets has an annotation and a field manager of its own, both named by a hash over the
+// sources of the flags. So processes with other sources on one workload leave each other's entries alone, and each
+// takes a rollout that another has begun after a change as enough.
+//
 // # The cost of a namespace
 //
 // Sources are found by indexes of the workloads' mirrors, so a change of a ConfigMap without dependents costs a look.

@@ -168,22 +168,23 @@ type dependent struct {
 	ref
 	w       *target
 	entries []entry // of the source
+	state   string  // the name of the annotation with the state
 }
 
 // dependents returns the workloads of all kinds with entries about a source.
 func (w *world) dependents(namespace string, source entry) (out []dependent) {
 	for _, r := range w.kinds {
 		for _, o := range w.candidates(r.Kind, namespace, source) {
-			if entries := w.on(r.Kind, o, source); len(entries) > 0 {
-				out = append(out, dependent{ref{r.Kind, o.Name}, o, entries})
+			if on := w.on(r.Kind, o, source); len(on.entries) > 0 {
+				out = append(out, dependent{ref{r.Kind, o.Name}, o, on.entries, on.state})
 			}
 		}
 	}
 	return out
 }
 
-// on returns the entries of a workload about a source.
-func (w *world) on(kind string, o *target, source entry) []entry {
+// on returns the wants of a workload with the entries about a source alone.
+func (w *world) on(kind string, o *target, source entry) wants {
 	out := w.wants(kind, o)
 	if out.theirs != nil {
 		heads := map[string]head{}
@@ -191,7 +192,8 @@ func (w *world) on(kind string, o *target, source entry) []entry {
 			out.add(out.theirs.entries(heads))
 		}
 	}
-	return slices.DeleteFunc(out.entries, func(e entry) bool { return e.source() != source.source() })
+	out.entries = slices.DeleteFunc(out.entries, func(e entry) bool { return e.source() != source.source() })
+	return out
 }
 
 // candidates returns the workloads of a kind that may depend on a source, or may have before its change; none while

@@ -131,7 +131,7 @@ func (h *past) check() {
 			m := operatortest.Convert[sources.ConfigMap](h.Env, h.API.Get(configMaps, in(source)))
 			contents["configmap/"+source] = contentOf(m)
 		}
-		if changes, _ := compare(w, wanted(w, "Deployment", nil).entries, contents); len(changes) > 0 {
+		if changes, _ := compare(w, wanted(w, "Deployment", nil), contents); len(changes) > 0 {
 			h.Errorf("%s does not run with the present content of %v", name, changes)
 		}
 		if got := h.restarts(name); len(got) > most {

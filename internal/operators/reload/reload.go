@@ -24,7 +24,8 @@ import (
 // Name is the name of the controllers together; the name of each goes on with the plural of the kind.
 const Name = "reload"
 
-// Manager is the field manager of the two annotations, and the only owner of both.
+// Manager is the field manager of the two annotations, and the only owner of both. A `skiff reload` with targets has a
+// manager of its own, see managerOf.
 const Manager = "skiff-reload"
 
 // Rights are all rights of the controllers; the client sends nothing else.
@@ -294,7 +295,7 @@ func (r *reloader) tell(ctx context.Context, f *facts, d *decision) {
 	if len(d.changes) == 0 || d.restart {
 		return
 	}
-	_, next := compare(f.w, f.wants.entries, f.contents)
+	_, next := compare(f.w, f.wants, f.contents)
 	body, err := r.body(f, &next, f.now)
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "what is to come is not told")
@@ -319,7 +320,7 @@ func (r *reloader) body(f *facts, s *state, now time.Time) (map[string]any, erro
 		return nil, err
 	}
 	body := map[string]any{"apiVersion": r.resource.APIVersion(), "kind": r.resource.Kind, "metadata": map[string]any{
-		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{StateAnnotation: text}}}
+		"name": f.w.Name, "namespace": f.w.Namespace, "annotations": map[string]any{s.name: text}}}
 	reloaded, _ := f.w.Spec.Template.Metadata.Annotations.Get(RestartAnnotation)
 	restartAt := f.w.Spec.RestartAt
 	if !f.wants.inPlace || timeOf(restartAt).After(f.now.Add(skew)) {
@@ -389,7 +390,7 @@ func contentIn[T sources.Object](m *cache.Store[T], k kube.Key) (*content, error
 // order looks at the workloads to be restarted first.
 func (w *world) order(f *facts) error {
 	me := ref{f.kind, f.w.Name}
-	mine, _ := compare(f.w, f.wants.entries, f.contents)
+	mine, _ := compare(f.w, f.wants, f.contents)
 	for _, r := range f.wants.after {
 		o := other{ref: r, circular: w.leads(f.w.Namespace, r, me)}
 		live, err := w.workload(f.w.Namespace, r)
@@ -410,7 +411,7 @@ func (w *world) order(f *facts) error {
 				return err
 			}
 			if concerns(mine, wants.entries) {
-				changes, _ := compare(live, wants.entries, contents)
+				changes, _ := compare(live, wants, contents)
 				o.changed = len(changes) > 0
 				o.rolls, o.fails = live.progress(r.kind, wants.inPlace, f.now)
 			}
@@ -475,7 +476,7 @@ func (w *world) failure(f *facts, changes []change) *failure {
 
 // runsWith says whether the pods of a workload run with a content of the source.
 func (d *dependent) runsWith(c *content) bool {
-	ran, _ := stateOf(d.w)
+	ran, _ := stateOf(d.w, d.state)
 	return !slices.ContainsFunc(d.entries, func(e entry) bool {
 		return ran.Sources[e.String()] != hashOf(d.w.Namespace, e, c)
 	})
@@ -496,7 +497,7 @@ func (r *reloader) write(ctx context.Context, f *facts, d *decision) (*target, e
 	metadata["uid"], metadata["resourceVersion"] = f.w.UID, f.w.ResourceVersion
 	live := new(target)
 	err = r.client.Patch(ctx, r.resource, f.w.Key(), kube.ApplyPatch, body, live,
-		kube.WriteOptions{FieldManager: Manager, Force: true})
+		kube.WriteOptions{FieldManager: managerOf(d.write.name), Force: true})
 	if !d.restart {
 		return live, err
 	}

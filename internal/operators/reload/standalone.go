@@ -1,8 +1,11 @@
 package reload
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -117,6 +120,38 @@ func (a *Standalone) sources(of []string) (names []string, used bool) {
 	return slices.Compact(names), len(of) > 0 || len(a.ConfigMaps)+len(a.Secrets) == 0
 }
 
+// stateName returns the name of the annotation with the state: StateAnnotation without targets, else that with a hash
+// over the sources. Two processes with other sources would take the entries of each other out of one annotation.
+func (a *Standalone) stateName() string {
+	if len(a.Targets) == 0 {
+		return StateAnnotation
+	}
+	var of []string
+	for _, one := range a.ConfigMaps {
+		of = append(of, sources.ConfigMapKind+"/"+one)
+	}
+	for _, one := range a.Secrets {
+		of = append(of, sources.SecretKind+"/"+one)
+	}
+	if len(of) == 0 {
+		of = []string{"auto"}
+	}
+	slices.Sort(of)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(of), ",")))
+	return StateAnnotation + "-" + hex.EncodeToString(sum[:4])
+}
+
+// stateNames are the names of stateName with a hash.
+var stateNames = regexp.MustCompile("^" + regexp.QuoteMeta(StateAnnotation) + "-[0-9a-f]{8}$")
+
+func isStateName(annotation string) bool { return stateNames.MatchString(annotation) }
+
+// managerOf returns the field manager of the annotation with a state. Server-side apply by one manager would remove
+// the annotation of another process.
+func managerOf(stateName string) string {
+	return Manager + strings.TrimPrefix(stateName, StateAnnotation)
+}
+
 // kinds returns the kinds of the targets with their names; without targets, all kinds.
 func (a *Standalone) kinds() (kinds []kube.Resource, names map[string][]string) {
 	names = map[string][]string{}
@@ -173,6 +208,7 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 		}
 		w.flags[t.ref()] = a.annotations(i)
 	}
+	w.state = a.stateName()
 	return w.controllers(s), nil
 }
 

@@ -48,7 +48,7 @@ func TestStandaloneReadsAndRestartsOnlyNamedObjects(t *testing.T) {
 		w.Forget()
 		w.Start()
 		w.Pass(time.Minute)
-		w.wantWrites(recordIt)
+		w.wantWrites("APPLY as skiff-reload-7aed987a deployments/web 200")
 		for plural, want := range map[string]string{"deployments": "map[metadata.name=web:true]",
 			"configmaps": "map[metadata.name=a:true]", "secrets": "map[]", "statefulsets": "map[]"} {
 			w.Want("lists of "+plural, w.reads(plural), want)

@@ -14,7 +14,7 @@ import (
 
 const (
 	// StateAnnotation of a workload names the content with which the pods run: a hash for each source, or key of a
-	// source.
+	// source. A `skiff reload` with targets has an annotation of its own, see Standalone.stateName.
 	StateAnnotation = "skiff.dev/reloaded"
 	// RestartAnnotation of a pod template is the time of the last restart by reload. A new value is a new
 	// template, which the cluster rolls out.
@@ -30,14 +30,17 @@ type state struct {
 	UID string `json:"uid"`
 	// Sources has the hashes by the entries' names; "": there was no such source or key.
 	Sources map[string]string `json:"sources"`
+	name    string            // of the annotation
 }
 
-// stateOf reads the annotation of a workload; an annotation that cannot be read, or of another workload, is no state.
-func stateOf(w *target) (s state, ok bool) {
-	text, ok := w.Annotations.Get(StateAnnotation)
+// stateOf reads the annotation of a workload that has a name; an annotation that cannot be read, or of another
+// workload, is no state.
+func stateOf(w *target, name string) (s state, ok bool) {
+	text, ok := w.Annotations.Get(name)
 	if !ok || json.Unmarshal([]byte(text), &s) != nil || s.UID != w.UID {
 		return state{}, false
 	}
+	s.name = name
 	return s, true
 }
 
@@ -67,15 +70,16 @@ type change struct {
 	keys []string // changed ones; nil: not known
 }
 
-// compare compares the content with which the pods of a workload run to the present content. next is the state to be
+// compare compares the content with which the pods of a workload run, going by the annotation with the name of the
+// wants, to the present content. next is the state to be
 // written: with new entries, without entries no longer wanted, and with all changes, as after a restart.
 //
 // Three things are no change: a source named for the first time; a source that is gone, as new pods might not start;
 // and a source that appears and without which no pod could have started.
-func compare(w *target, entries []entry, contents map[string]*content) (changes []change, next state) {
-	was, known := stateOf(w)
-	next = state{UID: w.UID, Sources: map[string]string{}}
-	for _, e := range entries {
+func compare(w *target, of wants, contents map[string]*content) (changes []change, next state) {
+	was, known := stateOf(w, of.state)
+	next = state{UID: w.UID, Sources: map[string]string{}, name: of.state}
+	for _, e := range of.entries {
 		now := hashOf(w.Namespace, e, contents[e.source()])
 		old, had := was.Sources[e.String()]
 		switch {
@@ -95,13 +99,13 @@ func compare(w *target, entries []entry, contents map[string]*content) (changes 
 
 // same says whether the annotation of a workload equals s.
 func (s state) same(w *target) bool {
-	was, ok := stateOf(w)
+	was, ok := stateOf(w, s.name)
 	return ok && maps.Equal(was.Sources, s.Sources)
 }
 
 // without returns s as before a restart: with the changes not yet made.
 func (s state) without(changes []change, w *target) state {
-	was, _ := stateOf(w)
+	was, _ := stateOf(w, s.name)
 	s.Sources = maps.Clone(s.Sources)
 	for _, c := range changes {
 		s.Sources[c.String()] = was.Sources[c.String()]

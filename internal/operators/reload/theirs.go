@@ -106,6 +106,7 @@ func split(annotations kube.Labels, name string) (out []string) {
 type reader struct {
 	reloader bool                // Reloader's count as well
 	flags    map[ref]kube.Labels // of the workloads named by flags, in place of annotations; nil: annotations count
+	state    string              // the name of the annotation with the state, where there are flags
 	patterns patterns
 }
 
@@ -145,6 +146,9 @@ func (r *reader) optedIn(kind string, w *target) bool {
 // theirs.entries.
 func (r *reader) wants(kind string, w *target) wants {
 	out := w.wants(r.ours(kind, w))
+	if r.flags != nil {
+		out.state = r.state
+	}
 	if kind == rollouts.Kind {
 		r.strategy(w, &out)
 	}

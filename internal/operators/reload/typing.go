@@ -130,6 +130,7 @@ func (s *survey) names(o *Surveyed, p place, annotations kube.Labels) {
 		case len(a.Key) > maxShown: // longer than a server takes
 		case len(o.Findings) >= maxFindings: // to compare the rest would take long
 			o.count(s.inDomain(a.Key))
+		case isStateName(a.Key): // written by a process with flags
 		case isOurs(a.Key):
 			found = skiffs.look(p, a.Key)
 		case s.reloader && slices.Contains(theirOthers, a.Key):
@@ -172,7 +173,7 @@ const theirDomain = "reloader.stakater.com"
 // inDomain says whether an annotation is in a domain that counts, and is none of those known.
 func (s *survey) inDomain(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	return domain == "skiff.dev" && !slices.Contains(skiffs.names, key) ||
+	return domain == "skiff.dev" && !slices.Contains(skiffs.names, key) && !isStateName(key) ||
 		s.reloader && strings.HasSuffix(domain, theirDomain) && !slices.Contains(reloaders.names, key)
 }
 

@@ -72,6 +72,7 @@ type wants struct {
 	cooldown time.Duration
 	faults   []fault       // all else counts
 	inPlace  bool          // a Rollout is restarted by restartAt
+	state    string        // the name of the annotation with the state
 	theirs   *theirs       // nil: nothing in Reloader's annotations counts
 	period   time.Duration // from the first change to the restart, in place of the debounce; 0: none
 	rival    *kube.Key     // a running Reloader's Deployment, where only Reloader's annotations count; nil: none
@@ -103,7 +104,7 @@ func (w *target) wants(annotations kube.Labels) (out wants) {
 	out.entries = merged(out.require(w.Spec.Template.Spec.refers()))
 	out.bound(AutoAnnotation)
 	out.order(annotations)
-	out.cooldown = DefaultCooldown
+	out.cooldown, out.state = DefaultCooldown, StateAnnotation
 	if text, ok := annotations.Get(CooldownAnnotation); ok {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 || d > maxCooldown {

@@ -136,13 +136,13 @@ func TestWhatCountsAsAChange(t *testing.T) {
 		w := workloadOf(t, nil, `{}`)
 		if !c.unknown {
 			hash := hashOf("shop", c.entry, c.was["configmap/a"])
-			text, err := state{c.of, map[string]string{c.entry.String(): hash}}.encode()
+			text, err := state{UID: c.of, Sources: map[string]string{c.entry.String(): hash}}.encode()
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.Annotations = kube.Labels{{Key: StateAnnotation, Value: text}}
 		}
-		changes, next := compare(w, []entry{c.entry}, c.is)
+		changes, next := compare(w, wants{entries: []entry{c.entry}, state: StateAnnotation}, c.is)
 		recorded := next.Sources[c.entry.String()] == hashOf("shop", c.entry, c.is["configmap/a"])
 		if len(changes) != c.changes || recorded != c.recorded || next.UID != "u" {
 			t.Errorf("%s: got %d changes, recorded %t", name, len(changes), recorded)
@@ -158,7 +158,7 @@ func TestManyWorkloadsTellNoMoreOfAValueThanOne(t *testing.T) {
 	for i := range 10 {
 		w := workloadOf(t, nil, `{}`)
 		w.UID = fmt.Sprint(i)
-		_, next := compare(w, []entry{e, {kind: "secret", name: "s"}}, contents)
+		_, next := compare(w, wants{entries: []entry{e, {kind: "secret", name: "s"}}}, contents)
 		for _, hash := range next.Sources {
 			hashes[hash] = true
 		}
@@ -180,7 +180,7 @@ func TestTheStateOfAGarbledAnnotationIsNone(t *testing.T) {
 	for _, text := range []string{"", "null", "[]", `{"uid":"u"`, `{"uid":1}`, `{"uid":"u","sources":[]}`} {
 		w := workloadOf(t, nil, `{}`)
 		w.Annotations = kube.Labels{{Key: StateAnnotation, Value: text}}
-		if s, ok := stateOf(w); ok {
+		if s, ok := stateOf(w, StateAnnotation); ok {
 			t.Errorf("%q: got %+v", text, s)
 		}
 	}

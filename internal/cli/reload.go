@@ -118,6 +118,11 @@ func (f *reloadAlone) check() error {
 }
 
 func (f *reloadAlone) run(cmd *cobra.Command) error {
+	for _, flag := range []string{"target", "configmap", "secret"} {
+		if set := cmd.Flags().Lookup(flag); set.Changed && set.Value.String() == "[]" {
+			return Usagef("--%s: it is empty: is a variable not set? Name one, or leave out the flag", flag)
+		}
+	}
 	if err := f.check(); err != nil {
 		return err
 	}

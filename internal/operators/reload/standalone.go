@@ -82,12 +82,39 @@ func (a *Standalone) Validate() error {
 			return Mistake{"Targets", fmt.Errorf("%s is named twice", t)}
 		}
 	}
+	if err := a.validateSources(); err != nil {
+		return err
+	}
 	annotations := a.annotations(0)
 	for _, bad := range new(target).wants(annotations).faults {
 		for field, annotation := range annotationOf {
 			if bad.annotation == annotation {
 				return Mistake{field, errors.New(bad.text)}
 			}
+		}
+	}
+	return nil
+}
+
+// validateSources returns the first mistake in the lists of sources that the annotations would take: their entries are
+// trimmed and may be empty, and those beyond maxSources are left out.
+func (a *Standalone) validateSources() error {
+	for _, of := range []struct {
+		field string
+		list  []string
+	}{{"ConfigMaps", a.ConfigMaps}, {"Secrets", a.Secrets}} {
+		for _, one := range of.list {
+			switch {
+			case strings.TrimSpace(one) == "":
+				return Mistake{of.field, errors.New("a name is empty: is a variable not set, or a comma too many?")}
+			case strings.TrimSpace(one) != one:
+				return Mistake{of.field, fmt.Errorf("%.100q has a space before or after the name: leave it out", one)}
+			case strings.Contains(one, ","):
+				return Mistake{of.field, fmt.Errorf("%.100q has a comma: give each name by itself", one)}
+			}
+		}
+		if n := len(a.ConfigMaps) + len(a.Secrets); n > maxSources && len(of.list) > maxSources/2 {
+			return Mistake{of.field, fmt.Errorf("%d sources are too many; at most %d", n, maxSources)}
 		}
 	}
 	return nil

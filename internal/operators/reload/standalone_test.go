@@ -114,17 +114,30 @@ func TestStandaloneRefusesMistakes(t *testing.T) {
 	}{
 		"a key without a name": {Standalone{Targets: []Target{web}, ConfigMaps: []string{":x"}}, "ConfigMaps"},
 		"no name":              {Standalone{Targets: []Target{web}, Secrets: []string{"A_b"}}, "Secrets"},
-		"sources alone":        {Standalone{Secrets: []string{"a"}}, "Secrets"},
-		"a target twice":       {Standalone{Targets: []Target{web, web}}, "Targets"},
-		"too many targets":     {Standalone{Targets: make([]Target, maxAfter+1)}, "Targets"},
-		"negative cooldown":    {Standalone{Targets: []Target{web}, Cooldown: -1}, "Cooldown"},
-		"annotations as well":  {Standalone{Targets: []Target{web}, Options: Options{Reloader: true}}, "Targets"},
+		"an empty name":        {Standalone{Targets: []Target{web}, ConfigMaps: []string{""}}, "ConfigMaps"},
+		"a name in spaces":     {Standalone{Targets: []Target{web}, ConfigMaps: []string{"a", " b"}}, "ConfigMaps"},
+		"two names in one":     {Standalone{Targets: []Target{web}, Secrets: []string{"a,b"}}, "Secrets"},
+		"a space alone":        {Standalone{Targets: []Target{web}, Secrets: []string{"a", " "}}, "Secrets"},
+		"too many sources": {Standalone{Targets: []Target{web}, ConfigMaps: []string{"a"},
+			Secrets: manyNames(maxSources)}, "Secrets"},
+		"sources alone":       {Standalone{Secrets: []string{"a"}}, "Secrets"},
+		"a target twice":      {Standalone{Targets: []Target{web, web}}, "Targets"},
+		"too many targets":    {Standalone{Targets: make([]Target, maxAfter+1)}, "Targets"},
+		"negative cooldown":   {Standalone{Targets: []Target{web}, Cooldown: -1}, "Cooldown"},
+		"annotations as well": {Standalone{Targets: []Target{web}, Options: Options{Reloader: true}}, "Targets"},
 	} {
 		var bad Mistake
 		if err := c.of.Validate(); !errors.As(err, &bad) || bad.Field != c.field {
 			t.Errorf("%s: %v, want a mistake in %s", name, err, c.field)
 		}
 	}
+}
+
+func manyNames(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("s", i))
+	}
+	return names
 }
 
 func TestANamedSourceThatDoesNotExistIsSaid(t *testing.T) {

@@ -89,6 +89,10 @@ func (f *restartFlags) spec() (s restart.Spec, err error) {
 		s.Targets = append(s.Targets, t)
 	}
 	for _, name := range f.on {
+		if restart.Reason(name) == restart.ConfigChanged {
+			return s, Usagef("--on %s: only pods are watched here; for ConfigMaps and Secrets, run `skiff reload`",
+				name)
+		}
 		s.Source.Reasons = append(s.Source.Reasons, restart.Reason(name))
 	}
 	if s.Source.Selector, err = labels.Parse(f.selector); err != nil {

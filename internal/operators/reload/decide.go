@@ -131,7 +131,7 @@ func (d *decision) record(f *facts, p *pending, s *state) {
 	if d.wait == 0 || rest < d.wait {
 		d.wait, d.cause = rest, "writes its state again"
 	}
-	if p.fights > 0 && d.problem == nil {
+	if p.fights > 0 && (d.problem == nil || d.problem.Reason == missing) {
 		d.problem = &health.Problem{Reason: contested, Severity: health.Stalled, Next: f.leaveAlone(),
 			Public: "another manager changes the annotation " + s.name +
 				" each time; changes of sources may be missed"}
@@ -304,8 +304,8 @@ func (f *facts) fault() *health.Problem {
 	}
 	for _, e := range f.wants.entries {
 		if e.named && hashOf(f.w.Namespace, e, f.contents[e.source()]) == "" {
-			return &health.Problem{Reason: missing, Public: "is to be restarted for " + e.String() +
-				", which does not exist", Next: "create it, or correct the name"}
+			return &health.Problem{Reason: missing, Severity: health.Passing, Public: "is to be restarted for " +
+				e.String() + ", which does not exist", Next: "create it, or correct the name"}
 		}
 	}
 	return nil

@@ -204,3 +204,18 @@ func TestWhatARestartOfARolloutWaitsFor(t *testing.T) {
 		}
 	}
 }
+
+// A source may be named ahead of its creation: nothing is wrong yet.
+func TestAMissingSourceHidesNoContest(t *testing.T) {
+	f, p := changed(t), &pending{}
+	f.wants = f.w.wants(kube.Labels{{Key: ConfigMapsAnnotation, Value: "a,none"}})
+	f.contents["configmap/a"] = digests("k", "1")
+	d := decide(f, p)
+	if d.problem == nil || d.problem.Reason != missing || d.problem.Severity != health.Passing || d.write == nil {
+		t.Fatalf("got %+v, %+v", d, d.problem)
+	}
+	p.wrote, p.at, p.fights = &state{Sources: map[string]string{}, name: StateAnnotation}, f.now, 1
+	if d := decide(f, p); d.problem == nil || d.problem.Reason != contested {
+		t.Errorf("beside a contest, got %+v", d.problem)
+	}
+}

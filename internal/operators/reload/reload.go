@@ -70,6 +70,7 @@ type world struct {
 	restarts   *metrics.Counts
 	wave       *wave
 	debounce   time.Duration
+	sayer      *sayer // nil: Problems are not logged
 }
 
 // reloader is the controller of a kind of workloads.
@@ -173,7 +174,10 @@ func (w *world) controller(s controller.Setup, of kube.Resource) *controller.Con
 		}))
 	}
 	c := s.New(Name+"-"+of.Plural, r.Reconcile, from...)
-	r.found = c.Report
+	r.found = func(k kube.Key, p *health.Problem) {
+		c.Report(k, p)
+		w.sayer.say(id{of.Kind, k}, p)
+	}
 	c.Show(controller.Shows{Foreign: true, Reported: true, Facts: r.facts, Short: []string{short[of.Kind]},
 		Works: func(o kube.Object) bool { return w.optedIn(of.Kind, o.(*target)) }})
 	c.Remembers(&r.pending, members{w.wave, of.Kind})

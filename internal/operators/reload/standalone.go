@@ -235,7 +235,7 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 		}
 		w.flags[t.ref()] = a.annotations(i)
 	}
-	w.state = a.stateName()
+	w.state, w.sayer = a.stateName(), &sayer{log: s.Log}
 	return w.controllers(s), nil
 }
 

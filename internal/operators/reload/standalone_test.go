@@ -7,17 +7,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"skiff/internal/runtime/controller"
 	"skiff/internal/runtime/events"
 	"skiff/internal/testcluster/operatortest"
 )
 
 // alone runs f in an environment where `skiff reload` runs in place of the controllers.
-func alone(t *testing.T, a Standalone, f func(w *env)) {
+func alone(t *testing.T, a Standalone, f func(w *env)) { aloneWith(t, a, logr.Discard(), f) }
+
+// aloneWith does the same with a log.
+func aloneWith(t *testing.T, a Standalone, log logr.Logger, f func(w *env)) {
 	of := options
 	of.Quiet = !testing.Verbose()
 	of.NewAll = func(s controller.Setup, _ *events.Recorder) []*controller.Controller {
-		s.Namespaces = []string{"default"}
+		s.Namespaces, s.Log = []string{"default"}, log
 		cs, err := NewStandalone(s, a)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -41,12 +42,9 @@ const maxGranted = 20
 
 // grantAdvice is a command for an administrator to paste: asked with skiff's name, so that the missing rights are
 // granted to skiff.
-func grantAdvice(name, user string, namespaces []string) string {
+func grantAdvice(name, user string, namespaces, _ []string) string {
 	if strings.HasPrefix(name, reload.Name+"-") { // one for each kind
 		name = reload.Name
-	}
-	if !slices.Contains(knownControllers(), name) { // of flags: its rights are not those of a custom resource
-		return "grant it as examples/sidecar.yaml does"
 	}
 	command := "skiff check --controllers " + name
 	if user != "" {
@@ -56,6 +54,30 @@ func grantAdvice(name, user string, namespaces []string) string {
 		command += " --watch-namespaces " + strings.Join(namespaces[:min(len(namespaces), maxGranted)], ",")
 	}
 	return grantedTo(user, command)
+}
+
+// ruleAdvice returns the Advice of a command that works by flags, with the rights that its flags need: the rules that
+// are missing, and for the one object of a resource, named by nameOf, no right to the others.
+func ruleAdvice(rights []kube.Right, nameOf func(r kube.Resource) string) controller.Advice {
+	out := advice
+	out.Grant = func(_, user string, namespaces, resources []string) string {
+		var rules []string
+		for _, r := range rights {
+			if !slices.Contains(resources, r.Resource.GroupResource()) {
+				continue
+			}
+			names := ""
+			if name := nameOf(r.Resource); name != "" {
+				names = "resourceNames: [" + name + "], "
+			}
+			rules = append(rules, fmt.Sprintf("{apiGroups: [%s], resources: [%s], %sverbs: [%s]}",
+				cmp.Or(r.Resource.Group, "''"), r.Resource.Plural, names, strings.Join(r.Verbs, ", ")))
+		}
+		slices.Sort(rules)
+		return fmt.Sprintf("an administrator adds to a Role of %s in namespace %s: %s",
+			cmp.Or(user, "the user that skiff runs as"), namespaces[0], strings.Join(rules, ", "))
+	}
+	return out
 }
 
 // grantedTo says the same as [grantedBy], also of a user whose name is not known.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"skiff/internal/cli/clitest"
 	"skiff/internal/operators/reload"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/testcluster/apiserver"
@@ -204,5 +205,29 @@ func TestCheckBoundsTheWorkloadsOfItsText(t *testing.T) {
 	if got := strings.Count(r.Stdout, "deployment/w"); got != maxSurveyLines || !strings.Contains(r.Stdout,
 		"  reload      and 20 more, of which -o json has 20\n") {
 		t.Errorf("%d workloads are in\n%.3000s", got, r.Stdout)
+	}
+}
+
+// The advice grants the missing rule alone: not all Secrets of the namespace for one that is named.
+func TestReloadNamesTheMissingRuleAlone(t *testing.T) {
+	c, running := guarded(t), map[*clitest.Follower]string{}
+	for flags, want := range map[string]string{
+		"reload --target deploy/web --secret tls:tls.crt": `{apiGroups: [''], resources: [secrets], ` +
+			`resourceNames: [tls], verbs: [list, watch]}, {apiGroups: [apps], resources: [deployments], ` +
+			`resourceNames: [web], verbs: [list, watch, patch]}`,
+		"reload --target deploy/web,deploy/front --configmap a": `{apiGroups: [''], resources: [configmaps], ` +
+			`resourceNames: [a], verbs: [list, watch]}, {apiGroups: [apps], resources: [deployments], ` +
+			`verbs: [list, watch, patch]}`,
+		"restart -l app=redis --target deploy/web": `{apiGroups: [''], resources: [pods], verbs: [list, watch]}`,
+	} {
+		f := program.Follow(t, c.asAdministrator(append(strings.Fields(flags), "-n", "shop", "--as", "weak")...)...)
+		running[f] = "an administrator adds to a Role of weak in namespace shop: " + want
+	}
+	for f, want := range running {
+		f.Await(want, func() bool { return strings.Contains(f.Stderr.String(), want) })
+		if strings.Contains(f.Stderr.String(), "kubectl apply") {
+			t.Error(f.Stderr)
+		}
+		f.Stop()
 	}
 }

@@ -227,7 +227,7 @@ func (f *hooksRunFlags) checkOf(user string) string {
 // advice is what messages end with here. A check finds out what all controllers need, whichever lacks something.
 func (f *hooksRunFlags) advice() controller.Advice {
 	a := advice
-	a.Grant = func(_, user string, _ []string) string { return grantedTo(user, f.checkOf(user)) }
+	a.Grant = func(_, user string, _, _ []string) string { return grantedTo(user, f.checkOf(user)) }
 	return a
 }
 

@@ -140,6 +140,7 @@ func (f *reloadAlone) run(cmd *cobra.Command) error {
 	}
 	defer on.Client.Close()
 	setup := on.setup(&f.servingFlags, log)
+	setup.Advice = ruleAdvice(f.Rights(), f.OnlyName)
 	cs, err := reload.NewStandalone(setup, f.Standalone)
 	if err != nil {
 		return err

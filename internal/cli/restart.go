@@ -172,6 +172,7 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	}
 	defer on.Client.Close()
 	setup := on.setup(&f.servingFlags, log)
+	setup.Advice = ruleAdvice(spec.Rights(), func(kube.Resource) string { return "" })
 	c, err := restart.NewStandalone(setup, spec, f.floors.Floors)
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func New(s controller.Setup, recorder *events.Recorder, o Options) []*controller
 	w.configMaps = controller.Mirror[*sources.ConfigMap](s, sources.ConfigMaps, "")
 	w.secrets = controller.Mirror[*sources.Secret](s, sources.Secrets, "")
 	for _, r := range w.kinds {
-		w.workloads[r.Kind] = mirrorOf[*target](s, r, nil)
+		w.workloads[r.Kind] = mirrorOf[*target](s, r, "")
 	}
 	return w.controllers(s)
 }

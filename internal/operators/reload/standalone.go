@@ -191,6 +191,22 @@ func (a *Standalone) kinds() (kinds []kube.Resource, names map[string][]string) 
 	return slices.DeleteFunc(slices.Clone(Kinds), func(r kube.Resource) bool { return len(names[r.Kind]) == 0 }), names
 }
 
+// OnlyName returns the name of the only object of a resource that is asked for; "": there are several, or all are.
+func (a *Standalone) OnlyName(r kube.Resource) string {
+	_, targets := a.kinds()
+	names := targets[r.Kind]
+	switch r {
+	case sources.ConfigMaps:
+		names, _ = a.sources(a.ConfigMaps)
+	case sources.Secrets:
+		names, _ = a.sources(a.Secrets)
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}
+
 // Rights are all rights that the work needs. A Role may grant those on a kind with one name for that name alone: the
 // object is then asked for by name.
 func (a *Standalone) Rights() (out []kube.Right) {
@@ -218,16 +234,15 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 	}
 	s.Client, s.Workers = s.Client.Limit(a.Rights()), 1
 	w := newWorld(s, nil, a.Options)
-	if names, used := a.sources(a.ConfigMaps); used {
-		w.configMaps = mirrorOf[*sources.ConfigMap](s, sources.ConfigMaps, names)
+	if _, used := a.sources(a.ConfigMaps); used {
+		w.configMaps = mirrorOf[*sources.ConfigMap](s, sources.ConfigMaps, a.OnlyName(sources.ConfigMaps))
 	}
-	if names, used := a.sources(a.Secrets); used {
-		w.secrets = mirrorOf[*sources.Secret](s, sources.Secrets, names)
+	if _, used := a.sources(a.Secrets); used {
+		w.secrets = mirrorOf[*sources.Secret](s, sources.Secrets, a.OnlyName(sources.Secrets))
 	}
-	var names map[string][]string
-	w.kinds, names = a.kinds()
+	w.kinds, _ = a.kinds()
 	for _, r := range w.kinds {
-		w.workloads[r.Kind] = mirrorOf[*target](s, r, names[r.Kind])
+		w.workloads[r.Kind] = mirrorOf[*target](s, r, a.OnlyName(r))
 	}
 	for i, t := range a.Targets {
 		if w.flags == nil {
@@ -239,12 +254,9 @@ func NewStandalone(s controller.Setup, a Standalone) ([]*controller.Controller, 
 	return w.controllers(s), nil
 }
 
-// mirrorOf returns a mirror of the object with the only name, or of all objects of the kind.
-func mirrorOf[T kube.Object](s controller.Setup, r kube.Resource, names []string) *cache.Store[T] {
-	var of controller.MirrorOptions
-	if len(names) == 1 {
-		of.Name = names[0]
-	}
+// mirrorOf returns a mirror of the object with a name, or, if the name is "", of all objects of the kind.
+func mirrorOf[T kube.Object](s controller.Setup, r kube.Resource, name string) *cache.Store[T] {
+	of := controller.MirrorOptions{Name: name}
 	of.Optional = r == rollouts
 	return controller.MirrorOf[T](s, r, of)
 }

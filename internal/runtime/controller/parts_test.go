@@ -171,6 +171,6 @@ func TestAServerThatIsAwayIsNoReasonToBeReady(t *testing.T) {
 
 // advice is that of a program.
 var advice = Advice{Install: map[string]string{"skiff.dev": "install it"},
-	Grant: func(name, user string, namespaces []string) string {
+	Grant: func(name, user string, namespaces, _ []string) string {
 		return "grant " + name + " to " + user + " in " + strings.Join(namespaces, ",")
 	}}

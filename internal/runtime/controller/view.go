@@ -202,8 +202,8 @@ type Advice struct {
 	Install map[string]string // a definition of this API group is missing
 	Version map[string]string // it is there in another version
 	// Grant is how an administrator gives a user (name, "" if not known) the rights of a controller in namespaces, or
-	// everywhere if the first is ""; nil: no advice.
-	Grant func(controller, user string, namespaces []string) string
+	// everywhere if the first is "", where skiff may not list some resources; nil: no advice.
+	Grant func(controller, user string, namespaces, resources []string) string
 }
 
 // reasonOfLack are the Reasons of Problems by the labels of metrics.
@@ -287,7 +287,7 @@ func (c *Controller) problem(l lack, namespaces ...string) health.Problem {
 	if l.reason == MissingRight {
 		p.Public = "may not list and watch " + l.names
 		if grant := c.o.Advice.Grant; grant != nil {
-			p.Next = grant(c.name, l.user, namespaces)
+			p.Next = grant(c.name, l.user, namespaces, strings.Split(l.names, ", "))
 		}
 	}
 	switch {

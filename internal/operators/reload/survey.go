@@ -95,6 +95,8 @@ const (
 	maxSurvey = 32 << 20
 	// maxAsked bounds the sources and the entries that are compared to find the meant name.
 	maxAsked = 2000
+	// maxCompared bounds the comparisons with names in a namespace, in products of the lengths: half a second.
+	maxCompared = 100_000_000
 )
 
 // survey makes a Survey of a namespace after the other: sources first, then workloads, then finish.
@@ -107,6 +109,7 @@ type survey struct {
 	matches  []*matching                // the sources with match
 	searched map[string]bool            // namespace and source, as found by a search
 	after    []waiting
+	compared map[string]int  // by namespace, of maxCompared
 	count    int             // sources in heads
 	seen     map[string]bool // namespace and workload: true for those that have opted in
 	blind    map[string]bool // namespace ("": all) and kind of sources, or "workloads": not read
@@ -131,7 +134,7 @@ func newSurvey(reloader bool) *survey {
 // begin forgets the sources and workloads of the namespaces before.
 func (s *survey) begin() {
 	s.heads, s.searched, s.seen = map[string]map[string]head{}, map[string]bool{}, map[string]bool{}
-	s.matches, s.after, s.count = nil, nil, 0
+	s.matches, s.after, s.count, s.compared = nil, nil, 0, map[string]int{}
 }
 
 // sees says whether all sources of a kind, or "workloads", were read in a namespace.
@@ -373,11 +376,17 @@ func (s *survey) nearest(o *Surveyed, namespace, kind, name string) string {
 		return ""
 	}
 	var names []string
+	cost := 0
 	for source := range all {
 		if other, ok := strings.CutPrefix(source, kind+"/"); ok {
 			names = append(names, other)
+			cost += len(name) * len(other)
 		}
 	}
+	if s.compared[namespace]+cost > maxCompared {
+		return ""
+	}
+	s.compared[namespace] += cost
 	slices.Sort(names)
 	return nearest.Of(name, names)
 }

@@ -330,6 +330,42 @@ func TestASurveyIsBoundedWhateverTheAnnotationsAre(t *testing.T) {
 	}
 }
 
+// One tenant's long names do not use up the time of the survey.
+func TestASurveyComparesNamesWithinTheBudgetOfANamespace(t *testing.T) {
+	s := newSurvey(false)
+	name := func(i int) string { return fmt.Sprintf("%s%04d", strings.Repeat("ab", 47), i) }
+	for i := range maxAsked - 10 {
+		s.source("configmap", &kube.Meta{Namespace: "hostile", Name: name(i)}, nil)
+	}
+	s.source("configmap", &kube.Meta{Namespace: "other", Name: "settings"}, nil)
+	var wrong []string
+	for i := range maxSources {
+		wrong = append(wrong, name(i)+"x")
+	}
+	for i := range 20 {
+		w := workloadOf(t, map[string]string{ConfigMapsAnnotation: strings.Join(wrong, ",")}, `{}`)
+		w.Namespace, w.Name = "hostile", fmt.Sprint("w", i)
+		s.workload("Deployment", w)
+	}
+	w := workloadOf(t, map[string]string{ConfigMapsAnnotation: "setings"}, `{}`)
+	w.Namespace = "other"
+	s.workload("Deployment", w)
+	meant := map[string]int{}
+	for _, o := range s.Workloads {
+		for _, f := range o.Findings {
+			if f.Meant != "" {
+				meant[o.Namespace]++
+			}
+		}
+	}
+	if n := meant["hostile"]; n == 0 || n > maxCompared/(maxAsked*98*98)+1 || meant["other"] != 1 {
+		t.Errorf("suggestions by namespace: %v", meant)
+	}
+	if len(s.Workloads) != 21 || s.Wrong != 20*maxSources+1 {
+		t.Errorf("%d workloads, %d wrong", len(s.Workloads), s.Wrong)
+	}
+}
+
 func TestASurveyOmitsWhatIsBeyondItsRoom(t *testing.T) {
 	s := newSurvey(true)
 	s.room = 1000

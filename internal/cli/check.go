@@ -51,8 +51,9 @@ With --controllers reload, each workload that has opted in is listed with the Co
 would restart, and each annotation that does not count: a mistyped name, a value that is not
 understood, a list that names what does not exist. --reloader-annotations does the same for the annotations of
 Stakater's Reloader, which ignores such mistakes silently; it checks what reload needs, and other controllers only
-where --controllers names them. Of ConfigMaps and Secrets, the metadata alone is read. An annotation that does not
-count is something to look at: the exit code is 3.
+where --controllers names them. Of ConfigMaps and Secrets, the metadata alone is read, so keys are not looked at; nor
+are CronJobs and Jobs, whose next pods read the present content. An annotation that does not count is something to
+look at: the exit code is 3.
 
 Exit codes: 0 nothing is missing, 3 something is missing or does not count, 1 failed (it could not find out), 2 wrong
 usage.`,

@@ -85,6 +85,8 @@ const (
 	unusedMatch  = "UnusedMatch"
 	noWorkload   = "NoWorkload"
 	leftPaused   = "LeftPaused"
+	circle       = "Circle"
+	noPods       = "NoPods"
 	notRead      = "NotRead"
 )
 
@@ -97,6 +99,8 @@ const (
 	maxAsked = 2000
 	// maxCompared bounds the comparisons with names in a namespace, in products of the lengths: half a second.
 	maxCompared = 100_000_000
+	// maxStep is a step in the order of workloads, in the same measure.
+	maxStep = 100
 )
 
 // survey makes a Survey of a namespace after the other: sources first, then workloads, then finish.
@@ -170,8 +174,8 @@ const maxShown = 320
 
 func shown(text string) string { return kube.Printable(text, maxShown) }
 
-// add adds a finding to an object.
-func (o *Surveyed) add(f Finding) {
+// Add adds a finding to an object. The texts become printable, and beyond maxFindings they are counted alone.
+func (o *Surveyed) Add(f Finding) {
 	if f.Wrong {
 		o.wrong++
 	}
@@ -200,6 +204,10 @@ func (s *survey) source(kind string, m *kube.Meta, annotations kube.Labels) {
 		s.matches = append(s.matches, &matching{m.Namespace, source, o.Kind})
 	}
 	s.names(&o, place{on: onSource, kind: o.Kind}, annotations)
+	if value, ok := annotations.Get(ResumeAnnotation); ok && timeOf(value).IsZero() {
+		o.Add(Finding{Annotation: ResumeAnnotation, Reason: wrongValue, Wrong: true, Text: fmt.Sprintf("%.40q is not "+
+			"a time, such as 2026-01-02T15:04:05Z: failed restarts hold up others as before", value)})
+	}
 	if s.reloader {
 		yesOnly(&o, false, annotations, theirMatch, theirIgnore)
 	}
@@ -238,7 +246,7 @@ func (s *survey) workload(kind string, w *target) {
 		if value, _ := w.Annotations.Get(AutoAnnotation); f.annotation == AutoAnnotation && value != "auto" {
 			meant = "auto"
 		}
-		o.add(Finding{Annotation: f.annotation, Reason: invalid, Wrong: true, Text: f.text, Meant: meant,
+		o.Add(Finding{Annotation: f.annotation, Reason: invalid, Wrong: true, Text: f.text, Meant: meant,
 			Template: s.reloader && s.listOnTemplate(w, f.annotation)})
 	}
 	s.own(&o, w, &wants)
@@ -247,6 +255,10 @@ func (s *survey) workload(kind string, w *target) {
 	}
 	if len(o.Entries) > 0 {
 		s.Restarts++
+		if n := w.Spec.Replicas; n != nil && *n == 0 {
+			o.Add(Finding{Reason: noPods,
+				Text: "has no pods: it does not restart, and new pods start with the present content"})
+		}
 	}
 	if len(o.Findings) > 0 || s.seen[id] {
 		s.list(&s.Workloads, o)
@@ -259,7 +271,7 @@ func (s *survey) workload(kind string, w *target) {
 // broken notes an object that could not be read, or is too large.
 func (s *survey) broken(kind string, bad *kube.DecodeError) {
 	o := Surveyed{Namespace: shown(bad.Key.Namespace), Kind: kind, Name: shown(bad.Key.Name)}
-	o.add(Finding{Reason: notRead, Wrong: true, Text: "is not looked at: " + bad.Err.Error()})
+	o.Add(Finding{Reason: notRead, Wrong: true, Text: "is not looked at: " + bad.Err.Error()})
 	to := &s.Workloads
 	if kind == sources.ConfigMaps.Kind || kind == sources.Secrets.Kind {
 		to = &s.Sources
@@ -341,7 +353,7 @@ func (s *survey) own(o *Surveyed, w *target, wants *wants) {
 	if !s.optedIn(o.Kind, w) {
 		for _, name := range []string{AfterAnnotation, CooldownAnnotation} {
 			if _, ok := w.Annotations.Get(name); ok {
-				o.add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: no other " +
+				o.Add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: no other " +
 					"annotation says for what the workload restarts"})
 			}
 		}
@@ -363,7 +375,7 @@ func (s *survey) missing(o *Surveyed, namespace string, f Finding, kind, name st
 	f.Reason, f.Wrong = noSource, true
 	f.Text = fmt.Sprintf("there is no %s %.100q", kind, name)
 	f.Meant = s.nearest(o, namespace, kind, name)
-	o.add(f)
+	o.Add(f)
 }
 
 // nearest returns the source which a name means most likely; "": none.
@@ -393,7 +405,12 @@ func (s *survey) nearest(o *Surveyed, namespace, kind, name string) string {
 
 // finish looks at what depends on all objects of the namespaces since begin.
 func (s *survey) finish() {
+	order := s.order()
 	for _, a := range s.after {
+		if s.leads(order, a) {
+			s.annotate(&s.Workloads, a.workload, Finding{Annotation: AfterAnnotation, Reason: circle, Wrong: true,
+				Text: fmt.Sprintf("%s comes after this one as well; their order does not count", a.on)})
+		}
 		if !s.seen[a.workload.Namespace+"/"+a.on.String()] && s.sees(a.workload.Namespace, "workloads") {
 			s.annotate(&s.Workloads, a.workload, Finding{Annotation: AfterAnnotation, Reason: noWorkload, Wrong: true,
 				Text: fmt.Sprintf("there is no %s that has opted in; nothing waits for it", a.on)})
@@ -405,21 +422,55 @@ func (s *survey) finish() {
 		}
 		_, name, _ := strings.Cut(m.source, "/")
 		s.annotate(&s.Sources, Surveyed{Namespace: m.namespace, Kind: m.kind, Name: name}, Finding{
-			Annotation: theirMatch, Reason: unusedMatch, Wrong: true, Text: "no workload has " + theirSearch +
-				": \"true\" and a container that sees this " + m.kind})
+			Annotation: theirMatch, Reason: unusedMatch, Wrong: true, Text: "no Deployment, StatefulSet, " +
+				"DaemonSet or Rollout has " + theirSearch + ": \"true\" and a container that sees this " + m.kind})
 	}
 	s.begin()
+}
+
+// order returns the workloads to be restarted before a workload that has opted in, by namespace and workload.
+func (s *survey) order() map[string][]ref {
+	order := map[string][]ref{}
+	for _, a := range s.after {
+		from := a.workload.Namespace + "/" + ref{a.workload.Kind, a.workload.Name}.String()
+		if s.seen[from] {
+			order[from] = append(order[from], a.on)
+		}
+	}
+	return order
+}
+
+// leads says whether the order leads from the workload that comes first back to the one that waits, as world.leads
+// does, within the budget of the namespace.
+func (s *survey) leads(order map[string][]ref, a waiting) bool {
+	namespace, me := a.workload.Namespace, ref{a.workload.Kind, a.workload.Name}
+	way, met := []ref{a.on}, map[ref]bool{a.on: true}
+	for i := 0; i < len(way) && i < maxSteps; i++ {
+		if way[i] == me {
+			return s.seen[namespace+"/"+me.String()]
+		}
+		for _, next := range order[namespace+"/"+way[i].String()] {
+			if s.compared[namespace] += maxStep; s.compared[namespace] > maxCompared {
+				return false
+			}
+			if !met[next] {
+				met[next] = true
+				way = append(way, next)
+			}
+		}
+	}
+	return false
 }
 
 // annotate adds a finding to an object that may be listed already.
 func (s *survey) annotate(to *[]Surveyed, o Surveyed, f Finding) {
 	o.Namespace, o.Name = shown(o.Namespace), shown(o.Name)
 	if i, ok := s.at[o.id()]; ok {
-		(*to)[i].add(f)
+		(*to)[i].Add(f)
 		s.Wrong++
 		return
 	}
-	o.add(f)
+	o.Add(f)
 	s.list(to, o)
 }
 

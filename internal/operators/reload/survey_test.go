@@ -71,6 +71,9 @@ func TestEachTypingErrorIsFound(t *testing.T) {
 		{name: "nothing", workload: texts{theirAuto: "true", "example.com/reload": "x",
 			"forecastle.stakater.com/expose": "true", "reload.example.com/auto": "true",
 			"mistake.example.com/reload": "x", "deployment.kubernetes.io/revision": "1"}},
+		{name: "no time", workload: texts{theirAuto: on}, source: texts{ResumeAnnotation: "yesterday"},
+			want: []string{"WrongValue skiff.dev/reload-resume"}},
+		{name: "a time", workload: texts{theirAuto: on}, source: texts{ResumeAnnotation: "2026-11-29T12:00:00Z"}},
 		{name: "capitals", workload: texts{"reloader.stakater.com/Auto": on},
 			want: []string{"UnknownAnnotation reloader.stakater.com/Auto -> reloader.stakater.com/auto"}},
 		{name: "plural", workload: texts{"configmaps.reloader.stakater.com/reload": "app"}, want: []string{
@@ -326,6 +329,44 @@ func TestASurveyIsBoundedWhateverTheAnnotationsAre(t *testing.T) {
 			if !unicode.IsGraphic(r) {
 				t.Fatalf("%q is in %.200s", r, text)
 			}
+		}
+	}
+}
+
+func TestASurveyFindsACircle(t *testing.T) {
+	s := newSurvey(false)
+	for name, after := range map[string]string{"a": "deployment/b", "b": "deployment/c", "c": "deployment/a",
+		"d": "deployment/a", "self": "deployment/self"} {
+		w := workloadOf(t, map[string]string{AutoAnnotation: "auto", AfterAnnotation: after}, `{}`)
+		w.Namespace, w.Name = "default", name
+		s.workload("Deployment", w)
+	}
+	s.finish()
+	s.sort()
+	var circular []string
+	for _, o := range s.Workloads {
+		for _, f := range o.Findings {
+			if f.Reason == circle && f.Wrong && f.Annotation == AfterAnnotation {
+				circular = append(circular, o.Name)
+			}
+		}
+	}
+	if want := []string{"a", "b", "c", "self"}; !slices.Equal(circular, want) {
+		t.Errorf("in a circle are %v, want %v", circular, want)
+	}
+}
+
+func TestASurveySaysThatAWorkloadHasNoPods(t *testing.T) {
+	for text, want := range map[string][]string{`{"replicas":0}`: {"-NoPods "}, `{"replicas":1}`: nil, `{}`: nil} {
+		s, w := newSurvey(false), new(surveyedWorkload)
+		if err := kube.Unmarshal([]byte(`{"metadata":{"name":"web","namespace":"default","annotations":{`+
+			`"skiff.dev/reload-configmaps":"a"}},"spec":`+text+`}`), w); err != nil {
+			t.Fatal(err)
+		}
+		s.source("configmap", &kube.Meta{Namespace: "default", Name: "a"}, nil)
+		s.workload("Deployment", w.target())
+		if got := findings(s.Workloads); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
 }

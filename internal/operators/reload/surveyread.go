@@ -39,7 +39,8 @@ type surveyedSource struct {
 type surveyedWorkload struct {
 	Heading `json:"metadata"`
 	Spec    struct {
-		Paused bool `json:"paused"`
+		Paused   bool   `json:"paused"`
+		Replicas *int32 `json:"replicas"`
 		rolloutFields
 		Template struct {
 			Metadata Hinted  `json:"metadata"`
@@ -51,7 +52,7 @@ type surveyedWorkload struct {
 // target returns the workload as the controllers see workloads.
 func (w *surveyedWorkload) target() *target {
 	t := &target{Meta: Meta{w.Meta, Annotated{w.Annotations}}}
-	t.Spec.Paused, t.Spec.rolloutFields = w.Spec.Paused, w.Spec.rolloutFields
+	t.Spec.Paused, t.Spec.Replicas, t.Spec.rolloutFields = w.Spec.Paused, w.Spec.Replicas, w.Spec.rolloutFields
 	t.Spec.Template.Metadata.Annotations = w.Spec.Template.Metadata.Annotations
 	t.Spec.Template.Spec = w.Spec.Template.Spec
 	return t

@@ -140,7 +140,7 @@ func (s *survey) names(o *Surveyed, p place, annotations kube.Labels) {
 		}
 		if found != nil {
 			found.Annotation, found.Template = a.Key, p.on == onTemplate
-			o.add(*found)
+			o.Add(*found)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (o *Surveyed) boolean(f Finding, value string) {
 		f.Meant = "true"
 	}
 	f.Reason, f.Wrong, f.Text = wrongValue, true, fmt.Sprintf("%.100q counts as false", value)
-	o.add(f)
+	o.Add(f)
 }
 
 // yesOnly looks at annotations of which no other value than "true" counts.
@@ -279,7 +279,7 @@ func (s *survey) others(o *Surveyed, w *target, wants *wants) {
 	}
 	at, paused := w.Annotations.Get(theirPausedAt)
 	if paused && w.Spec.Paused {
-		o.add(Finding{Annotation: theirPausedAt, Reason: leftPaused, Text: fmt.Sprintf("Reloader has paused it at "+
+		o.Add(Finding{Annotation: theirPausedAt, Reason: leftPaused, Text: fmt.Sprintf("Reloader has paused it at "+
 			"%.40q; when Reloader does not run any more, resume it with kubectl rollout resume", at)})
 	}
 }
@@ -288,7 +288,7 @@ func (s *survey) others(o *Surveyed, w *target, wants *wants) {
 func (s *survey) without(o *Surveyed, w *target) {
 	for _, name := range []string{excludeOf("configmap"), excludeOf("secret"), theirPause} {
 		if _, ok := w.Annotations.Get(name); ok && (name != theirPause || o.Kind == "Deployment") {
-			o.add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: the workload " +
+			o.Add(Finding{Annotation: name, Reason: noEffect, Wrong: true, Text: "does nothing alone: the workload " +
 				"has no auto, search or list of Reloader's that counts, and skiff has no --auto-reload-all"})
 		}
 	}
@@ -319,7 +319,7 @@ func (s *survey) shadowed(o *Surveyed, w *target) {
 			f.Text = fmt.Sprintf("counts for a %s, and not for a %s: the workload itself has %s", counts[0], hidden[0],
 				onItself(w, hidden[0]))
 		}
-		o.add(f)
+		o.Add(f)
 	}
 }
 
@@ -343,7 +343,7 @@ func (s *survey) listed(o *Surveyed, w *target, c *choice, template bool) {
 		} else if h.ignore || slices.Contains(c.exclude, name) {
 			f.Reason, f.Text = leftOut, fmt.Sprintf("%.100q is left out by %s or %s", name, theirIgnore,
 				excludeOf(c.kind))
-			o.add(f)
+			o.Add(f)
 		}
 	}
 	steps := maxMatching
@@ -403,7 +403,7 @@ func (s *survey) expression(o *Surveyed, namespace string, f Finding, kind, one 
 	default:
 		f.Reason, f.Text = matchesNone, fmt.Sprintf("%.100q matches no %s now", one, kind)
 	}
-	o.add(f)
+	o.Add(f)
 }
 
 // excludes looks at the lists of sources that are left out.
@@ -413,7 +413,7 @@ func (s *survey) excludes(o *Surveyed, w *target) {
 			if s.exists(w.Namespace, kind, name) {
 				continue
 			}
-			o.add(Finding{Annotation: excludeOf(kind), Reason: noSource, Wrong: true, Meant: s.nearest(o, w.Namespace,
+			o.Add(Finding{Annotation: excludeOf(kind), Reason: noSource, Wrong: true, Meant: s.nearest(o, w.Namespace,
 				kind, name), Text: fmt.Sprintf("there is no %s %.100q; an entry is a name, not an expression", kind,
 				name)})
 		}
@@ -441,7 +441,7 @@ func (s *survey) search(o *Surveyed, w *target, t *theirs) {
 		}
 	}
 	if searches && !finds {
-		o.add(Finding{Annotation: theirSearch, Template: template, Reason: searchesNone, Wrong: true, Text: "finds " +
+		o.Add(Finding{Annotation: theirSearch, Template: template, Reason: searchesNone, Wrong: true, Text: "finds " +
 			"nothing: no ConfigMap or Secret that a container sees has " + theirMatch + ": \"true\""})
 	}
 }

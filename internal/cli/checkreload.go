@@ -79,8 +79,13 @@ func surveyText(s *reload.Survey) string {
 		}
 		line(false, "reload      %s in %s: %s", n.Resource, where, n.Detail)
 	}
-	all := append(slices.Clip(s.Workloads), s.Sources...)
-	slices.SortStableFunc(all, func(a, b reload.Surveyed) int { return strings.Compare(a.Namespace, b.Namespace) })
+	all := slices.Concat(s.Workloads, s.Sources)
+	slices.SortStableFunc(all, func(a, b reload.Surveyed) int {
+		if wrong := !a.OK(); len(all) > maxSurveyLines && wrong == b.OK() { // not all are printed: wrong ones first
+			return map[bool]int{true: -1, false: 1}[wrong]
+		}
+		return strings.Compare(a.Namespace, b.Namespace)
+	})
 	before := ""
 	for _, o := range all[:min(len(all), maxSurveyLines)] {
 		if o.Namespace != before {

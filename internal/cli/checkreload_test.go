@@ -208,6 +208,21 @@ func TestCheckBoundsTheWorkloadsOfItsText(t *testing.T) {
 	}
 }
 
+// In a large cluster the wrong ones are seen, wherever they are.
+func TestASurveyOfMoreThanIsPrintedBeginsWithTheWrongOnes(t *testing.T) {
+	s := &reload.Survey{Workloads: make([]reload.Surveyed, maxSurveyLines+20), NotRead: nil}
+	for i := range s.Workloads {
+		s.Workloads[i] = reload.Surveyed{Namespace: fmt.Sprintf("n%03d", i), Kind: "Deployment", Name: "web"}
+	}
+	last := &s.Workloads[len(s.Workloads)-1]
+	last.Add(reload.Finding{Wrong: true, Text: "is wrong"})
+	text := surveyText(s)
+	if i, j := strings.Index(text, "in namespace "+last.Namespace), strings.Index(text, "in namespace n000"); i < 0 ||
+		i > j || !strings.Contains(text, "is wrong") {
+		t.Errorf("the wrong one is not in front in\n%.500s", text)
+	}
+}
+
 // The advice grants the missing rule alone: not all Secrets of the namespace for one that is named.
 func TestReloadNamesTheMissingRuleAlone(t *testing.T) {
 	c, running := guarded(t), map[*clitest.Follower]string{}

@@ -115,9 +115,10 @@ func TestTheSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 func TestTheReloadSidecarExampleWorksWithTheRightsOfItsRole(t *testing.T) {
 	s := newScope(t)
 	sk := startSidecar(t, s, "reload/sidecar.yaml", "reload", "front", "--reload-debounce=1s", "--cooldown=1s")
+	// The name ends in the hash over the sources of the example.
 	Eventually(s, limit, "what the pods run with is written down", func() (bool, string) {
 		d := s.Deployment("front")
-		return d.Str("metadata", "annotations", "skiff.dev/reloaded") != "", d.String()
+		return d.Str("metadata", "annotations", "skiff.dev/reloaded-c8472fd4") != "", d.String()
 	})
 	for _, change := range [][]string{{"configmap", "front", "-p", `{"data":{"log.conf":"level=debug"}}`},
 		{"secret", "front-tls", "-p", `{"stringData":{"tls.crt":"the next one"}}`}} {

@@ -81,7 +81,9 @@ func TestAPlanRunsAKeyAgainOnlyForAMirrorThatCouldNotBeRead(t *testing.T) {
 				w := newWorld(t)
 				attached := cache.New[*configMap](cache.Options{Resource: secrets, Client: w.skiff})
 				if want == 2 { // no time passes within the first run
-					w.api.Inject(apiserver.Fault{Verb: "list", Resource: secrets.Plural, Delay: time.Millisecond})
+					for _, verb := range []string{"list", "watch"} { // a list may be streamed
+						w.api.Inject(apiserver.Fault{Verb: verb, Resource: secrets.Plural, Delay: time.Millisecond})
+					}
 				}
 				var c *Controller
 				runs, once := 0, sync.Once{}

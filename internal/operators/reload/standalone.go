@@ -207,8 +207,8 @@ func (a *Standalone) OnlyName(r kube.Resource) string {
 	return ""
 }
 
-// Rights are all rights that the work needs. A Role may grant those on a kind with one name for that name alone: the
-// object is then asked for by name.
+// Rights are all rights needed for the work. Where OnlyName has a name for a kind, a Role may grant the rights for the
+// name alone.
 func (a *Standalone) Rights() (out []kube.Right) {
 	kinds, _ := a.kinds()
 	of := slices.Clone(kinds)

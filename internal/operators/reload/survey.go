@@ -440,8 +440,8 @@ func (s *survey) order() map[string][]ref {
 	return order
 }
 
-// leads says whether the order leads from the workload that comes first back to the one that waits, as world.leads
-// does, within the budget of the namespace.
+// leads says whether the order leads from the workload to be restarted first back to the waiting workload, as in
+// world.leads, within the budget of the namespace.
 func (s *survey) leads(order map[string][]ref, a waiting) bool {
 	namespace, me := a.workload.Namespace, ref{a.workload.Kind, a.workload.Name}
 	way, met := []ref{a.on}, map[ref]bool{a.on: true}

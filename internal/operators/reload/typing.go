@@ -200,7 +200,7 @@ func (f *family) look(p place, key string) *Finding {
 	return &Finding{Reason: wrongPlace, Wrong: true, Text: fmt.Sprintf("counts on %s, not on %s", on, p)}
 }
 
-// meantName returns the annotation which a name most likely means: one that is like it, or has more or less in front.
+// meantName returns the likely meaning of a name: a similar annotation, or an annotation with more or less in front.
 func meantName(key string, names []string) string {
 	if name := nearest.Of(key, names); name != "" {
 		return name
@@ -284,7 +284,7 @@ func (s *survey) others(o *Surveyed, w *target, wants *wants) {
 	}
 }
 
-// without adds the annotations that do nothing on a workload that does not opt in.
+// without adds the annotations without effect on a workload that does not opt in.
 func (s *survey) without(o *Surveyed, w *target) {
 	for _, name := range []string{excludeOf("configmap"), excludeOf("secret"), theirPause} {
 		if _, ok := w.Annotations.Get(name); ok && (name != theirPause || o.Kind == "Deployment") {

@@ -194,7 +194,7 @@ type configDigest struct {
 
 const configVersion = "v1"
 
-// keep takes over what was known of sources that are gone, so that the same content again is no change.
+// keep takes over the hashes of deleted sources, so that the same content made anew is no change.
 func (d configDigest) keep(known configDigest) {
 	gone := 0
 	for _, name := range slices.Sorted(maps.Keys(known.hashes)) {

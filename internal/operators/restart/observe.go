@@ -166,7 +166,7 @@ func conditionsOf(t *RestartTrigger, r *rule, d *decision, s *Status, now time.T
 	return set
 }
 
-// watches says what is watched for what.
+// watches lists the sources and the reasons for people.
 func (r *rule) watches() string {
 	var parts []string
 	if len(r.selector) > 0 {

@@ -184,7 +184,7 @@ type reading struct {
 func (m *memory) absorbConfigs(r *rule, s *State, found []config, now time.Time) {
 	if len(r.wanted) == 0 {
 		if s.SeenConfigs != "" && s.Pending != nil && s.Pending.Source != "" {
-			s.Pending = nil // it was about them
+			s.Pending = nil // the restart was for ConfigMaps or Secrets
 		}
 		s.SeenConfigs, m.seenValues = "", nil
 		return

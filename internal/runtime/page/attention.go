@@ -251,7 +251,7 @@ func (g glance) unasked(c *controller.Controller, o *controller.Owner) bool {
 	return false
 }
 
-// neglected says that nothing is known of an object: it has no conditions, and its controller does not work.
+// neglected says that nothing is known of an object without conditions, whose controller does not work.
 func (g glance) neglected(c *controller.Controller, o *controller.Owner) bool {
 	idle := g.idle[c.Name()]
 	return len(o.Conditions) == 0 && (slices.Contains(idle, "") || slices.Contains(idle, o.Key.Namespace))

@@ -56,8 +56,8 @@ func grantAdvice(name, user string, namespaces, _ []string) string {
 	return grantedTo(user, command)
 }
 
-// ruleAdvice returns the Advice of a command by flags, given the rights for the flags: to add the missing rules. Where a
-// resource has a single object of interest, named by nameOf, the rule is for the name alone.
+// ruleAdvice returns the Advice of a command by flags, given the rights for the flags: to add the missing rules. For a
+// resource with a single object of interest, named by nameOf, the rule is for the name alone.
 func ruleAdvice(rights []kube.Right, nameOf func(r kube.Resource) string) controller.Advice {
 	out := advice
 	out.Grant = func(_, user string, namespaces, resources []string) string {

@@ -230,8 +230,9 @@ func TestReloadNamesTargetsAndSourcesThatDoNotExist(t *testing.T) {
 		want += ": there is none in namespace default now"
 		f.Await(want, func() bool { return strings.Contains(f.Stderr.String(), want) })
 	}
-	if r := skiff(t, "status", "--health-probe-bind-address", probesOf(f)); r.Code != ExitDone {
-		t.Errorf("status exits with %d: %s", r.Code, r.Stdout)
-	}
+	probes := probesOf(f)
+	f.Await("status says that all is well", func() bool {
+		return skiff(t, "status", "--health-probe-bind-address", probes).Code == ExitDone
+	})
 	f.Stop()
 }

@@ -140,7 +140,7 @@ func testRestartArticleSample(s *Scope, _ *Skiff) {
 	}
 
 	table := strings.Split(s.Kubectl("get", "rt"), "\n")
-	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME READY STATUS SOURCE TARGETS "+
+	if header := strings.Join(strings.Fields(table[0]), " "); header != "NAME READY STATUS SOURCE CONFIG TARGETS "+
 		"LAST RESTART REASON COUNT AGE" {
 		s.Errorf("columns: %s", header)
 	}

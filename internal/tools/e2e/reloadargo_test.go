@@ -42,7 +42,7 @@ spec:
             properties: {observedGeneration: {type: string}}
 `
 
-// rolloutManifest is a Rollout that depends on the ConfigMap app. %s are its name and its strategy for restarts.
+// rolloutManifest is a Rollout with the environment of ConfigMap app. %s are the name and the strategy for restarts.
 const rolloutManifest = `apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: %[1]s, annotations: {skiff.dev/reload: auto, skiff.dev/reload-strategy: %[2]s, skiff.dev/reload-cooldown: 1s}}

@@ -37,8 +37,8 @@ data: {tls.crt: %s, tls.key: a2V5}
 `, certificatePEM(t)))
 }
 
-// Each new certificate is one restart, also by the process that takes over from a leader that was killed, and the
-// process does not grow.
+// Each new certificate is one restart, also where a standby takes over from a killed leader, and the process does not
+// grow.
 func TestReloadOfARotatedCertificate(t *testing.T) {
 	s := newScope(t)
 	s.rotate(t)

@@ -20,7 +20,7 @@ spec:
 `
 
 // A RestartTrigger restarts for what its ConfigMaps and Secrets say, and said while skiff was down, with the
-// Role that `skiff manifests` prints; a skiff without the flag says that these are not watched.
+// Role that `skiff manifests` prints; without the flag, the trigger is told as not served.
 func TestRestartTriggerOfConfigMapsAndSecrets(t *testing.T) {
 	s := newScope(t)
 	const sources = "--restart-sources=configmaps,secrets"

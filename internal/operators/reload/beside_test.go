@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"skiff/internal/runtime/controller"
+	"skiff/internal/testcluster/apiserver"
 )
 
 // beside runs a `skiff reload` beside the controllers.
@@ -94,4 +95,23 @@ func TestTheStateOfFlagsHasANameOfItsOwn(t *testing.T) {
 		}
 		names[name] = i
 	}
+}
+
+// A replica whose watch of ConfigMaps is far behind sees a state that is ahead of its content.
+func TestAReplicaBehindTheServerRestartsNothing(t *testing.T) {
+	of := Standalone{Targets: []Target{{"Deployment", "web"}}, Cooldown: time.Second}
+	alone(t, of, func(w *env) {
+		w.configMap("a", "0")
+		w.deploy("web", "", envFrom("a"))
+		w.API.Inject(apiserver.Fault{Verb: "watch", Resource: "configmaps", UserAgent: "second",
+			Watch: apiserver.WatchFault{EventDelay: 5 * time.Minute}})
+		w.Start()
+		w.beside(of)
+		w.Pass(10 * time.Minute)
+		for i := range 5 {
+			w.setConfigMap("a", fmt.Sprint("x", i))
+			w.Pass(20 * time.Minute)
+			w.wantRestarts("web", i+1)
+		}
+	})
 }

@@ -42,6 +42,7 @@ const (
 	rivalRuns   = "RivalController"
 	contested   = "StateContested"
 	missing     = "SourceMissing"
+	behind      = "WatchBehind"
 )
 
 // facts are the input of a decision about a workload.
@@ -87,6 +88,9 @@ type decision struct {
 // decide decides about a workload, and notes in p whatever a later look has to know.
 func decide(f *facts, p *pending) decision {
 	changes, next := compare(f.w, f.wants, f.contents)
+	if len(changes) == 0 {
+		p.agreed = &next
+	}
 	changes = p.open(changes, f)
 	d := decision{changes: changes, problem: f.fault()}
 	p.see(changes, f)

@@ -261,6 +261,15 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	} else {
 		r.wave.leaveLine(me)
 	}
+	if d.write != nil && !p.agrees(w) {
+		if err := r.catchUp(ctx, f, &d); err != nil {
+			r.wave.note(me, rolls)
+			return controller.Done, fmt.Errorf("compare a mirror to the server: %w", err)
+		}
+		if d.write == nil {
+			r.wave.note(me, rolls)
+		}
+	}
 	p.name(d.changes, f.contents)
 	r.found(key, d.problem)
 	r.tell(ctx, f, &d)
@@ -279,6 +288,53 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 		d.wait, d.cause = failedAfter/10, "looks whether the rollout has failed"
 	}
 	return controller.Wait(d.wait).Because(d.cause), nil
+}
+
+// catchUp has a decision wait for a mirror that is behind the server. Another process, whose mirror is ahead, has
+// written the state then; a restart for the older content would be undone by a restart of that process, and so on.
+func (r *reloader) catchUp(ctx context.Context, f *facts, d *decision) error {
+	was, _ := stateOf(f.w, d.write.name)
+	asked := map[string]bool{}
+	for _, e := range f.wants.entries {
+		old, had := was.Sources[e.String()]
+		if !had || old == d.write.Sources[e.String()] || asked[e.source()] {
+			continue
+		}
+		asked[e.source()] = true
+		now, err := r.live(ctx, kube.Key{Namespace: f.w.Namespace, Name: e.name}, e.kind)
+		if err != nil {
+			return err
+		}
+		if whole := (entry{kind: e.kind, name: e.name}); hashOf(f.w.Namespace, whole, now) !=
+			hashOf(f.w.Namespace, whole, f.contents[e.source()]) {
+			d.write, d.restart = nil, false
+			d.hold(recheck, "rechecks "+e.source(), behind, "when the watch of "+e.source()+" has caught up")
+			return nil
+		}
+	}
+	return nil
+}
+
+// live reads a source from the server, by the right to list; nil: there is none.
+func (r *reloader) live(ctx context.Context, k kube.Key, kind string) (*content, error) {
+	if kind == sources.ConfigMapKind {
+		return liveIn[*sources.ConfigMap](ctx, r.client, sources.ConfigMaps, k)
+	}
+	return liveIn[*sources.Secret](ctx, r.client, sources.Secrets, k)
+}
+
+func liveIn[T sources.Object](ctx context.Context, c *kube.Client, of kube.Resource, k kube.Key) (*content, error) {
+	list, err := kube.List[T](ctx, c, kube.Query{Resource: of, Namespace: k.Namespace,
+		FieldSelector: "metadata.name=" + k.Name}, kube.ListOptions{})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list.Bad) > 0:
+		return nil, list.Bad[0].Err
+	case len(list.Items) == 0:
+		return nil, nil
+	}
+	return contentOf(list.Items[0]), nil
 }
 
 // unread gives up the place in the wave of a workload that cannot be worked on, and says why where a source is not

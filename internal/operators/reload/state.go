@@ -133,6 +133,7 @@ type pending struct {
 	restartAt   string   // of a Rollout, likewise
 	first, last time.Time
 	before      map[string][]kube.NamedDigest // the sources' values when nothing was to do, by source
+	agreed      *state                        // the last that was equal to the mirrors' content, or written
 
 	wrote  *state    // by this process; nil: nothing
 	at     time.Time // of that
@@ -163,6 +164,9 @@ func (p *pending) noteWrite(f *facts, is *target, d *decision) {
 		p.fights = min(p.fights+1, maxFights)
 	}
 	p.wrote, p.at = d.write, now
+	if d.restart || len(d.changes) == 0 {
+		p.agreed = d.write
+	}
 	if d.restart {
 		if p.again(d.changes) {
 			p.repeats = min(p.repeats+1, maxFights)
@@ -172,6 +176,10 @@ func (p *pending) noteWrite(f *facts, is *target, d *decision) {
 		p.restarted, p.restartedAt, p.restartedAs = d.changes, is.reloadedAt(f.wants.inPlace, now), is.Generation
 	}
 }
+
+// agrees says whether the mirrors have already had all content that the state of a workload names. If they have not,
+// it was written by another process.
+func (p *pending) agrees(w *target) bool { return p.agreed != nil && p.agreed.same(w) }
 
 // clears says whether a leftover in the template of a workload has to be removed. Another manager may own the
 // leftover, so that a write does not help: then the next spec is tried again.

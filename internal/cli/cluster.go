@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 
 	"skiff/internal/runtime/cache"
 	"skiff/internal/runtime/controller"
@@ -56,6 +57,20 @@ func reach(server kubeconfig.Flags, election *electionFlags, check func(user str
 		end()
 		on.Client.Close()
 	}, nil
+}
+
+// inNamespace connects a command that works in one namespace. The caller closes the client.
+func inNamespace(cmd *cobra.Command, to kubeconfig.Flags, lf *logFlags) (on Cluster, log logr.Logger, err error) {
+	if log, err = lf.logger(cmd.ErrOrStderr()); err != nil {
+		return on, log, err
+	}
+	cfg, namespace, err := connection(to, WarnIn(log))
+	if err != nil {
+		return on, log, err
+	}
+	on = Cluster{Context: cfg.Context, namespaces: []string{namespace}}
+	on.Client, on.Requests, err = observed(&cfg)
+	return on, log, err
 }
 
 // start bounds the memory of the process and logs the configuration.

@@ -126,19 +126,12 @@ func (f *reloadAlone) run(cmd *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log, err := f.log.logger(cmd.ErrOrStderr())
+	on, log, err := inNamespace(cmd, f.connection, &f.log)
 	if err != nil {
-		return err
-	}
-	cfg, namespace, err := connection(f.connection, WarnIn(log))
-	if err != nil {
-		return err
-	}
-	on := Cluster{Context: cfg.Context, namespaces: []string{namespace}}
-	if on.Client, on.Requests, err = observed(&cfg); err != nil {
 		return err
 	}
 	defer on.Client.Close()
+	namespace := on.namespaces[0]
 	setup := on.setup(&f.servingFlags, log)
 	setup.Advice = ruleAdvice(f.Rights(), f.OnlyName)
 	cs, err := reload.NewStandalone(setup, f.Standalone)

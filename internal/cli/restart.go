@@ -158,19 +158,12 @@ func (f *restartFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	log, err := f.log.logger(cmd.ErrOrStderr())
+	on, log, err := inNamespace(cmd, f.connection, &f.log)
 	if err != nil {
-		return err
-	}
-	cfg, namespace, err := connection(f.connection, WarnIn(log))
-	if err != nil {
-		return err
-	}
-	on := Cluster{Context: cfg.Context, namespaces: []string{namespace}}
-	if on.Client, on.Requests, err = observed(&cfg); err != nil {
 		return err
 	}
 	defer on.Client.Close()
+	namespace := on.namespaces[0]
 	setup := on.setup(&f.servingFlags, log)
 	setup.Advice = ruleAdvice(spec.Rights(), func(kube.Resource) string { return "" })
 	c, err := restart.NewStandalone(setup, spec, f.floors.Floors)

@@ -23,8 +23,9 @@ type protoMember struct {
 	index []int
 	wire  byte // any other is a misfit
 	plan  protoPlan
-	// digests: the field is of Digests or EncodedDigests; text: the values are texts.
-	digests, text bool
+	// digests: the field is of Digests or EncodedDigests; text: the values are texts; once: the plan reads all members
+	// of a map at the first.
+	digests, text, once bool
 }
 
 // protoTypes caches the plan of each type and message, nil for JSON only.
@@ -70,9 +71,12 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 			continue
 		}
 		n, known := numbers[f.name]
-		plan := newProtoPlan(ft, n)
-		if !known || plan == nil || f.prefixes != nil || isDigests(ft) && !strings.Contains(message, " ") {
-			return nil // slimMessage knows of digests at the top of an object alone
+		plan, once := newProtoPlan(ft, n), n.kind == "map" && ft == reflect.TypeFor[Labels]()
+		if once {
+			plan = protoLabels(f.prefixes)
+		}
+		if !known || plan == nil || isDigests(ft) && !strings.Contains(message, " ") || once && n.number >= 64 {
+			return nil // slimMessage knows of digests at the top of an object alone, and decode of 64 maps
 		}
 		if need := int(n.number) + 1 - len(p.fields); need > 0 {
 			p.fields = append(p.fields, make([]protoMember, need)...)
@@ -81,7 +85,7 @@ func newProtoStruct(t reflect.Type, message string) *protoStruct {
 		if n.kind == "bool" || n.kind == "int" {
 			wire = wireVarint
 		}
-		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan, isDigests(ft), n.kind == "map"}
+		p.fields[n.number] = protoMember{"." + f.name, f.index, wire, plan, isDigests(ft), n.kind == "map", once}
 		p.digests = p.digests || isDigests(ft)
 	}
 	return p
@@ -101,9 +105,6 @@ func newProtoPlan(t reflect.Type, n protoNumber) protoPlan {
 			return protoList(newProtoPlan(t.Elem(), n))
 		}
 	case n.kind == "map":
-		if t == reflect.TypeFor[Labels]() {
-			return protoLabels
-		}
 		if t == reflect.TypeFor[map[string]string]() {
 			return protoMap
 		}
@@ -148,6 +149,7 @@ func (p *protoStruct) decodeInto(m []byte, into any) error {
 // decoding, so that the error has the name of the object.
 func (p *protoStruct) decode(m []byte, v, was reflect.Value) error {
 	var bad *misfit
+	var done uint64 // a bit for each map that has been read
 	for len(m) > 0 {
 		f, rest, err := nextField(m)
 		if err != nil {
@@ -163,6 +165,13 @@ func (p *protoStruct) decode(m []byte, v, was reflect.Value) error {
 			before = was.FieldByIndex(member.index)
 		}
 		err = f.is(member.wire)
+		if member.once && err == nil {
+			bit := uint64(1) << f.number
+			if done&bit != 0 {
+				continue
+			}
+			done |= bit
+		}
 		if err == nil {
 			err = member.plan(f, rest, v.FieldByIndex(member.index), before)
 		}

@@ -117,44 +117,43 @@ func protoList(elem protoPlan) protoPlan {
 	}
 }
 
-// protoLabels reads all members of a map at the first member.
-func protoLabels(f protoField, rest []byte, v, was reflect.Value) error {
-	labels := v.Addr().Interface().(*Labels)
-	if *labels != nil {
-		return nil
-	}
-	var before Labels
-	if was.IsValid() {
-		before = *was.Addr().Interface().(*Labels)
-	}
-	var buf [8]Label // more than most objects have
-	out := Labels(buf[:0])
-	same := true // so far as before, which is sorted as what a server sends
-	left := 1 + count(rest, f.number)
-	for number := f.number; ; {
-		if f.number == number {
+// protoLabels is labelsPlan for protobuf. The plan reads all members of a map at the first.
+func protoLabels(prefixes []string) protoPlan {
+	return func(f protoField, rest []byte, v, was reflect.Value) error {
+		var before Labels
+		if was.IsValid() {
+			before = *was.Addr().Interface().(*Labels)
+		}
+		var buf [8]Label // more than most objects have
+		out := Labels(buf[:0])
+		same := true // so far as before, which is sorted as what a server sends
+		number, left := f.number, 1+count(rest, f.number)
+		for {
 			key, value, err := f.pair(wireBytes, wireBytes)
 			if err != nil {
 				return err
 			}
-			n := len(out)
-			same = same && n < len(before) && before[n].Key == string(key.bytes) &&
-				before[n].Value == string(value.bytes)
-			if same {
-				out = append(out, before[n])
-			} else {
-				out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
+			if n := len(out); keeps(prefixes, key.bytes) {
+				same = same && n < len(before) && before[n].Key == string(key.bytes) &&
+					before[n].Value == string(value.bytes)
+				if same {
+					out = append(out, before[n])
+				} else {
+					out = append(out, Label{protoText(key.bytes), protoText(value.bytes)})
+				}
+			}
+			if left--; left == 0 {
+				break
+			}
+			for f.number = 0; f.number != number; { // count has seen as many
+				f, rest, _ = nextField(rest)
 			}
 		}
-		if len(out) == left && same && left == len(before) {
-			*labels = before
-			return nil
-		}
-		if len(out) == left {
+		labels := v.Addr().Interface().(*Labels)
+		if *labels = before; !same || len(out) != len(before) {
 			*labels = sharedLabels.of(out.sorted())
-			return nil
 		}
-		f, rest, _ = nextField(rest) // count has seen as many
+		return nil
 	}
 }
 

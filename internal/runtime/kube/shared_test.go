@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 func TestPodsOfOneDeploymentShareLabelsAndOwners(t *testing.T) {
@@ -72,20 +74,63 @@ func TestOnlySkiffsOwnAnnotationsAreKept(t *testing.T) {
 	}
 }
 
-func TestAnnotationsOfSeveralPrefixesAreKept(t *testing.T) {
-	type several struct {
-		Meta        `json:"-"`
+// marked keeps annotations with two of all prefixes.
+type marked struct {
+	Metadata struct {
+		Meta
 		Annotations Labels `json:"annotations" prefix:"skiff.dev/ *a.example/x"`
+	} `json:"metadata"`
+}
+
+func (m *marked) ObjectMeta() *Meta { return &m.Metadata.Meta }
+
+func TestAnnotationsOfSeveralPrefixesAreKept(t *testing.T) {
+	object := func(annotations string) string {
+		return `{"metadata":{"name":"a","namespace":"default","resourceVersion":"5","annotations":` + annotations + `}}`
 	}
-	var got several
-	text := `{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"secret","skiff.dev/b":"1",` +
-		`"a.example/x":"2","b.a.example/xy":"3","a.example/y":"secret","skiff":"secret"," ":"secret","":"secret"}}`
-	if err := Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	several := object(`{"":"secret","a.example/x":"2","a.example/y":"secret","b.a.example/xy":"3",` +
+		`"kubectl.kubernetes.io/last-applied-configuration":"secret","skiff":"secret","skiff.dev/b":"1","z":"secret"}`)
+	other := object(`{"skiff":"secret","z":"secret"}`)
 	want := Labels{{"a.example/x", "2"}, {"b.a.example/xy", "3"}, {"skiff.dev/b", "1"}}
-	if !slices.Equal(got.Annotations, want) {
-		t.Errorf("kept %v, want %v", got.Annotations, want)
+	json := Query{Resource: pods}.scanner(strings.NewReader(
+		frame("ADDED", several)+frame("MODIFIED", several)+frame("MODIFIED", other)), 0)
+	proto := Query{Resource: pods}.protoReader(strings.NewReader(protoFrame("ADDED", protoOf(t, pods, several))+
+		protoFrame("MODIFIED", protoOf(t, pods, several))+protoFrame("MODIFIED", protoOf(t, pods, other))),
+		protoPlanOf[*marked](pods), 0)
+	for name, next := range map[string]func(known func(Key) (*marked, bool)) (Event[*marked], error){
+		"json":     func(func(Key) (*marked, bool)) (Event[*marked], error) { return nextEvent[*marked](json) },
+		"protobuf": func(k func(Key) (*marked, bool)) (Event[*marked], error) { return nextProtoEvent(proto, k) },
+	} {
+		var last *marked
+		for _, want := range []Labels{want, want, nil} {
+			ev, err := next(func(Key) (*marked, bool) { return last, last != nil })
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got := ev.Object.Metadata.Annotations
+			if !slices.Equal(got, want) || (got == nil) != (want == nil) {
+				t.Errorf("%s: kept %v, want %v", name, got, want)
+			}
+			if last != nil && len(got) > 0 && &got[0] != &last.Metadata.Annotations[0] {
+				t.Errorf("%s: equal annotations of two versions are held twice", name)
+			}
+			last = ev.Object
+		}
+	}
+}
+
+// A message of a hostile server has one annotation after the other, of which none is kept.
+func TestManyAnnotationsThatAreNotKeptAreReadOnce(t *testing.T) {
+	const n = 300_000
+	m := strings.Repeat("\x62\x02\x0a\x00", n) // annotations=12, each with the key ""
+	var got marked
+	start := time.Now()
+	plan := protoStructOf(reflect.TypeFor[marked]().Field(0).Type, "ObjectMeta")
+	if err := plan.decodeInto([]byte(m), &got.Metadata); err != nil || got.Metadata.Annotations != nil {
+		t.Error(got.Metadata.Annotations, err)
+	}
+	if took := time.Since(start); took > time.Minute { // reading the rest at each would take several minutes
+		t.Errorf("%d annotations took %s", n, took)
 	}
 }
 

@@ -263,9 +263,12 @@ func TestAControllerWhoseParentsLoseTheirDefinitionWaitsForIt(t *testing.T) {
 			Plural: "customresourcedefinitions", ClusterScoped: true}, kube.Key{Name: "things.example.com"},
 			kube.DeleteOptions{}))
 		w.Pass(time.Minute)
-		if text := health.Texts(w.hooks.Attention(), time.Now()); !strings.Contains(text, "things.example.com: the "+
-			"server does not have this resource; install its CRD") {
-			t.Errorf("attention %q", text)
+		all := w.hooks.Attention()
+		for _, c := range w.set.All() {
+			all = append(all, c.Problems()...)
+		}
+		if len(all) != 1 || all[0].Reason != "NotFound" || !strings.Contains(all[0].Public, "things.example.com") {
+			t.Errorf("attention %+v, want one problem that names the definition", all)
 		}
 		w.Want("it is told", len(w.logged("CreateError")), 1)
 		w.installThings()

@@ -68,7 +68,10 @@ func (s *supervised) tell(t events.Type, reason, note string) {
 func (s *supervised) problems() (out []health.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting != nil {
+	switch {
+	case s.waiting != nil && s.waiting.Controller != "": // a controller that lacks something says so itself
+		return nil
+	case s.waiting != nil:
 		p := *s.waiting
 		p.Public = "does not run: " + p.Public
 		return []health.Problem{p}

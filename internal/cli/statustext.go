@@ -156,7 +156,7 @@ func (w *statusText) trouble(head, indent string, t page.Trouble) {
 		facts = append(facts, "next try "+w.ago(t.Next))
 	}
 	fmt.Fprintf(w, "%s%s\n", head, strings.Join(facts, ", "))
-	if text := cmp.Or(t.Message, t.Step); text != "" {
+	if text := t.Text(); text != "" {
 		w.lines(indent, plain(text))
 	}
 }

@@ -155,6 +155,9 @@ func steady(all []*status) string {
 		fmt.Fprintln(&out, s.Banner.Text, s.Standby, s.Omitted)
 		for _, t := range s.Attention {
 			fmt.Fprintln(&out, t.State, t.Object(), t.Reason, t.Step)
+			if t.State == "process" {
+				fmt.Fprintln(&out, t.Message)
+			}
 		}
 		for _, q := range s.Queue {
 			fmt.Fprintln(&out, q.Controller, q.Failing)

@@ -125,8 +125,8 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 			j.noting("maps", broken, configMaps)}
 		all := runAll(t, Options{PageAddr: "page", Client: broken, Controllers: controllers,
 			Attention: func() []health.Problem {
-				return []health.Problem{{Public: "the definition is older", Next: "install it",
-					Quoted: "spec.a; canary"}}
+				return []health.Problem{{Reason: "OldDefinition", Public: "the definition is older",
+					Next: "install it", Quoted: "spec.a; canary"}}
 			}})
 		one := func(states ...string) (found []page.Trouble) {
 			t.Helper()
@@ -141,7 +141,7 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 			}
 			return found
 		}
-		const older = "process skiff: the definition is older"
+		const older = "process skiff: OldDefinition"
 		createMap(t, client, "one")
 		time.Sleep(2 * time.Second)
 		found := one(older, "missing controller webserver in namespace default: NotFound")
@@ -158,7 +158,7 @@ func TestWhatIsMissingAndWhatDoesNotAnswerNeedsAttentionFirst(t *testing.T) {
 
 		pipe.Blackhole(true)         // the server of one client freezes
 		time.Sleep(26 * time.Second) // it has to be said within 30 s
-		found = one("process skiff: no answer from http://api.test", older)
+		found = one("process skiff: NoAnswer", older)
 		if text := stateOf(t, all.page).Banner.Text; !strings.Contains(text, "; first: skiff, no answer from ") {
 			t.Errorf("the banner says %s", text)
 		}

@@ -56,7 +56,7 @@ func TestAStandbyServesTheLivePageAndSaysWhoLeads(t *testing.T) {
 		time.Sleep(time.Minute)
 		lost, leads := stateOf(t, a.page), stateOf(t, b.page)
 		if leads.Standby || lost.Banner.Well || !lost.Standby ||
-			lost.Attention[0].Reason != "the lease is lost" || lost.Attention[0].Since.IsZero() {
+			lost.Attention[0].Reason != "LeaseLost" || lost.Attention[0].Since.IsZero() {
 			t.Errorf("after a loss: %+v and %+v", lost, leads)
 		}
 		a.election.Blackhole(false)

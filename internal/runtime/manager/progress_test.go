@@ -52,7 +52,8 @@ func TestWorkersThatAreStuckAreSaidAndAnotherReplicaTakesOver(t *testing.T) {
 		_, body = a.get("/readyz?verbose")
 		expectText(t, "status", body, "\n    ! "+said+" for 2m")
 		s := stateOf(t, a.page)
-		if s.Banner.Well || len(s.Attention) != 1 || !strings.HasPrefix(s.Attention[0].Reason, said) ||
+		if s.Banner.Well || len(s.Attention) != 1 || s.Attention[0].Reason != "WorkersStuck" ||
+			!strings.HasPrefix(s.Attention[0].Message, said) || !strings.Contains(s.Banner.Text, said) ||
 			s.Attention[0].Since.Sub(began).Abs() > 10*time.Second {
 			t.Errorf("the page says %+v, %+v", s.Banner, s.Attention)
 		}

@@ -71,7 +71,7 @@ type Trouble struct {
 	Namespace  string    `json:"namespace,omitempty"`
 	Name       string    `json:"name,omitempty"`
 	Reason     string    `json:"reason"`
-	Message    string    `json:"message,omitempty"` // of the condition with this Reason, for readers with the right
+	Message    string    `json:"message,omitempty"` // of a condition, for readers with the right, or of the process
 	Since      time.Time `json:"since,omitzero"`
 	Failures   int       `json:"failures,omitempty"`
 	Next       time.Time `json:"next,omitzero"` // when it is tried again
@@ -83,6 +83,14 @@ type Trouble struct {
 func (t Trouble) compare(o Trouble) int {
 	return cmp.Or(cmp.Compare(slices.Index(order, t.State), slices.Index(order, o.State)), cmp.Compare(t.Kind, o.Kind),
 		cmp.Compare(t.Namespace, o.Namespace), cmp.Compare(t.Name, o.Name), cmp.Compare(t.Controller, o.Controller))
+}
+
+// Text is what t says for people: the message, and the next step.
+func (t Trouble) Text() string {
+	if t.Message == "" || t.Step == "" {
+		return t.Message + t.Step
+	}
+	return t.Message + "; " + t.Step
 }
 
 // Object names the object, the controller or the process.
@@ -121,7 +129,8 @@ func (f *first) add(t Trouble) {
 // ofProcess adds the Problems that concern no single object. Only readers with the token get the texts of others.
 func (p *Page) ofProcess(add func(Trouble)) {
 	for _, problem := range p.o.Process() {
-		t := Trouble{State: wholeProcess, Reason: kube.Printable(problem.Public, maxText), Since: problem.Since}
+		t := Trouble{State: wholeProcess, Reason: problem.Reason, Message: kube.Printable(problem.Public, maxText),
+			Since: problem.Since}
 		t.Step = p.then(problem)
 		add(t)
 	}

@@ -183,7 +183,11 @@ func banner(s State, troubles int) Banner {
 		}
 		text += " since " + since.UTC().Format(form)
 	}
-	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), worst.Reason)}
+	why := worst.Reason
+	if worst.State == wholeProcess {
+		why = worst.Message
+	}
+	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), why)}
 }
 
 func earliest(troubles []Trouble) (since time.Time) {

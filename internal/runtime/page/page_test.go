@@ -300,7 +300,7 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 	token := func() (string, error) { return "hush", nil }
 	const failed = "shop: the sync hook has failed"
 	process := func() []health.Problem {
-		return []health.Problem{{Public: failed, Quoted: "canary", Next: "one call at a time"}}
+		return []health.Problem{{Reason: "HookFails", Public: failed, Quoted: "canary", Next: "one call at a time"}}
 	}
 	for _, o := range []Options{{Process: process}, {Process: process, Token: token}} {
 		within(t, o, fails, func(w *world) {
@@ -320,7 +320,8 @@ func TestTheTimelineHasCausesAndWritesAndTextsOfErrorsForReadersWithTheToken(t *
 				t.Errorf("the text of the error is shown: %v", got)
 			}
 			state := w.get("/debug/state?format=json", password).Body.String()
-			if strings.Contains(state, "canary") != (o.Token != nil) || !strings.Contains(state, failed) {
+			if strings.Contains(state, "canary") != (o.Token != nil) || !strings.Contains(state, `"message": "`+failed) ||
+				!strings.Contains(state, `"reason": "HookFails"`) || !strings.Contains(state, "; first: skiff, "+failed) {
 				t.Errorf("of the process: %s", state)
 			}
 			object := w.get("/debug/object/ConfigMap/default/fails?format=json", password).Body.String()

@@ -42,8 +42,8 @@ func showState(w *writer, data any, _ *http.Request) {
 		if t.Name != "" {
 			what = ref(t.Kind, t.Namespace, t.Name)
 		}
-		w.keyed(t.path()+"/"+t.Controller+t.Reason, word(t.State)+tap, what, text(t.Reason), sinceOf(t), nextTry(t),
-			toDo(t))
+		w.keyed(t.path()+"/"+t.Controller+t.Reason+t.Message, word(t.State)+tap, what, text(t.Reason), sinceOf(t),
+			nextTry(t), toDo(t))
 	}
 	w.end()
 	if s.moreGeneral > 0 {
@@ -73,11 +73,8 @@ func nextTry(t Trouble) markup {
 
 // toDo is the message or, where the reader may not see a message, the next step.
 func toDo(t Trouble) markup {
-	if t.Message != "" {
-		return text(t.Message)
-	}
-	if t.Command == "" {
-		return text(t.Step)
+	if t.Message != "" || t.Command == "" {
+		return text(t.Text())
 	}
 	return text(t.Step) + `<br>` + command(t.Command)
 }

@@ -211,7 +211,7 @@ func TestTheLivePageSaysThatTheServerIsFrozen(t *testing.T) {
 			fmt.Sprintf("%+v", state)
 	})
 	t.Logf("said after %s", time.Since(frozen).Round(time.Second))
-	if r := p.status(); r.Code != 3 || !strings.Contains(r.Stdout, "✖ process  skiff, no answer from ") {
+	if r := p.status(); r.Code != 3 || !strings.Contains(r.Stdout, "✖ process  skiff, NoAnswer, ") {
 		t.Errorf("skiff status: %s", r)
 	}
 	thaw()

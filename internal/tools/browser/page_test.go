@@ -306,6 +306,29 @@ func TestAPhoneShowsAllOfThePageAndTimesSayWhenExactly(t *testing.T) {
 	p.clean(w.origin(), false)
 }
 
+// Rules: LP-27
+func TestEachColumnOfTheObjectsIsInSightOnALaptop(t *testing.T) {
+	t.Parallel()
+	c, w := newBrowser(t), newWorld(t, "")
+	for _, one := range broken {
+		w.do(http.MethodPost, one.path, one.body)
+	}
+	w.create(strings.Repeat("a-long-name-", 4)+"x", true)
+	for _, width := range []int{900, pictureWidth, 1200, 1440} {
+		p := open(t, c, w.page()+"?state=all", options{width: width})
+		for _, text := range []string{"TemplateRefused", "TargetMissing", "NameTaken", "paused"} {
+			p.await(text, shows("owners", text))
+		}
+		var hidden float64 // when the times are long, too
+		p.eval(`(() => { skew += 119 * 60000; setTimes(); const table = document.querySelector('#owners ~ .wide'); `+
+			`return table.scrollWidth - table.clientWidth })()`, &hidden)
+		if hidden > 0 {
+			t.Errorf("at a width of %d, %v pixels of the table are out of sight", width, hidden)
+		}
+		p.clean(w.origin(), false)
+	}
+}
+
 // Rules: LP-10, LP-19
 func TestThePageSaysThatSkiffIsGoneOrHangsAndRecovers(t *testing.T) {
 	t.Parallel()

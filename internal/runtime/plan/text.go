@@ -122,7 +122,7 @@ const maxValue = 400
 // value is a value as JSON.
 func value(v any) string {
 	if special, ok := v.(fmt.Stringer); ok {
-		return special.String()
+		return kube.Printable(special.String(), maxValue)
 	}
 	text, err := patch.Encode(v)
 	if err != nil {

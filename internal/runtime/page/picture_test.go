@@ -78,6 +78,9 @@ func TestThePictureOfAnObjectSaysWhatHappenedAndHowLongItTook(t *testing.T) {
 		"until it is ready": {newest(runAt(0, false, creates, status), runAt(3200*time.Millisecond, false, status)),
 			ready, []string{"2 runs: ready 3.2 s after the first cause.", "✔ ready after 3.2 s", ">3.2 s</text>"},
 			"✖"},
+		"a child that is no Event": {newest(runAt(0, false, history.Write{Verb: "create", Code: 201,
+			Object: "eventsources.argoproj.io shop/web"})), not, []string{"not ready since the last change"},
+			"none of these runs has changed anything"},
 		"a storm": {newest(storm...), ready, []string{"all 50 runs", "below in detail: the last 6", "✖"}, ""},
 		"a dry run, whose name is taken": {newest(runAt(0, false, tries)), not,
 			[]string{"dry run: create pods web-0 409", "none of these runs has changed anything"}, "✖"},
@@ -102,6 +105,17 @@ func TestThePictureOfAnObjectSaysWhatHappenedAndHowLongItTook(t *testing.T) {
 		}
 		if strings.Contains(page, "NaN") || strings.Contains(page, "%!") {
 			t.Errorf("%s: %s", name, page)
+		}
+	}
+}
+
+// Rules: LP-14
+func TestOnlyStatusesAndEventsAreFoldedInTheTimeline(t *testing.T) {
+	for object, folded := range map[string]bool{"events shop/web.1": true, "events.events.k8s.io shop/web.1": true,
+		"eventsources.argoproj.io shop/web": false, "events.example.com shop/web": false, "pods shop/web": false} {
+		run := runAt(0, false, status, history.Write{Verb: "create", Object: object, Code: 201})
+		if isUpdate(&run) != folded {
+			t.Errorf("%s: folded is %v, want %v", object, !folded, folded)
 		}
 	}
 }

@@ -126,8 +126,12 @@ func (p *picture) findReady(ready ConditionWord) {
 
 // isStatus says that a write was of a status or an Event, about which the cluster does nothing.
 func isStatus(w history.Write) bool {
-	return strings.HasSuffix(w.Verb, " status") || strings.HasPrefix(w.Object, "events")
+	resource, _, _ := strings.Cut(w.Object, " ")
+	return strings.HasSuffix(w.Verb, " status") || isEvent(resource)
 }
+
+// isEvent says whether a resource, as writes name it, is that of Events.
+func isEvent(resource string) bool { return resource == "events" || resource == "events.events.k8s.io" }
 
 func took(w history.Write) time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
 

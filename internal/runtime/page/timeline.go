@@ -144,7 +144,7 @@ func asked(kinds map[string]string, run history.Run, w history.Write) string {
 		what = "status"
 	case strings.HasSuffix(w.Verb, " status"):
 		what = "status of " + what
-	case resource == "events" || strings.HasPrefix(resource, "events."):
+	case isEvent(resource):
 		what = "an Event"
 	}
 	if w.DryRun {

@@ -112,10 +112,14 @@ type first struct {
 	after *Trouble // rows up to this row are left out; nil: none
 	list  []Trouble
 	all   int
+	since time.Time // of all, when the first began to need attention; zero: not known
 }
 
 func (f *first) add(t Trouble) {
 	f.all++
+	if needsAttention(t.State) && !t.Since.IsZero() && (f.since.IsZero() || t.Since.Before(f.since)) {
+		f.since = t.Since
+	}
 	if f.after != nil && t.compare(*f.after) <= 0 {
 		return
 	}

@@ -141,7 +141,7 @@ func (p *Page) State() State {
 			s.OldestAt, s.OldestOf = w.LastContact, w.Resource.GroupResource()
 		}
 	}
-	s.Banner = banner(s, troubles.all-s.Paused)
+	s.Banner = banner(s, troubles.all-s.Paused, troubles.since)
 	return s
 }
 
@@ -159,7 +159,7 @@ func (p *Page) role() string {
 func (p *Page) standby() bool { return p.o.Standby != nil && p.o.Standby() }
 
 // banner sums the state up in a sentence. An object paused on purpose needs no attention.
-func banner(s State, troubles int) Banner {
+func banner(s State, troubles int, since time.Time) Banner {
 	if troubles == 0 {
 		text := fmt.Sprintf("All is well. %s as declared.",
 			health.Count(s.Owners-s.Paused-s.Unknown-s.Progressing, "object is", "objects are"))
@@ -176,7 +176,7 @@ func banner(s State, troubles int) Banner {
 	}
 	worst := s.Attention[0]
 	text := health.Count(troubles, "thing needs", "things need") + " attention"
-	if since := earliest(s.Attention); !since.IsZero() {
+	if !since.IsZero() {
 		form := "15:04 UTC"
 		if s.Time.Sub(since) > 12*time.Hour { // the time of the day alone could be that of today
 			form = "2006-01-02 15:04 UTC"
@@ -188,15 +188,6 @@ func banner(s State, troubles int) Banner {
 		why = worst.Message
 	}
 	return Banner{false, fmt.Sprintf("%s; first: %s, %s", text, worst.Object(), why)}
-}
-
-func earliest(troubles []Trouble) (since time.Time) {
-	for _, t := range troubles {
-		if !t.Since.IsZero() && (since.IsZero() || t.Since.Before(since)) && t.State != paused {
-			since = t.Since
-		}
-	}
-	return since
 }
 
 // Queue is what a controller does.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"html"
 	"math"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"skiff/internal/runtime/conditions"
+	"skiff/internal/runtime/controller"
+	"skiff/internal/runtime/health"
 	"skiff/internal/runtime/history"
 )
 
@@ -93,6 +96,22 @@ func TestANameOfALyingServerIsNeverHTML(t *testing.T) {
 	}
 	if strings.Count(w.String(), `"`)%2 != 0 {
 		t.Error("a quotation mark of the name ends an attribute")
+	}
+}
+
+// Rules: LP-10
+func TestTheBannerSaysSinceWhenOfAllThatNeedsAttentionAndNotOfTheFirstHundred(t *testing.T) {
+	oldest := time.Now().Add(-time.Hour)
+	process := func() (all []health.Problem) {
+		for i := range maxTroubles {
+			all = append(all, health.Problem{Reason: fmt.Sprint("R", i), Since: oldest.Add(time.Minute)})
+		}
+		return append(all, health.Problem{Reason: "Oldest", Since: oldest})
+	}
+	s := New(Options{Process: process, Controllers: func() []*controller.Controller { return nil },
+		Leader: func() string { return "" }, Contact: time.Now}).State()
+	if want := " since " + oldest.UTC().Format("15:04 UTC"); !strings.Contains(s.Banner.Text, want) || s.Omitted != 1 {
+		t.Errorf("%d are left out, and the banner is %q, want %q in it", s.Omitted, s.Banner.Text, want)
 	}
 }
 

@@ -193,7 +193,7 @@ func (w *statusText) story(a *page.ObjectAnswer) {
 		}
 		w.lines("  ", line)
 	}
-	w.hidden(len(o.Children))
+	w.hidden(len(o.Children) + o.Omitted)
 	w.pods(a.Pods)
 	runs := a.Timeline.Runs
 	if len(runs) == 0 {

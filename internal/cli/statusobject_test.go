@@ -94,13 +94,13 @@ func TestTheStoryOfAnObjectNamesPodsThatAreNotReadyAndIsBounded(t *testing.T) {
 		a.Pods.List = append(a.Pods.List, page.Pod{Name: "web", State: "not ready"})
 	}
 	a.Pods.List = append(a.Pods.List, page.Pod{Name: "fine", State: "ready"})
-	a.Owner.Children = make([]page.Child, 200)
+	a.Owner.Children, a.Owner.Omitted = make([]page.Child, 200), 800
 	w := newStatusText(io.Discard)
 	w.story(&a)
 	text := w.String()
 	for _, want := range []string{"PODS  150 of the first 200 ready\n",
 		"web-0 not ready: ImagePullBackOff: no such image\n",
-		"and 40 more\n", "and 190 more\n"} {
+		"and 40 more\n", "and 990 more\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

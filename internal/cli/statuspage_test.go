@@ -101,13 +101,17 @@ deployments.apps  streaming       12  1m30s ago     -
 		t.Errorf("got:\n%s", w.String())
 	}
 	for range 30 {
-		s.Attention = append(s.Attention, page.Trouble{State: "failing", Kind: "Redis", Name: "x"})
+		s.Attention = append(s.Attention, page.Trouble{State: "failing", Kind: "Redis", Name: "x", Reason: "Conflict"})
 	}
-	s.Omitted = 70
-	w = statusText{now: now}
-	if w.show(s); strings.Count(w.String(), "Redis x") != maxStatusRows ||
-		!strings.Contains(w.String(), "and 80 more: ") {
-		t.Errorf("got:\n%s", w.String())
+	for omitted, want := range map[int][]string{0: {"Conflict: 20 of 30\n", "and 10 more: "},
+		70: {"Conflict: 20 of 30 or more\n", "and 80 more: "}} {
+		s.Omitted = omitted
+		w = statusText{now: now}
+		w.show(s)
+		if text := w.String(); strings.Count(text, "Redis x") != maxStatusRows || !strings.Contains(text, want[0]) ||
+			!strings.Contains(text, want[1]) {
+			t.Errorf("%d left out, want %q in:\n%s", omitted, want, text)
+		}
 	}
 }
 

@@ -114,13 +114,31 @@ func (w *statusText) attention(s *status) {
 			w.trouble(head, "  ", group[0])
 			continue
 		}
-		fmt.Fprintf(w, "%s%s: %d\n", head, plain(group[0].Reason), len(group))
+		fmt.Fprintf(w, "%s%s: %s\n", head, plain(group[0].Reason), s.howMany(group))
 		for _, t := range group {
 			t.Reason = ""
 			w.trouble("  ", "    ", t)
 		}
 	}
 	w.more(len(s.Attention)+s.Omitted, "-o json has them, or the live page")
+}
+
+// howMany says how many of the objects that need attention are like those of a group that is shown. Those that are
+// left out come behind the last one, and may be like it.
+func (s *status) howMany(group []page.Trouble) string {
+	like, all := group[0], 0
+	for _, t := range s.Attention {
+		if t.State == like.State && t.Reason == like.Reason {
+			all++
+		}
+	}
+	switch last := s.Attention[len(s.Attention)-1]; {
+	case s.Omitted > 0 && like.State == last.State:
+		return fmt.Sprintf("%d of %d or more", len(group), all)
+	case all > len(group):
+		return fmt.Sprintf("%d of %d", len(group), all)
+	}
+	return fmt.Sprint(all)
 }
 
 // alike puts together objects in the same state for the same reason, each group at the place of the group's first

@@ -30,6 +30,27 @@ func TestValuesOfFlagsThatLookLikeCredentialsAreHiddenAndNoOthers(t *testing.T) 
 	}
 }
 
+// A share of pods is one of all replicas, also where a partition keeps some of them.
+//
+// Rules: PL-12
+func TestThePodsThatRollAreThoseThatTheControllersOfKubernetesReplace(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{"replicas":10,"updateStrategy":{"rollingUpdate":{"partition":5,"maxUnavailable":"40%"}}}`: "rolls 5 pods " +
+			"(RollingUpdate, 4 unavailable)",
+		`{"replicas":10,"updateStrategy":{"rollingUpdate":{"maxUnavailable":"1%"}}}`: "rolls 10 pods (RollingUpdate, " +
+			"1 unavailable)",
+		`{"replicas":2,"updateStrategy":{"rollingUpdate":{"partition":2}}}`: "no pod rolls (partition 2)",
+	} {
+		object, err := decoded([]byte(`{"spec":` + spec + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, how := rollOf("StatefulSet", object); how != want {
+			t.Errorf("%s: %q, want %q", spec, how, want)
+		}
+	}
+}
+
 // A live object and what is sent may hold anything. Nothing of it ends the process; and the merge patch that stands
 // for an apply makes the object that was meant.
 //

@@ -45,12 +45,13 @@ func rollOf(kind string, object map[string]any) (pods int, how string) {
 	case name == "Recreate":
 		how = "Recreate, all at once"
 	case kind == "StatefulSet":
+		all := n
 		if partition, ok := rolling["partition"].(int64); ok {
 			if n -= partition; n <= 0 {
 				return 0, "no pod rolls (partition " + strconv.FormatInt(partition, 10) + ")"
 			}
 		}
-		how = fmt.Sprintf("RollingUpdate, %d unavailable", max(1, resolve(rolling["maxUnavailable"], 1, n, false)))
+		how = fmt.Sprintf("RollingUpdate, %d unavailable", max(1, resolve(rolling["maxUnavailable"], 1, all, false)))
 	default:
 		surge := resolve(rolling["maxSurge"], 0, n, true)
 		unavailable := resolve(rolling["maxUnavailable"], 0, n, kind == "DaemonSet")

@@ -228,9 +228,10 @@ func TestTheListOpensWithWhatIsBrokenAndIsFilteredAsOneTypes(t *testing.T) {
 	p.clean(w.origin(), false)
 }
 
-// content is an expression of what a tab shows: times go on, and attributes that only the script uses do not count.
+// content is an expression of what a tab shows: times and charts go on, and attributes that only the script uses do
+// not count.
 const content = `(() => { const main = document.querySelector('main').cloneNode(true); ` +
-	`for (const e of main.querySelectorAll('time,svg,td.n,p.dim')) e.remove(); return main.innerText })()`
+	`for (const e of main.querySelectorAll('time,figure,td.n,p.dim')) e.remove(); return main.innerText })()`
 
 // Rules: LP-20
 func TestThePageIsTheSameWithoutScripts(t *testing.T) {

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -120,5 +121,28 @@ func TestAPanicWhileItWaitsForTheLeaseCostsAStandbyOnlyThatTry(t *testing.T) {
 			t.Errorf("panicked %v, %d counted", panicked, b.Panics())
 		}
 		b.end()
+	})
+}
+
+func TestALeaseThatLostItsTimeOfAcquisitionIsRenewed(t *testing.T) {
+	run(t, func(w *world) {
+		a := w.start("a")
+		w.wantLeader("a", 0)
+		w.patch(map[string]any{"spec": map[string]any{"acquireTime": nil}})
+		time.Sleep(time.Minute)
+		if w.leader() != "a" || len(w.terms) != 1 {
+			t.Errorf("the lease was lost: %v", w.terms)
+		}
+		a.end()
+	})
+}
+
+func TestALeaseWithTheMostTransitionsIsTaken(t *testing.T) {
+	run(t, func(w *world) {
+		w.create(map[string]any{"holderIdentity": "gone", "leaseDurationSeconds": 1, "renewTime": now(),
+			"leaseTransitions": math.MaxInt32})
+		a := w.start("a")
+		w.wantLeader("a", time.Minute)
+		a.end()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"skiff/internal/runtime/kube"
@@ -99,11 +100,11 @@ func (e *Elector) write(ctx context.Context) error {
 	e.mu.Unlock()
 	next := record{Holder: e.o.Identity, Seconds: int64(e.o.LeaseDuration / time.Second), Renewed: now(),
 		Acquired: old.Acquired, Transitions: old.Transitions}
-	if old.Holder != e.o.Identity {
+	if old.Holder != e.o.Identity || old.Acquired == "" { // a server refuses it empty
 		next.Acquired = next.Renewed
-		if version != "" || old.Holder != "" {
-			next.Transitions++
-		}
+	}
+	if old.Holder != e.o.Identity && (version != "" || old.Holder != "") {
+		next.Transitions = min(next.Transitions+1, math.MaxInt32) // it is an int32 there
 	}
 	var l lease
 	var err error

@@ -528,7 +528,7 @@ func (c *child) remove(ctx context.Context, s step) error {
 		c.mem.remove(uid, false)
 		c.requeue(overdue)
 		return nil
-	case kube.IsNotFound(err):
+	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == c.key.Name: // and not the kind as a whole
 		c.live = nil
 		c.mem.remove(uid, true)
 	case kube.IsConflict(err): // another object has the name, or the child has just changed

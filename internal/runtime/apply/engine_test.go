@@ -293,3 +293,16 @@ func TestNothingHasToBePreparedBeforeTroubleOfAChildIsReadOrRemembered(t *testin
 		t.Error("a hidden child is no trouble")
 	}
 }
+
+func TestA404AboutAllChildrenIsNotTheEndOfAnUndeclaredOne(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		end := b.api.Inject(apiserver.Fault{Verb: "delete", Reply: &apiserver.Reply{Code: 404,
+			ContentType: "text/plain", Body: "404 page not found"}})
+		if got := b.apply(); !strings.HasPrefix(got, "failed ") {
+			t.Errorf("the version is not served: %s", got)
+		}
+		end()
+		b.want("served again", b.apply(), "deleted DELETE")
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ const (
 	// maxErrorBody is how much of an error answer is read: a Status is a few KiB, a proxy's page may be
 	// endless.
 	maxErrorBody = 64 << 10
+	// maxStatus is how much of a Status is read: with a thousand invalid fields, each named twice, 300 KiB.
+	maxStatus = 1 << 20
 	// maxErrorText bounds the quoted part of a body other than a Status.
 	maxErrorText = 512
 	// maxAuditID cuts the ID of a request in the server's audit log, which is a UUID.
@@ -102,20 +105,39 @@ func seconds(n int) time.Duration {
 	return time.Duration(min(max(n, 0), int(MaxRetryAfter/time.Second))) * time.Second
 }
 
-// readStatus makes a Status of an unsuccessful answer, from at most maxErrorBody of the body. The caller closes the
-// body.
+// readStatus makes a Status of an unsuccessful answer, from at most maxStatus of the body. The caller closes the body.
 func readStatus(resp *http.Response) *Status {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a broken body still leaves the code
-	s := decodeStatus(body)
+	whole := body
+	if len(body) == maxErrorBody && (body[0] == '{' || bytes.HasPrefix(body, []byte(protoMagic))) {
+		rest, _ := io.ReadAll(io.LimitReader(resp.Body, maxStatus-maxErrorBody))
+		whole = slices.Concat(body, rest)
+	}
+	s := decodeStatus(whole)
 	if s == nil {
 		s = &Status{Message: foreignMessage(resp, body), foreign: true, body: body}
 	}
+	s.shorten()
 	// The HTTP code counts, not the code in the body.
 	s.Status, s.Code = "Failure", resp.StatusCode
 	s.withReason()
 	s.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	s.auditID = Printable(resp.Header.Get("Audit-Id"), maxAuditID)
 	return s
+}
+
+// shorten bounds the memory of a Status, which may be kept for each of many objects.
+func (s *Status) shorten() {
+	if len(s.Message) > maxErrorBody {
+		s.Message = strings.ToValidUTF8(strings.Clone(s.Message[:maxErrorBody]), "")
+	}
+	size := 0
+	for i, c := range s.Details.Causes {
+		if size += len(c.Reason) + len(c.Message) + len(c.Field); size > maxErrorBody {
+			s.Details.Causes = slices.Clone(s.Details.Causes[:i])
+			return
+		}
+	}
 }
 
 // Foreign returns the first 64 KiB of an answer other than a Status: from a program behind the API server, or from a

@@ -186,6 +186,29 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 	}
 }
 
+// A Status names each invalid field twice, and an object may have a thousand of them.
+func TestALongStatusIsNoPageOfAProxy(t *testing.T) {
+	line := `.spec.rules[name="a-rule-with-a-long-name"].port: field not declared in schema, `
+	cause := `{"reason":"FieldValueInvalid","field":"spec.rules","message":"` + strings.Repeat("x", 200) + `"},`
+	for name, h := range map[string]http.HandlerFunc{
+		"unknown fields": says(500, "InternalError",
+			"failed to create typed patch object (a; v1, Kind=A): "+strings.Repeat(line, 1500)),
+		"causes": failure(422, "Invalid", `,"details":{"name":"web","causes":[`+strings.Repeat(cause, 1500)+`{}]}`),
+	} {
+		c := pipeClient(t, h)
+		err := c.Get(t.Context(), pods, Key{"default", "web"}, nil)
+		s := AsStatus(err)
+		if !IsRefused(err) || s.Foreign() != nil || !c.Contact().Since.IsZero() {
+			t.Errorf("%s: refused %v, %d bytes of a foreign program, no contact since %s", name, IsRefused(err),
+				len(s.Foreign()), c.Contact().Since)
+		}
+		if n := len(s.Details.Causes) * len(cause); len(s.Message) > maxErrorBody || n > 2*maxErrorBody ||
+			name == "causes" && (n == 0 || s.Details.Name != "web") {
+			t.Errorf("%s: %d bytes of message, %d of causes, about %q", name, len(s.Message), n, s.Details.Name)
+		}
+	}
+}
+
 // FuzzStatus reads an answer of any code, Retry-After and body: the wait is bounded, and the text fit for a terminal.
 func FuzzStatus(f *testing.F) {
 	f.Add(429, "9223372037", `{"kind":"Status","details":{"retryAfterSeconds":9223372037}}`)

@@ -306,3 +306,15 @@ func TestA404AboutAllChildrenIsNotTheEndOfAnUndeclaredOne(t *testing.T) {
 		b.want("served again", b.apply(), "deleted DELETE")
 	})
 }
+
+// A webhook may answer a 422 that names no object and no cause, like the server for a patch whose test fails.
+func TestARefusalByAWebhookIsNoConflict(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		b.api.Inject(apiserver.Fault{Verb: "patch", Reply: &apiserver.Reply{Code: 422, Reason: "Invalid",
+			Message: `admission webhook "policy.example" denied the request: no`}})
+		if got := b.apply(b.deployment(2)); !strings.HasPrefix(got, "failed ") {
+			t.Errorf("the change is refused: %s", got)
+		}
+	})
+}

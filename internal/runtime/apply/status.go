@@ -200,7 +200,7 @@ var ErrConflict = errors.New("it has changed since it was read")
 // conflict adds ErrConflict to a conflict or a missing object, and returns any other error unchanged.
 func (s *Statuses[T]) conflict(ctx context.Context, k kube.Key, err error) error {
 	switch {
-	case kube.IsConflict(err), testFailed(err):
+	case kube.IsConflict(err), kube.IsTestFailed(err):
 		s.readAgain(ctx, k)
 	case kube.IsNotFound(err) && kube.AsStatus(err).Details.Name == k.Name: // and not the resource as a whole
 	default:

@@ -45,7 +45,7 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	if len(ops) > 0 {
 		err := c.client.Patch(ctx, c.kind.resource, c.key, kube.JSONPatch, ops, nil,
 			kube.WriteOptions{FieldManager: c.options.Manager})
-		if testFailed(err) {
+		if kube.IsTestFailed(err) {
 			return errChanged
 		}
 		if err != nil {
@@ -58,16 +58,6 @@ func (c *child) prepare(ctx context.Context, live *kube.Meta) error {
 	}
 	c.mem.prepared, c.mem.kept = live.UID, ours // until an apply succeeds, possibly with other fields
 	return nil
-}
-
-// testFailed says whether a test of a JSON patch did not hold. The server answers 422 without naming an object or a
-// cause (seen on v1.36), unlike the 422 for an object refused by a rule or webhook.
-func testFailed(err error) bool {
-	if !kube.IsInvalid(err) {
-		return false
-	}
-	d := kube.AsStatus(err).Details
-	return d.Name == "" && len(d.Causes) == 0
 }
 
 // declaredOf returns the declared fields among some fields of spec.

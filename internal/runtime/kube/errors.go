@@ -73,6 +73,16 @@ func ForbiddenUser(err error) string {
 // IsInvalid reports whether the object broke a rule of its schema (422); Details.Causes name the fields.
 func IsInvalid(err error) bool { return hasCode(err, http.StatusUnprocessableEntity) }
 
+// IsTestFailed reports whether a test of a JSON patch did not hold. The server answers 422 without naming an object or
+// a cause (seen on v1.36), unlike the 422 for an object refused by a rule. A webhook may name neither.
+func IsTestFailed(err error) bool {
+	if !IsInvalid(err) {
+		return false
+	}
+	s := AsStatus(err)
+	return s.Details.Name == "" && len(s.Details.Causes) == 0 && !strings.HasPrefix(s.Message, "admission webhook ")
+}
+
 // nodePortsExhausted is the API server's sentence about a cluster without a free node port.
 const nodePortsExhausted = "failed to allocate a nodePort: range is full"
 

@@ -276,20 +276,19 @@ func (r *reconciler) relatedOf(ctx context.Context, parent *Object, revision str
 	changes := r.Changes() + r.Returns()
 	who := subject{parent.Key(), revision}
 	a := r.related.get(parent, revision, changes)
-	if a == nil {
-		var err error
-		if a, err = r.customize(ctx, parent, changes); err != nil {
-			return nil, err
+	if a == nil || len(a.of) < len(a.rules) {
+		if a == nil {
+			var err error
+			if a, err = r.customize(ctx, parent, changes); err != nil {
+				return nil, err
+			}
 		}
+		of, err := r.related.find(ctx, a.rules) // before the last rules go: a kind in both keeps its mirror
+		a = &asked{a.uid, a.version, a.changes, a.rules, of}
 		r.related.set(who, a)
-	}
-	if len(a.of) < len(a.rules) {
-		of, err := r.related.find(ctx, a.rules)
 		if err != nil {
 			return nil, fmt.Errorf("answer of the customize hook: %w", err)
 		}
-		a = &asked{a.uid, a.version, a.changes, a.rules, of}
-		r.related.set(who, a)
 	}
 	var groups []wire.Group
 	for i, resource := range a.of {

@@ -134,6 +134,26 @@ func TestAChangeOfARelatedObjectRunsTheParentsWhoseRulesMatchIt(t *testing.T) {
 	})
 }
 
+// A list of all Secrets of a cluster is tens of megabytes.
+func TestAChangeOfAParentDoesNotListTheRelatedKindsAgain(t *testing.T) {
+	s := customizing(1)
+	story(t, s, func(w *env) {
+		w.Post(secrets, secret("s", "web"))
+		w.Create("a", rules(webSecrets))
+		w.Want("seen", seen(w, "a"), "Secret.v1:s")
+		s.called()
+		w.Forget()
+		w.Patch(things, "a", `{"spec":{"other":1}}`)
+		w.Want("seen", seen(w, "a"), "Secret.v1:s")
+		w.Want("customize is called", slices.Contains(s.called(), "customize a"), true)
+		for _, r := range w.API.Requests() {
+			if strings.Contains(r.Path, "/secrets") {
+				t.Errorf("%s %s?%s", r.Method, r.Path, r.Query.Encode())
+			}
+		}
+	})
+}
+
 // Rules: HK-36, HK-66, HK-68, HK-70
 func TestRulesByNameAndNamespaceAreUnited(t *testing.T) {
 	s := customizing(2)

@@ -213,7 +213,7 @@ var prose = map[string]wording{
 	"internal/install/uninstall":                 {12.3, 0},
 	"internal/testcluster/operatortest":          {5.8, 1},
 	"internal/operators/redis":                   {8.7, 2},
-	"internal/operators/webserver":               {8.3, 4},
+	"internal/operators/webserver":               {8.0, 4},
 	"internal/runtime/apply":                     {5.0, 1},
 	"internal/runtime/discovery":                 {7.7, 0},
 	"internal/runtime/events":                    {8.9, 1},

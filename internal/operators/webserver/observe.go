@@ -104,6 +104,14 @@ func rolloutOf(ws *WebServer, d *deployment, unready health.Problem) conditions.
 			r.Failed, r.Problem = true, replicaFailure(c, look)
 		}
 	}
+	// Paused by `kubectl rollout pause`, the Deployment controller keeps the number of pods, and replaces none.
+	body, err := apply.Read[deploymentBody](d)
+	if err == nil && body.Spec.Paused && s.Replicas > s.UpdatedReplicas && !r.Failed {
+		r.Stuck, r.Problem = true, health.Problem{Reason: "DeploymentPaused",
+			Public: fmt.Sprintf("the Deployment is paused, %d of %d pods are updated", s.UpdatedReplicas,
+				replicas(ws, d)),
+			Next: fmt.Sprintf("resume it with `kubectl rollout resume -n %s deployment/%s`", ws.Namespace, ws.Name)}
+	}
 	return r
 }
 

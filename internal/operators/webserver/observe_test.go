@@ -89,6 +89,30 @@ func TestConditionsSayWhatWasSeen(t *testing.T) {
 	}
 }
 
+// A Deployment that somebody has paused says nothing of its own accord, and makes no deadline either.
+func TestARolloutOfAPausedDeploymentIsNotUnderWay(t *testing.T) {
+	ws := decode(t, `{`+identity+`,"spec":{"image":"nginx"}}`)
+	for _, test := range []struct {
+		name               string
+		updated, available int32
+		ready, progressing string
+	}{
+		{"no pod is updated", 0, 3, "False/DeploymentPaused", "False/DeploymentPaused"},
+		{"halfway", 2, 3, "False/DeploymentPaused", "False/DeploymentPaused"},
+		{"a pod of the present template died", 3, 2, "False/PodsUnavailable", "True/PodsUnavailable"},
+		{"nothing is to be done", 3, 3, "True/Complete", "False/Complete"},
+	} {
+		d := ofDeployment(2, deploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: test.updated,
+			AvailableReplicas: test.available})
+		d.Body = kube.Raw(`{"spec":{"replicas":3,"paused":true}}`)
+		_, set := observe(ws, seen(d, nil), health.Problem{})
+		got := verdict(set)
+		if got[conditions.Ready] != test.ready || got[conditions.Progressing] != test.progressing {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
 func TestPodsThatAreRefusedAreExplainedWithTheNextStep(t *testing.T) {
 	const look = "; look at the pods with `kubectl describe pods -n shop " +
 		"-l app.kubernetes.io/instance=web,app.kubernetes.io/name=webserver`"

@@ -90,6 +90,7 @@ type (
 	deploymentBody struct {
 		Spec struct {
 			Replicas int32 `json:"replicas"`
+			Paused   bool  `json:"paused"`
 		} `json:"spec"`
 	}
 	serviceBody struct {

@@ -113,7 +113,7 @@ func TestADecoratorOfPodsMakesServicesForThoseThatAreSelected(t *testing.T) {
 		w.Pass(time.Hour)
 		w.WantRequests()
 		w.Patch(pods, "a", `{"metadata":{"annotations":null}}`)
-		w.WantRequests("PATCH pods/a 200", "PATCH pods/a 200", "DELETE services/a 200")
+		w.WantRequests("PATCH pods/a 200", "DELETE services/a 200", "PATCH pods/a 200")
 		w.Want("labels", at(get(w, pods, "a"), "metadata", "labels"), map[string]any{"app": "web", "mine": "1"})
 		w.Want("finalizers", finalizers(w, pods, "a"), nil)
 	})

@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"skiff/internal/hooks/spec"
 	"skiff/internal/hooks/wire"
 	"skiff/internal/runtime/kube"
 	"skiff/internal/runtime/labels"
+	"skiff/internal/testcluster/apiserver"
 	"skiff/internal/testcluster/operatortest"
 )
 
@@ -71,6 +73,54 @@ func TestAParentThatIsNoLongerSelectedIsFinalized(t *testing.T) {
 		w.Pass(time.Hour)
 		w.Want("calls for one that is not selected", len(s.called()), 0)
 		w.Want("children", names(w, configMaps), []string{"y"})
+	})
+}
+
+// Nobody asks about such a parent once the finalizer is off, and what is left of its children stays for ever.
+//
+// Rules: HK-53
+func TestAParentThatIsNoLongerSelectedKeepsTheFinalizerUntilItsChildrenAreInPlace(t *testing.T) {
+	for verb, last := range map[string]string{
+		"delete": `{"finalized":true,"status":{"last":1},"children":[]}`,
+		"create": `{"finalized":true,"status":{"last":1},"children":[` + configMap("x", "", "") + "," +
+			configMap("y", "", "") + `]}`,
+	} {
+		s := composite(declared).finalizing()
+		s.controller.Parents[0].Labels = labels.Requirements{{Key: "app", Operator: "In", Values: []string{"web"}}}
+		story(t, s, func(w *env) {
+			w.Post(things, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a",
+				"labels":{"app":"web"}},"spec":`+answer(children(configMap("x", "", "")))+`}`)
+			allow := w.API.Inject(apiserver.Fault{Verb: verb, Resource: configMaps.Plural,
+				UserAgent: operatortest.Agent, Reply: &apiserver.Reply{Code: 403, Reason: "Forbidden"}})
+			w.Patch(things, "a", `{"metadata":{"labels":null},"spec":`+answer(last)+`}`)
+			w.Pass(time.Minute)
+			w.Want("finalizers while "+verb+" is forbidden", finalizers(w, things, "a"), []any{finalizer})
+			allow()
+			w.Pass(time.Hour)
+			w.Want("finalizers", finalizers(w, things, "a"), nil)
+			w.Want("status", at(get(w, things, "a"), "status", "last"), 1)
+			want := []string{"x", "y"}
+			if verb == "delete" {
+				want = nil
+			}
+			w.Want("children", names(w, configMaps), want)
+		})
+	}
+}
+
+// Rules: HK-53
+func TestAParentThatIsNoLongerSelectedKeepsTheFinalizerUntilAChildIsMadeAgain(t *testing.T) {
+	s := composite(declared).finalizing()
+	s.controller.Children[0].Method = spec.Recreate
+	s.controller.Parents[0].Labels = labels.Requirements{{Key: "app", Operator: "In", Values: []string{"web"}}}
+	story(t, s, func(w *env) {
+		w.Post(things, `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a",
+			"labels":{"app":"web"}},"spec":`+answer(children(configMap("x", "", `"a":"1"`)))+`}`)
+		w.Patch(things, "a", `{"metadata":{"labels":null},"spec":`+
+			answer(`{"finalized":true,"children":[`+configMap("x", "", `"a":"2"`)+`]}`)+`}`)
+		w.Pass(time.Hour)
+		w.Want("child", at(get(w, configMaps, "x"), "data", "a"), "2")
+		w.Want("finalizers", finalizers(w, things, "a"), nil)
 	})
 }
 

@@ -271,7 +271,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kube.Key) (controller.Ou
 	}
 	if parent, err = r.setFinalizer(ctx, parent); err == nil {
 		released := held && !holds(parent, r.finalizer()) // there is no finalize hook any more
-		if released && (!selected || parent.Deleting() && len(parent.Finalizers) == 0) {
+		if released && (!selected || isGone(parent)) {
 			return controller.Gone, nil
 		}
 		var wait time.Duration
@@ -411,12 +411,9 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	about := r.announcer(parent)
 	r.hookEvents(about, answer)
 	finalized := hook == wire.Finalize && answer.Finalized
-	if finalized {
-		if parent, err = r.parents.RemoveFinalizer(ctx, parent, r.finalizer()); err != nil {
+	if finalized && parent.Deleting() {
+		if parent, err = r.parents.RemoveFinalizer(ctx, parent, r.finalizer()); err != nil || isGone(parent) {
 			return 0, err
-		}
-		if parent.Deleting() && len(parent.Finalizers) == 0 {
-			return 0, nil // the parent is gone
 		}
 	}
 	if !r.Spec.IsComposite() && !(finalized && parent.Deleting()) {
@@ -435,12 +432,17 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 		children.wait = apply.Earlier(apply.Earlier(children.wait, held),
 			r.contested(parent, children.contested, children.pause))
 	}
+	if finalized && holds(parent, r.finalizer()) && children.err == nil && !children.unfinished {
+		if parent, err = r.parents.RemoveFinalizer(ctx, parent, r.finalizer()); err != nil || isGone(parent) {
+			return 0, err
+		}
+	}
 	if r.Spec.IsComposite() {
 		declared, err := r.declaredStatus(parent, answer.Status)
 		if err != nil {
 			return 0, errors.Join(children.err, err)
 		}
-		if r.statuses.defers(parent, string(declared), children.created && children.err == nil) {
+		if r.statuses.defers(parent, string(declared), children.created && children.err == nil && !finalized) {
 			return statusWait, nil
 		}
 		err = r.writeStatus(ctx, parent, declared)
@@ -452,6 +454,9 @@ func (r *reconciler) sync(ctx context.Context, parent *Object, selected bool) (t
 	children.wait = apply.Earlier(children.wait, r.truce(parent))
 	return apply.Earlier(apply.Earlier(answer.ResyncAfter, children.wait), r.Resync), children.err
 }
+
+// isGone says whether nothing holds a parent that is being deleted.
+func isGone(parent *Object) bool { return parent.Deleting() && len(parent.Finalizers) == 0 }
 
 // squeeze returns an error for a parent left alone because the namespace is over its memory budget. A change of the
 // parent may make the children smaller, and is applied once: version is the version then applied, "" in a namespace

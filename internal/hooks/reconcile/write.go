@@ -33,6 +33,8 @@ type outcome struct {
 	created bool
 	wait    time.Duration // when to look again; 0: at the next change
 	err     error
+	// unfinished says that another run is to make a declared child, or to delete one.
+	unfinished bool
 
 	contested []string      // notes about children changed again and again by another writer
 	pause     time.Duration // the longest pause before a contested child is written again
@@ -76,6 +78,8 @@ func (r *reconciler) conclude(ctx context.Context, about announce.Announcer, rep
 		}
 		o.wait = apply.Earlier(o.wait, child.Wait)
 		switch child.Outcome {
+		case apply.Conflict, apply.Waiting, apply.Replaced, apply.PortTaken, apply.NoNodePort:
+			o.unfinished = true
 		case apply.Foreign:
 			about.Event(events.Warning, "NameTaken", child.Why().Note(), &child)
 		case apply.Contested:

@@ -35,8 +35,10 @@ const (
 	// forgetAfter is how long after the last run of a parent a namespace is forgotten: its parents are gone, as those
 	// for which a hook fails run at least twice in this time.
 	forgetAfter = 3 * controller.SlowDelay
-	// busy is the wait for the call under way while a hook is parked.
-	busy = 200 * time.Millisecond
+	// busy is the wait for the call under way while a hook is parked. Many parents wait longer, to ask busyApart from
+	// each other, and a minute at most: a call that hangs would have each make its request five times a second.
+	busy      = 200 * time.Millisecond
+	busyApart = 20 * time.Millisecond
 )
 
 // parks are the pauses between the calls of a parked hook: a hook that comes back is noticed within a minute.
@@ -70,6 +72,7 @@ type failing struct {
 	pause   time.Duration
 	next    time.Time // when a parent whose call has failed may be tried again
 	trying  bool      // a call is under way
+	queued  time.Time // when the last of the parents that wait for the call asks again
 	asked   time.Time // when a parent last ran
 }
 
@@ -277,7 +280,9 @@ func (h *hook) begin(parent kube.Key, now time.Time) time.Duration {
 	case f == nil || f.parked.IsZero():
 		return 0
 	case f.trying:
-		return busy
+		wait := min(max(f.queued.Add(busyApart).Sub(now), busy), parks.Max)
+		f.queued = now.Add(wait)
+		return wait
 	case f.parents[parent] && now.Before(f.next):
 		return f.next.Sub(now)
 	}

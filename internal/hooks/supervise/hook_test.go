@@ -58,6 +58,44 @@ func TestCallsThatFailTogetherPauseAHookOnce(t *testing.T) {
 	}
 }
 
+// A hook hangs for a namespace of a thousand parents: each run makes a request with all children of the parent.
+//
+// Rules: HK-95
+func TestParentsThatWaitForTheCallUnderWayAskOneAfterTheOther(t *testing.T) {
+	_, failure := callLines(t, "exit 1")
+	h := &hook{name: wire.Sync, tell: func(events.Type, string, string) {}}
+	parent := func(i int) kube.Key { return kube.Key{Namespace: "shop", Name: fmt.Sprint(i)} }
+	now := time.Now()
+	for i := range parkAfter {
+		h.begin(parent(i), now)
+		h.end(parent(i), failure, false)
+	}
+	now = now.Add(time.Hour)
+	if wait := h.begin(parent(0), now); wait > 0 {
+		t.Fatalf("the first call after an hour waits %s", wait)
+	}
+	asked, next := 0, make([]time.Time, 1000)
+	for end := now.Add(10 * time.Second); now.Before(end); now = now.Add(10 * time.Millisecond) {
+		for i := range next {
+			if next[i].After(now) {
+				continue
+			}
+			wait := h.begin(parent(parkAfter+i), now)
+			if wait <= 0 {
+				t.Fatal("there are two calls at a time")
+			}
+			next[i], asked = now.Add(wait), asked+1
+		}
+	}
+	if asked > 2*len(next) {
+		t.Errorf("%d parents have run %d times in ten seconds", len(next), asked)
+	}
+	h.end(parent(0), failure, false)
+	if soonest := slices.MinFunc(next, time.Time.Compare); soonest.Sub(now) > busy {
+		t.Errorf("the next parent runs %s after the call has ended", soonest.Sub(now))
+	}
+}
+
 // Nobody calls the hook for a namespace whose parents are gone, so no answer ends what is said of the namespace.
 //
 // Rules: HK-95

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
@@ -103,45 +104,51 @@ func TestCredentialsThatCannotBeUsedAreNamedAndNotShown(t *testing.T) {
 	refused(t, c, "credentials are read from a cluster, and there is none")
 }
 
+// Proxies with an authorization service refuse a token that has expired with 403.
+//
 // Rules: HK-08
 func TestCredentialsAreReadAgainWhenTheyAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v, wanted, asked := vault{"token": "swordfish"}, "swordfish", 0
-		hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
-			asked++
-			if r.Header.Get("Authorization") != "Bearer "+wanted {
-				w.WriteHeader(http.StatusUnauthorized)
-				_, _ = io.WriteString(w, "I do not know "+r.Header.Get("Authorization"))
-				return
-			}
-			_, _ = io.WriteString(w, `{}`)
-		})
-		hook.Webhook.Access = spec.Access{Bearer: key("token")}
-		reads := 0
-		c, _ := newCaller(t, hook, dial, func(o *call.Options) {
-			o.Credential = func(ctx context.Context, r spec.Reference) ([]byte, error) {
-				reads++
-				return v.read(ctx, r)
-			}
-		})
-		ask(t, c, `{}`)
-		time.Sleep(time.Minute) // virtual
-		v["token"], wanted = "new", "new"
-		if ask(t, c, `{}`); asked != 3 {
-			t.Errorf("%d requests", asked)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		synctest.Test(t, func(t *testing.T) { testRefusedCredentials(t, status) })
+	}
+}
+
+func testRefusedCredentials(t *testing.T, status int) {
+	v, wanted, asked := vault{"token": "swordfish"}, "swordfish", 0
+	hook, dial := servePipe(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if r.Header.Get("Authorization") != "Bearer "+wanted {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "I do not know "+r.Header.Get("Authorization"))
+			return
 		}
-		wanted = "other"
-		err := refused(t, c, "status 401 Unauthorized: I do not know Bearer [redacted]")
-		if asked != 4 || reads != 2 || strings.Contains(err.Error(), "new") {
-			t.Errorf("%d requests, %d reads, %v", asked, reads, err) // they were read less than a second before
-		}
-		time.Sleep(time.Minute)
-		if refused(t, c, "status 401"); asked != 5 || reads != 3 {
-			t.Errorf("%d requests, %d reads", asked, reads) // they are as they were
-		}
-		c.Close()
-		synctest.Wait()
+		_, _ = io.WriteString(w, `{}`)
 	})
+	hook.Webhook.Access = spec.Access{Bearer: key("token")}
+	reads := 0
+	c, _ := newCaller(t, hook, dial, func(o *call.Options) {
+		o.Credential = func(ctx context.Context, r spec.Reference) ([]byte, error) {
+			reads++
+			return v.read(ctx, r)
+		}
+	})
+	ask(t, c, `{}`)
+	time.Sleep(time.Minute) // virtual
+	v["token"], wanted = "new", "new"
+	if ask(t, c, `{}`); asked != 3 {
+		t.Errorf("%d requests", asked)
+	}
+	wanted = "other"
+	err := refused(t, c, fmt.Sprintf("status %d %s: I do not know Bearer [redacted]", status, http.StatusText(status)))
+	if asked != 4 || reads != 2 || strings.Contains(err.Error(), "new") {
+		t.Errorf("%d requests, %d reads, %v", asked, reads, err) // they were read less than a second before
+	}
+	time.Sleep(time.Minute)
+	if refused(t, c, fmt.Sprint("status ", status)); asked != 5 || reads != 3 {
+		t.Errorf("%d requests, %d reads", asked, reads) // they are as they were
+	}
+	c.Close()
+	synctest.Wait()
 }
 
 // certificate returns a self-signed certificate for 127.0.0.1 and its key.

@@ -146,7 +146,7 @@ func (e *statusError) Error() string {
 func refusesCredentials(err error) bool {
 	var status *statusError
 	if errors.As(err, &status) {
-		return status.code == http.StatusUnauthorized
+		return status.code == http.StatusUnauthorized || status.code == http.StatusForbidden
 	}
 	return isTLS(err)
 }

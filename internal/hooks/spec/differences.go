@@ -61,8 +61,8 @@ func hookDifferences(c *Controller, add func(field, what string)) {
 			add(at+".exec", "metacontroller has no programs; skiff runs one of a cluster's controller only with "+
 				"--allow-exec")
 		case !h.Webhook.Access.IsZero():
-			add(at+".webhook", "credentials are read again after a 401 or an error of TLS; metacontroller reads them "+
-				"when it starts")
+			add(at+".webhook", "credentials are read again after a 401, a 403 or an error of TLS; metacontroller "+
+				"reads them when it starts")
 		}
 	}
 }

@@ -318,3 +318,19 @@ func TestARefusalByAWebhookIsNoConflict(t *testing.T) {
 		}
 	})
 }
+
+// The webhook of Crossplane's Usage refuses with a 409.
+func TestThe409OfAWebhookIsNoConflict(t *testing.T) {
+	on(t, InPlace, func(b *bench) {
+		b.want("first", b.apply(b.deployment(1)), "created POST")
+		for verb, children := range map[string][]Child{"delete": nil, "patch": {b.deployment(2)}} {
+			end := b.api.Inject(apiserver.Fault{Verb: verb, Reply: &apiserver.Reply{Code: 409, Reason: "in use",
+				Message: `admission webhook "usages.example" denied the request: in use`}})
+			if got := b.apply(children...); !strings.HasPrefix(got, "failed ") {
+				t.Errorf("the %s is refused: %s", verb, got)
+			}
+			end()
+		}
+		b.want("not in use", b.apply(), "deleted DELETE")
+	})
+}

@@ -31,11 +31,14 @@ func IsAlreadyExists(err error) bool {
 }
 
 // IsConflict reports whether a precondition failed: resourceVersion, uid, or an apply against another manager's
-// field (409, other than AlreadyExists).
+// field (409, other than AlreadyExists). The 409 of a webhook is a refusal: Crossplane's protects objects in use.
 func IsConflict(err error) bool {
 	s := AsStatus(err)
-	return s != nil && s.Code == http.StatusConflict && s.Reason != ReasonAlreadyExists
+	return s != nil && s.Code == http.StatusConflict && s.Reason != ReasonAlreadyExists && !s.ofWebhook()
 }
+
+// ofWebhook reports whether an admission webhook refused the request.
+func (s *Status) ofWebhook() bool { return strings.HasPrefix(s.Message, "admission webhook ") }
 
 // IsGone reports whether a resource version or continue token is too old (410 Gone or Expired).
 func IsGone(err error) bool {
@@ -80,7 +83,7 @@ func IsTestFailed(err error) bool {
 		return false
 	}
 	s := AsStatus(err)
-	return s.Details.Name == "" && len(s.Details.Causes) == 0 && !strings.HasPrefix(s.Message, "admission webhook ")
+	return s.Details.Name == "" && len(s.Details.Causes) == 0 && !s.ofWebhook()
 }
 
 // nodePortsExhausted is the API server's sentence about a cluster without a free node port.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,14 +127,20 @@ func readStatus(resp *http.Response) *Status {
 	return s
 }
 
+// causeSize is the memory of a cause besides its texts: an answer may have 300,000 empty ones.
+var causeSize = int(reflect.TypeFor[StatusCause]().Size())
+
 // shorten bounds the memory of a Status, which may be kept for each of many objects.
 func (s *Status) shorten() {
-	if len(s.Message) > maxErrorBody {
-		s.Message = strings.ToValidUTF8(strings.Clone(s.Message[:maxErrorBody]), "")
+	for _, text := range []*string{&s.Message, &s.Reason, &s.Details.Name, &s.Details.Group, &s.Details.Kind,
+		&s.Details.UID} {
+		if len(*text) > maxErrorBody {
+			*text = strings.ToValidUTF8(strings.Clone((*text)[:maxErrorBody]), "")
+		}
 	}
 	size := 0
 	for i, c := range s.Details.Causes {
-		if size += len(c.Reason) + len(c.Message) + len(c.Field); size > maxErrorBody {
+		if size += causeSize + len(c.Reason) + len(c.Message) + len(c.Field); size > maxErrorBody {
 			s.Details.Causes = slices.Clone(s.Details.Causes[:i])
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -194,6 +195,8 @@ func TestALongStatusIsNoPageOfAProxy(t *testing.T) {
 		"unknown fields": says(500, "InternalError",
 			"failed to create typed patch object (a; v1, Kind=A): "+strings.Repeat(line, 1500)),
 		"causes": failure(422, "Invalid", `,"details":{"name":"web","causes":[`+strings.Repeat(cause, 1500)+`{}]}`),
+		"empty causes": failure(422, "Invalid", `,"details":{"name":"`+strings.Repeat("web", 30_000)+`","causes":[`+
+			strings.Repeat("{},", 300_000)+`{}]}`),
 	} {
 		c := pipeClient(t, h)
 		err := c.Get(t.Context(), pods, Key{"default", "web"}, nil)
@@ -202,7 +205,11 @@ func TestALongStatusIsNoPageOfAProxy(t *testing.T) {
 			t.Errorf("%s: refused %v, %d bytes of a foreign program, no contact since %s", name, IsRefused(err),
 				len(s.Foreign()), c.Contact().Since)
 		}
-		if n := len(s.Details.Causes) * len(cause); len(s.Message) > maxErrorBody || n > 2*maxErrorBody ||
+		n := 0
+		for _, c := range s.Details.Causes {
+			n += int(reflect.TypeOf(c).Size()) + len(c.Message)
+		}
+		if len(s.Message) > maxErrorBody || n > maxErrorBody || len(s.Details.Name) > maxErrorBody ||
 			name == "causes" && (n == 0 || s.Details.Name != "web") {
 			t.Errorf("%s: %d bytes of message, %d of causes, about %q", name, len(s.Message), n, s.Details.Name)
 		}

@@ -123,8 +123,8 @@ func (w *statusText) attention(s *status) {
 	w.more(len(s.Attention)+s.Omitted, "-o json has them, or the live page")
 }
 
-// howMany says how many of the objects that need attention are like those of a group that is shown. Those that are
-// left out come behind the last one, and may be like it.
+// howMany says how many objects need attention for the reason of a group, of which some are shown. The most urgent
+// state comes first: objects that the page has left out are in the last state, or in a less urgent one.
 func (s *status) howMany(group []page.Trouble) string {
 	like, all := group[0], 0
 	for _, t := range s.Attention {

@@ -97,7 +97,7 @@ func TestTheStateOfFlagsHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// A replica whose watch of ConfigMaps is far behind sees a state that is ahead of its content.
+// A replica whose watch of ConfigMaps is far behind sees a state with newer content than the replica has.
 func TestAReplicaBehindTheServerRestartsNothing(t *testing.T) {
 	of := Standalone{Targets: []Target{{"Deployment", "web"}}, Cooldown: time.Second}
 	alone(t, of, func(w *env) {

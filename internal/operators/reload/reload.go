@@ -264,7 +264,7 @@ func (r *reloader) Reconcile(ctx context.Context, key kube.Key) (controller.Outc
 	if d.write != nil && !p.agrees(w) {
 		if err := r.catchUp(ctx, f, &d); err != nil {
 			r.wave.note(me, rolls)
-			return controller.Done, fmt.Errorf("compare a mirror to the server: %w", err)
+			return controller.Done, err
 		}
 		if d.write == nil {
 			r.wave.note(me, rolls)
@@ -303,7 +303,7 @@ func (r *reloader) catchUp(ctx context.Context, f *facts, d *decision) error {
 		asked[e.source()] = true
 		now, err := r.live(ctx, kube.Key{Namespace: f.w.Namespace, Name: e.name}, e.kind)
 		if err != nil {
-			return err
+			return fmt.Errorf("compare the mirror of %s to the server: %w", e.source(), err)
 		}
 		if whole := (entry{kind: e.kind, name: e.name}); hashOf(f.w.Namespace, whole, now) !=
 			hashOf(f.w.Namespace, whole, f.contents[e.source()]) {
@@ -315,6 +315,9 @@ func (r *reloader) catchUp(ctx context.Context, f *facts, d *decision) error {
 	return nil
 }
 
+// maxLive is more than is kept of any source that a server stores: of 1.5 MiB of keys, a digest each.
+const maxLive = 8 << 20
+
 // live reads a source from the server, by the right to list; nil: there is none.
 func (r *reloader) live(ctx context.Context, k kube.Key, kind string) (*content, error) {
 	if kind == sources.ConfigMapKind {
@@ -325,12 +328,12 @@ func (r *reloader) live(ctx context.Context, k kube.Key, kind string) (*content,
 
 func liveIn[T sources.Object](ctx context.Context, c *kube.Client, of kube.Resource, k kube.Key) (*content, error) {
 	list, err := kube.List[T](ctx, c, kube.Query{Resource: of, Namespace: k.Namespace,
-		FieldSelector: "metadata.name=" + k.Name}, kube.ListOptions{})
+		FieldSelector: "metadata.name=" + k.Name}, kube.ListOptions{MaxObject: maxLive})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(list.Bad) > 0:
-		return nil, list.Bad[0].Err
+		return nil, list.Bad[0]
 	case len(list.Items) == 0:
 		return nil, nil
 	}

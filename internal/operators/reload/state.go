@@ -177,8 +177,8 @@ func (p *pending) noteWrite(f *facts, is *target, d *decision) {
 	}
 }
 
-// agrees says whether the mirrors have already had all content that the state of a workload names. If they have not,
-// it was written by another process.
+// agrees says whether the mirrors have already had all content that the state of a workload names. If not, another
+// process has written the state.
 func (p *pending) agrees(w *target) bool { return p.agreed != nil && p.agreed.same(w) }
 
 // clears says whether a leftover in the template of a workload has to be removed. Another manager may own the
